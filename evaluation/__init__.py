@@ -1,0 +1,1 @@
+"""Scores of trials, and what random search scores on average."""

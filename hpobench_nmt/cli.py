@@ -1,0 +1,449 @@
+"""The command line. Exit codes: 0 done, 1 a run failed, 2 wrong usage or input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+# Everything else is imported where it is used: --help answers in a fraction of a second.
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hpobench_nmt.table import Table
+
+from hpobench_nmt.errors import InputError, RunError, unknown
+
+_DEFAULT_SUITE = "quick"
+
+
+class _Commands(click.Group):
+    """A group that keeps its commands in order and suggests the nearest name for a wrong one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown("command", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+def _listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hpobench-nmt", message="%(package)s %(version)s")
+def cli() -> None:
+    """Benchmark hyperparameter optimization on lookup tables of trained NMT and language models."""
+
+
+@cli.command()
+@click.argument("suite", default=_DEFAULT_SUITE)
+@click.option("--tables", callback=_listed, help="Table names or folders, comma-separated.")
+@click.option("--methods", callback=_listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
+@click.option("--objectives", callback=_listed, help="METRIC[:min|max], comma-separated.")
+@click.option("--trials", type=click.IntRange(min=1), help="Seeded trials a method and table.")
+@click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
+@click.option("--backend", default="loky", show_default=True, help="loky, dask or ray.")
+@click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/SUITE]")
+@click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
+def run(
+    suite: str,
+    tables: tuple[str, ...],
+    methods: tuple[str, ...],
+    objectives: tuple[str, ...],
+    trials: int | None,
+    lookups: int | None,
+    seed: int,
+    jobs: int | None,
+    backend: str,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Run a SUITE of benchmarks (default: quick) and show the scores.
+
+    A run that was stopped goes on where it was when the same command is given again.
+    """
+    from dataclasses import replace
+
+    from hpobench_nmt.execution import BACKENDS
+    from hpobench_nmt.experiment import check_methods, make_instance, suite_tables
+    from hpobench_nmt.plugins import resolve_methods
+    from hpobench_nmt.results import run_to_folder
+    from hpobench_nmt.suite import load_suite
+
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
+    given = {"tables": tables, "methods": methods, "objectives": objectives}
+    given |= {"trials": trials, "lookups": lookups}  # type: ignore[dict-item]
+    chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
+    resolved = resolve_methods(chosen.methods)
+    check_methods(chosen, resolved)
+    loaded = suite_tables(chosen)
+    instances = {table.name: make_instance(chosen, table) for table in loaded}
+    results_folder = out or Path("results") / chosen.name
+    with _progress(quiet, chosen.name) as progress:
+        results = run_to_folder(
+            results_folder,
+            chosen,
+            instances,
+            resolved,
+            seed=seed,
+            jobs=jobs or _cores(),
+            backend=backend,
+            table_sources=_sources(chosen.tables, loaded),
+            progress=progress,
+        )
+    if not quiet:
+        from hpobench_nmt.leaderboard import print_leaderboard
+
+        console = _console()
+        print_leaderboard(results, console)
+        console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
+def score(folder: Path, form: str) -> None:
+    """Show the scores of a results FOLDER."""
+    from hpobench_nmt import leaderboard
+    from hpobench_nmt.results import load_results, unfinished
+
+    formats = {
+        "text": None,
+        "csv": leaderboard.as_csv,
+        "json": leaderboard.as_json,
+        "latex": leaderboard.as_latex,
+    }
+    if form not in formats:
+        raise unknown("format", form, formats)
+    results = load_results(folder)
+    missing = unfinished(results)
+    if missing:
+        names = ", ".join(f"{method} on {table}" for table, method in missing[:3])
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        click.echo(f"Not finished, and left out: {names}{more}.", err=True)
+    write = formats[form]
+    if write is None:
+        leaderboard.print_leaderboard(results, _console())
+    else:
+        click.echo(write(results), nl=False)
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--format", "form", default="sequences", show_default=True, help="sequences.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+def export(folder: Path, form: str, out: Path) -> None:
+    """Write a results FOLDER as OUT/TABLE/METHOD.ss, for the scoring scripts of Zhang & Duh.
+
+    One line of row numbers a trial. Rows that a trial did not look up, because no score could change any
+    more, follow in ascending order.
+    """
+    from hpobench_nmt.results import load_results
+    from hpobench_nmt.sequences import export_sequences
+
+    if form != "sequences":
+        raise unknown("format", form, ["sequences"])
+    written = export_sequences(load_results(folder), out)
+    click.echo(f"{len(written)} files in {out}")
+
+
+@cli.command()
+@click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
+@click.option("--n-objectives", type=click.IntRange(1, 2), default=1, show_default=True, help="For --check.")
+def methods(spec: str | None, n_objectives: int) -> None:
+    """List the methods, or check one of your own."""
+    if spec:
+        _check_method(spec, n_objectives)
+        return
+    from rich.table import Table as Grid
+
+    from hpobench_nmt.methods import BUILT_IN
+    from hpobench_nmt.plugins import installed_entry_points
+
+    grid = Grid(box=None, pad_edge=False)
+    for heading in ("method", "objectives", "what it is"):
+        grid.add_column(heading, no_wrap=heading != "what it is")
+    for m in BUILT_IN.values():
+        grid.add_row(m.name, " or ".join(map(str, m.objectives)), m.description)
+    for name, location in installed_entry_points().items():
+        grid.add_row(name, "", location)
+    _console().print(grid)
+
+
+@cli.command()
+def suites() -> None:
+    """List the suites."""
+    from rich.table import Table as Grid
+
+    from hpobench_nmt.suite import load_suite, suite_files
+
+    grid = Grid(box=None, pad_edge=False)
+    for heading in ("suite", "scores", "what it is"):
+        grid.add_column(heading, no_wrap=heading != "what it is")
+    for name in suite_files():
+        suite = load_suite(name)
+        grid.add_row(name, ", ".join(suite.scores), suite.description)
+    _console().print(grid)
+
+
+@cli.command()
+@click.argument("source", metavar="TABLE_OR_CSV")
+@click.option(
+    "--objectives",
+    callback=_listed,
+    required=True,
+    help="Two or more of METRIC[:min|max], e.g. dev_bleu:max,dev_gpu_time:min.",
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw two objectives to this PNG, PDF or SVG file."
+)
+@click.option("--format", "form", default="text", show_default=True, help="text or csv.")
+def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: str) -> None:
+    """The Pareto front of a table, or of any CSV file with the objectives as columns."""
+    if form not in ("text", "csv"):
+        raise unknown("format", form, ["text", "csv"])
+    if len(objectives) < 2:
+        raise InputError("a front needs two or more objectives, comma-separated.")
+    from hpobench_nmt.fronts import draw_front, front_of
+
+    if plot:
+        _check_plot(plot, len(objectives))
+    front = front_of(source, objectives)
+    if form == "csv":
+        click.echo(front.rows.to_csv(index_label="row", lineterminator="\n"), nl=False)
+    else:
+        console = _console()
+        console.print(_frame_grid(front.rows), markup=False)
+        console.print(f"{len(front.rows)} of {front.n_complete} rows are on the front.", highlight=False)
+        if front.n_complete < front.n_rows:
+            console.print(f"{front.n_rows - front.n_complete} rows lack an objective.", highlight=False)
+    if plot:
+        draw_front(front, plot)
+        click.echo(f"Plot: {plot}", err=form == "csv")
+
+
+@cli.group(cls=_Commands)
+def tables() -> None:
+    """List, show, check, fetch and add lookup tables."""
+
+
+@tables.command("list")
+def tables_list() -> None:
+    """List the installed tables."""
+    from rich.table import Table as Grid
+
+    from hpobench_nmt import catalog, nmthpo
+
+    found = catalog.installed()
+    grid = Grid(box=None, pad_edge=False)
+    for heading in ("table", "rows", "hyperparameters", "objectives", "folder"):
+        grid.add_column(heading, justify="right" if heading == "rows" else "left", overflow="fold")
+    for name, folder in found.items():
+        table = catalog.load_table(name)
+        grid.add_row(
+            name, str(len(table)), str(len(table.hyperparameters)), ", ".join(table.objectives), str(folder)
+        )
+    console = _console()
+    if found:
+        console.print(grid, markup=False)
+    absent = [name for name in nmthpo.TABLES if name not in found]
+    if absent:
+        click.echo(
+            f"Not installed: {', '.join(absent)}. Get them with 'hpobench-nmt tables fetch nmthpo'.", err=True
+        )
+
+
+@tables.command("show")
+@click.argument("name")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=5, show_default=True, help="How many of the best rows."
+)
+def tables_show(name: str, rows: int) -> None:
+    """Show a table: its search space, its metrics, where it is from, its best rows."""
+    from hpobench_nmt.catalog import load_table
+    from hpobench_nmt.describe import print_table
+
+    print_table(load_table(name), _console(), rows)
+
+
+@tables.command("check")
+@click.argument("name")
+def tables_check(name: str) -> None:
+    """Check a table, or a collection such as nmthpo, and say what the facts mean for a benchmark."""
+    from hpobench_nmt.catalog import collections, load_table
+    from hpobench_nmt.checks import find_check
+
+    members = collections().get(name)
+    loaded = [load_table(member) for member in members] if members else [load_table(name)]
+    marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
+    console = _console()
+    current = ""
+    for finding in find_check(name, loaded):
+        if finding.table != current:
+            current = finding.table
+            console.print(current, style="bold", markup=False, highlight=False)
+        mark, colour = marks[finding.kind]
+        console.print(f" [{colour}]{mark}[/{colour}] ", end="", highlight=False)
+        console.print(f"{finding.fact}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"   → {finding.meaning}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+@tables.command("fetch")
+@click.argument("name")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Take the files from this folder.")
+@click.option("--mirror", help="Base address of a copy of the files, instead of the authors' own.")
+def tables_fetch(name: str, source: Path | None, mirror: str | None) -> None:
+    """Download published tables into the user's cache: nmthpo, the six of Zhang & Duh (2020)."""
+    from hpobench_nmt import catalog, nmthpo
+
+    if name != "nmthpo":
+        raise unknown("collection", name, ["nmthpo"])
+    if source is not None and not source.is_dir():
+        raise InputError(f"{source}: no such folder.")
+    with _writing(catalog.fetched_folder()):
+        folders = nmthpo.fetch(catalog.fetched_folder(), source, mirror or nmthpo.ADDRESS)
+    click.echo(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
+
+
+@tables.command("add")
+@click.argument("source", metavar="FOLDER_OR_CSV", type=click.Path(path_type=Path))
+@click.option(
+    "--datasheet", type=click.Path(path_type=Path), help="Of a CSV file.  [default: the same name, .toml]"
+)
+def tables_add(source: Path, datasheet: Path | None) -> None:
+    """Install a table of your own: a CSV file with a header, and a short datasheet in TOML.
+
+    \b
+    The least that a datasheet needs, one section a column of the CSV file:
+        name = "my-table"
+        [hyperparameters.learning_rate]
+        scale = "log"              # or "linear", the default
+        [metrics.dev_ppl]
+        direction = "min"          # or "max"
+    """
+    from hpobench_nmt import catalog
+    from hpobench_nmt.table_folder import add_table
+
+    with _writing(catalog.added_folder()):
+        table, folder = add_table(source, datasheet, catalog.added_folder())
+    click.echo(f"Installed {table.name} ({len(table)} rows) in {folder}.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: every expected error becomes one message on stderr and an exit code."""
+    try:
+        code = cli.main(args=arguments, prog_name="hpobench-nmt", standalone_mode=False)
+    except InputError as error:
+        sys.exit(_complain(str(error), 2))
+    except RunError as error:
+        sys.exit(_complain(str(error), 1))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(_complain("stopped. Run the same command again to go on.", 130))
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"Error: {message}", err=True)
+    return code
+
+
+def _console() -> Console:
+    import shutil
+
+    from rich.console import Console
+
+    # Piped output is not cut to 80 columns.
+    return Console() if sys.stdout.isatty() else Console(width=max(shutil.get_terminal_size().columns, 160))
+
+
+@contextmanager
+def _progress(quiet: bool, name: str) -> Iterator[Any]:
+    """A progress bar on stderr with the time left; yields a function of (done, total)."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("left"), Left(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+
+
+def _cores() -> int:
+    import joblib
+
+    return int(joblib.cpu_count())
+
+
+def _sources(specs: Sequence[str], loaded: Sequence[Table]) -> dict[str, str]:
+    """Where tables that were given as folders are, so that their scores can be shown later."""
+    if len(specs) != len(loaded):
+        return {}
+    pairs = zip(specs, loaded, strict=True)
+    return {table.name: str(Path(spec).resolve()) for spec, table in pairs if spec != table.name}
+
+
+def _check_plot(path: Path, n_objectives: int) -> None:
+    if n_objectives != 2:
+        raise InputError(f"--plot draws two objectives, not {n_objectives}.")
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder.")
+
+
+def _check_method(spec: str, n_objectives: int) -> None:
+    from hpobench_nmt.plugins import resolve_methods
+    from hpobench_nmt.testing import CONFORMANCE_CHECKS, NonConformance
+
+    (method,) = resolve_methods([spec])
+    failed = 0
+    for check in CONFORMANCE_CHECKS:
+        try:
+            check(method.load(), n_objectives)
+            click.echo(f"ok      {check.__name__}")
+        except NonConformance as error:
+            failed += 1
+            click.echo(f"FAILED  {check.__name__}: {error}")
+    if failed:
+        raise RunError(f"{method.name} fails {failed} of {len(CONFORMANCE_CHECKS)} checks.")
+
+
+def _frame_grid(frame: Any) -> Any:
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, pad_edge=False)
+    grid.add_column("row", justify="right")
+    for column in frame.columns:
+        grid.add_column(str(column), justify="right")
+    for row, values in zip(frame.index, frame.to_numpy(), strict=True):
+        grid.add_row(str(row), *[v if isinstance(v, str) else f"{v:.10g}" for v in values])
+    return grid

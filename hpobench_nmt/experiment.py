@@ -1,0 +1,283 @@
+"""Run methods on tables: what a suite means for each table, and the trials in worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.catalog import installed, load_table
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.scores import MULTI, Question, Summary, question, summarise
+from hpobench_nmt.execution import Backend, Block, run_blocks
+from hpobench_nmt.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.problem import MethodFactory, Problem
+from hpobench_nmt.suite import INSTALLED, Suite
+from hpobench_nmt.table import Objective, Table
+from hpobench_nmt.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Where neither suite nor table says what is close to the best: this share of the way to the median.
+_DEFAULT_TOLERANCE = 0.05
+_BLOCK = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A suite on one table.
+
+    Attributes:
+        table: the table.
+        objectives: what is optimised.
+        losses: shape (N, m), minimised, NaN where missing.
+        problem: what methods see.
+        questions: one a score, in the suite's order.
+        stop_when_settled: whether trials end once all questions are answered.
+    """
+
+    table: Table
+    objectives: tuple[Objective, ...]
+    losses: NDArray[np.float64]
+    problem: Problem
+    questions: tuple[Question, ...]
+    stop_when_settled: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Trajectories of a benchmark, and what was asked of them.
+
+    Attributes:
+        suite: its settings.
+        seed: root seed.
+        instances: by table name.
+        methods: in order.
+        trials: trajectories by (table, method), in the order of the trials.
+    """
+
+    suite: Suite
+    seed: int
+    instances: Mapping[str, Instance]
+    methods: tuple[str, ...]
+    trials: Mapping[tuple[str, str], Sequence[Trajectory]]
+
+    def summary(self, table: str, method: str) -> list[Summary]:
+        """Each score of a method on a table, in the suite's order."""
+        asked = self.instances[table].questions
+        return [summarise(q, self.trials[table, method], self.suite.n_initial) for q in asked]
+
+    def scores(self) -> pd.DataFrame:
+        """A row a table, method and score: mean, std, trials, unanswered, failed, at_least."""
+        import pandas as pd
+
+        rows = [
+            {"table": table, "method": method, "score": score, **vars(summary)}
+            for table, method in self.trials
+            for score, summary in zip(self.suite.scores, self.summary(table, method), strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def failures(self) -> list[tuple[str, str, int, str]]:
+        """(table, method, trial, reason) of every failed trial."""
+        return [
+            (table, method, trial, trajectory.failure)
+            for (table, method), trajectories in self.trials.items()
+            for trial, trajectory in enumerate(trajectories)
+            if trajectory.failure
+        ]
+
+
+def make_instance(suite: Suite, table: Table) -> Instance:
+    """What the suite means for the table.
+
+    Raises:
+        InputError: the table is too small, lacks an objective, or gives nothing to optimise.
+    """
+    where = f"table {table.name!r}"
+    specs = suite.objectives or table.objectives[: suite.n_objectives]
+    if len(specs) < suite.n_objectives:
+        raise InputError(
+            f"{where} names {len(specs)} objective(s) of its own, {', '.join(suite.scores)} need "
+            f"{suite.n_objectives}: choose some with --objectives."
+        )
+    objectives = tuple(table.objective(spec) for spec in specs)
+    losses = table.losses(objectives)
+    if len(table) < suite.n_initial:
+        raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.n_initial} initial ones.")
+    for objective, loss in zip(objectives, losses.T, strict=True):
+        known = loss[~np.isnan(loss)]
+        if len(known) == 0:
+            raise InputError(f"{where}: objective {objective.metric!r} is missing in every row.")
+        if (known == known[0]).all():
+            raise InputError(
+                f"{where}: objective {objective.metric!r} is {abs(known[0]):g} everywhere: nothing to optimise."
+            )
+    if np.isnan(losses).any(axis=1).all():
+        raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
+    questions = tuple(
+        question(
+            score,
+            losses,
+            tolerance=_tolerance(suite, table, objectives[0], losses[:, 0]) if score == "ftc" else 0.0,
+            budget=_budget(suite, table.name, score),
+            ties=suite.ties,
+        )
+        for score in suite.scores
+    )
+    n_rows = len(table)
+    budget = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
+    problem = Problem(table.features, len(objectives), budget, suite.n_initial)
+    return Instance(table, objectives, losses, problem, questions, suite.stop == "settled")
+
+
+def suite_tables(suite: Suite) -> list[Table]:
+    """The suite's tables, loaded; "installed" leaves out those with fewer objectives of their own."""
+    if suite.tables != (INSTALLED,):
+        tables = [load_table(name) for name in suite.tables]
+    else:
+        tables = [load_table(name) for name in installed()]
+        if not suite.objectives:
+            tables = [t for t in tables if len(t.objectives) >= suite.n_objectives]
+        if not tables:
+            raise InputError("no table is installed. 'hpobench-nmt tables fetch nmthpo' gets six.")
+    names = [t.name for t in tables]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"table {name!r} is asked for twice.")
+    return tables
+
+
+def run_suite(
+    suite: Suite,
+    instances: Mapping[str, Instance],
+    methods: Sequence[NamedMethod],
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    backend: Backend = "loky",
+    finished: Mapping[tuple[str, str, int], Sequence[Trajectory]] | None = None,
+    on_block: Callable[[Block, Sequence[Trajectory], float], None] = lambda block, trials, seconds: None,
+) -> Results:
+    """Run every method on every table.
+
+    Args:
+        suite: settings.
+        instances: by table name, from make_instance.
+        methods: from resolve_methods.
+        seed: root seed; the same seed gives the same bytes for any jobs and backend.
+        jobs: worker processes.
+        backend: joblib's.
+        finished: trajectories of blocks that need not run again, by (table, method, first trial).
+        on_block: called as each block of trials ends, in any order, with its trajectories and seconds.
+    """
+    finished = finished or {}
+    check_methods(suite, methods)
+    blocks = plan(suite, instances, methods, seed)
+    todo = [block for block in blocks if block.key not in finished]
+    done: dict[tuple[str, str, int], Sequence[Trajectory]] = dict(finished)
+    for block, trials, seconds in run_blocks(todo, jobs, backend):
+        done[block.key] = trials
+        on_block(block, trials, seconds)
+    collected: dict[tuple[str, str], list[Trajectory]] = {(t, m.name): [] for t in instances for m in methods}
+    for block in blocks:
+        collected[block.table, block.method.name].extend(done[block.key])
+    return Results(suite, seed, dict(instances), tuple(m.name for m in methods), collected)
+
+
+def plan(
+    suite: Suite, instances: Mapping[str, Instance], methods: Iterable[NamedMethod], seed: int
+) -> list[Block]:
+    """All blocks of trials, in order of table, method and trial."""
+    methods = list(methods)
+    return [
+        Block(
+            table=name,
+            table_sha256=instance.table.sha256,
+            problem=instance.problem,
+            losses=instance.losses,
+            goals=tuple(q.goal for q in instance.questions) if instance.stop_when_settled else (),
+            method=method,
+            seed=seed,
+            first=first,
+            stop=min(first + _BLOCK, suite.trials),
+        )
+        for name, instance in instances.items()
+        for method in methods
+        for first in range(0, suite.trials, _BLOCK)
+    ]
+
+
+def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
+    """Refuse methods that are known not to optimise the suite's number of objectives."""
+    for method in methods:
+        if method.objectives and suite.n_objectives not in method.objectives:
+            raise InputError(
+                f"method {method.name!r} is for {method.objectives[0]} objective(s); "
+                f"{', '.join(suite.scores)} need {suite.n_objectives}. See 'hpobench-nmt methods'."
+            )
+
+
+def benchmark(
+    tables: Table | str | Path | Sequence[Table | str | Path],
+    methods: Sequence[str | MethodFactory],
+    *,
+    scores: Sequence[str] = (),
+    objectives: Sequence[str] = (),
+    trials: int = 100,
+    seed: int = 0,
+    budget: int = 20,
+    tolerance: float | None = None,
+    jobs: int = 1,
+    **settings: Any,
+) -> Results:
+    """Run methods on tables and keep the results in memory: the whole benchmark as one call.
+
+    Args:
+        tables: tables, names or folders; one or several.
+        methods: names, "file.py:Class", or classes.
+        scores: some of ftb, ftc, fb (the default) or of fto, fta, fbp (the default for two objectives).
+        objectives: "metric" or "metric:min|max"; each table's own where left out.
+        trials: seeded trials a method and table.
+        seed: root seed.
+        budget: look-ups for fb and fbp.
+        tolerance: of ftc.
+        jobs: worker processes; 1 runs in this one.
+        settings: further fields of Suite.
+    """
+    several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
+    loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
+    default_scores = MULTI if len(objectives) > 1 else ("ftb", "ftc", "fb")
+    suite = Suite(
+        name="benchmark",
+        scores=tuple(scores) or default_scores,
+        objectives=tuple(objectives),
+        trials=trials,
+        budget={"default": budget},
+        tolerance={} if tolerance is None else {"default": tolerance},
+        **settings,
+    )
+    suite = replace(suite, tables=tuple(t.name for t in loaded))
+    instances = {t.name: make_instance(suite, t) for t in loaded}
+    return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs)
+
+
+def _tolerance(suite: Suite, table: Table, objective: Objective, loss: NDArray[np.float64]) -> float:
+    for tolerance in (suite.tolerance_for(table.name), table.metric(objective.metric).tolerance):
+        if tolerance is not None:
+            return tolerance
+    return _DEFAULT_TOLERANCE * float(np.nanmedian(loss) - np.nanmin(loss))
+
+
+def _budget(suite: Suite, table: str, score: str) -> int | None:
+    budget = suite.budget_for(table) if score in ("fb", "fbp") else None
+    if budget is not None and suite.lookups is not None and budget > suite.lookups:
+        raise InputError(
+            f"{score} asks for {budget} look-ups on {table!r}, but a trial may make only {suite.lookups}."
+        )
+    return budget

@@ -1,0 +1,239 @@
+"""Scores as tables to read: in the terminal, as CSV, JSON or LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER, Summary
+from hpobench_nmt.experiment import Results
+from hpobench_nmt.suite import published_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXACT = "RS (exact)"
+_PUBLISHED_TRIALS = 100
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of one method on one table.
+
+    Attributes:
+        table, method, score: which.
+        summary: ours.
+        best: no other method's mean is better.
+        published_mean, published_std: figures to compare with, NaN where there are none.
+    """
+
+    table: str
+    method: str
+    score: str
+    summary: Summary
+    best: bool
+    published_mean: float
+    published_std: float
+
+    @property
+    def distance(self) -> float:
+        """Ours minus the published mean, in standard errors of the difference."""
+        variance = self.summary.stderr**2 + self.published_std**2 / _PUBLISHED_TRIALS
+        difference = self.summary.mean - self.published_mean
+        if difference == 0.0:
+            return 0.0
+        return difference / variance**0.5 if variance > 0 else np.nan
+
+
+def cells(results: Results) -> Iterator[Cell]:
+    """Every cell of the leaderboard, by table, method and score."""
+    published = _published(results)
+    for table in results.instances:
+        summaries = {m: results.summary(table, m) for m in results.methods if (table, m) in results.trials}
+        for j, score in enumerate(results.suite.scores):
+            means = [row[j].mean for row in summaries.values() if not np.isnan(row[j].mean)]
+            best = (min(means) if LOWER_IS_BETTER[score] else max(means)) if means else np.nan
+            for method, row in summaries.items():
+                mean, std = published.get((method, table, score), (np.nan, np.nan))
+                yield Cell(table, method, score, row[j], row[j].mean == best, mean, std)
+
+
+def exact(results: Results, table: str) -> list[tuple[float, float]]:
+    """Mean and standard deviation of each score under random search, without simulation."""
+    return [exact_random_search(q, results.suite.n_initial) for q in results.instances[table].questions]
+
+
+def figure(score: str, mean: float, std: float) -> str:
+    """mean±std with as many digits as the paper gives."""
+    digits = {"fb": 2, "fbp": 1}.get(score, 0)
+    return f"{mean:.{digits}f}±{std:.{digits}f}"
+
+
+def shown(cell: Cell) -> str:
+    """A cell's figure, with what is censored or failed said."""
+    s = cell.summary
+    if not np.isnan(s.mean):
+        text = figure(cell.score, s.mean, s.std)
+    elif not np.isnan(s.at_least):
+        text = f"≥{s.at_least:.0f}"
+    else:
+        text = "–"
+    notes = []
+    if s.unanswered:
+        notes.append(f"{s.unanswered} not reached")
+    if s.failed:
+        notes.append(f"{s.failed} failed")
+    return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def print_leaderboard(results: Results, console: Console) -> None:
+    """Tables like the paper's, the best in bold, the published figures beside ours."""
+    from rich.markup import escape
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    scores = results.suite.scores
+    by_row: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells(results):
+        by_row.setdefault((cell.table, cell.method), []).append(cell)
+    for table, instance in results.instances.items():
+        objectives = ", ".join(str(o) for o in instance.objectives)
+        title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
+        rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
+        compared = any(not np.isnan(c.published_mean) for row in rows.values() for c in row)
+        grid = Grid(title=escape(title), title_justify="left", title_style="bold")
+        grid.add_column("", no_wrap=True)
+        for score in scores:
+            grid.add_column(_heading(results, table, score), justify="right", no_wrap=True)
+            if compared:
+                grid.add_column("paper", justify="right", style="dim", no_wrap=True)
+                grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
+        for method, row in rows.items():
+            line: list[Text] = [Text(method)]
+            for cell in row:
+                line.append(Text(shown(cell), style="bold" if cell.best else ""))
+                if compared:
+                    known = not np.isnan(cell.published_mean)
+                    line.append(
+                        Text(figure(cell.score, cell.published_mean, cell.published_std) if known else "")
+                    )
+                    line.append(
+                        Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else "")
+                    )
+            grid.add_row(*line)
+        exact_row: list[Text] = [Text(EXACT, style="dim")]
+        for score, (mean, std) in zip(scores, exact(results, table), strict=True):
+            exact_row.append(Text(figure(score, mean, std), style="dim"))
+            exact_row.extend([Text(), Text()] if compared else [])
+        grid.add_section()
+        grid.add_row(*exact_row)
+        console.print(grid)
+    for score in scores:
+        console.print(f"[dim]{score}: {DESCRIPTIONS[score]}[/dim]", highlight=False)
+    _print_failures(results, console)
+
+
+def _heading(results: Results, table: str, score: str) -> str:
+    budget = results.suite.budget_for(table) if score in ("fb", "fbp") else None
+    arrow = "↓" if LOWER_IS_BETTER[score] else "↑"
+    return f"{score}{f' @{budget}' if budget else ''} {arrow}"
+
+
+def _print_failures(results: Results, console: Console) -> None:
+    from rich.markup import escape
+
+    grouped: dict[tuple[str, str, str], list[int]] = {}
+    for table, method, trial, reason in results.failures():
+        grouped.setdefault((table, method, reason), []).append(trial)
+    for (table, method, reason), trials in grouped.items():
+        which = ", ".join(map(str, trials[:5])) + (", …" if len(trials) > 5 else "")
+        text = (
+            f"failed: {method} on {table}, trial {which} ({len(trials)} of {results.suite.trials}): {reason}"
+        )
+        console.print(f"[red]{escape(text)}[/red]", highlight=False, soft_wrap=True)
+
+
+def as_csv(results: Results) -> str:
+    """A line a cell, with the exact random-search value beside it."""
+    rows = _records(results)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def as_json(results: Results) -> str:
+    """The cells as a JSON list; what is not known is null."""
+    return json.dumps(_records(results), indent=1) + "\n"
+
+
+def as_latex(results: Results) -> str:
+    """One tabular, a row a method and a column a table and score, the best in bold."""
+    scores, tables = results.suite.scores, list(results.instances)
+    found = {(c.table, c.method, c.score): c for c in cells(results)}
+    lines = [
+        r"\begin{tabular}{l" + ("r" * len(scores)) * len(tables) + "}",
+        r"\hline",
+        " & " + " & ".join(rf"\multicolumn{{{len(scores)}}}{{c}}{{{_tex(t)}}}" for t in tables) + r" \\",
+        " & " + " & ".join(_tex(s) for _ in tables for s in scores) + r" \\",
+        r"\hline",
+    ]
+    for method in results.methods:
+        row = [_tex(method)]
+        for table in tables:
+            for score in scores:
+                cell = found.get((table, method, score))
+                text = _tex(shown(cell)) if cell else "--"
+                row.append(rf"\textbf{{{text}}}" if cell and cell.best else text)
+        lines.append(" & ".join(row) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _tex(text: str) -> str:
+    special = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    special |= {"^": r"\textasciicircum{}"} | {c: "\\" + c for c in "&%$#_{}"}
+    return "".join(special.get(c, c) for c in text)
+
+
+def _records(results: Results) -> list[dict[str, Any]]:
+    exact_by_table = {table: exact(results, table) for table in results.instances}
+    records = []
+    for cell in cells(results):
+        s = cell.summary
+        mean, std = exact_by_table[cell.table][results.suite.scores.index(cell.score)]
+        values = {
+            "mean": s.mean,
+            "std": s.std,
+            "stderr": s.stderr,
+            "at_least": s.at_least,
+            "random_search_mean": mean,
+            "random_search_std": std,
+            "published_mean": cell.published_mean,
+            "published_std": cell.published_std,
+            "distance_se": cell.distance,
+        }
+        records.append(
+            {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
+            | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed}
+            | {key: None if np.isnan(value) else float(value) for key, value in values.items()}
+        )
+    return records
+
+
+def _published(results: Results) -> Mapping[tuple[str, str, str], tuple[float, float]]:
+    path = published_file(results.suite)
+    if path is None:
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {
+            (row["method"], row["table"], row["metric"]): (float(row["mean"]), float(row["std"]))
+            for row in csv.DictReader(file)
+        }

@@ -1,0 +1,134 @@
+"""The sequential loop: initial design, then ask, evaluate, tell, without replacement (Zhang & Duh 2020,
+Figure 2 and Algorithm 1).
+
+The loop does not know where losses come from. A table look-up and a training run are both an `Evaluate`.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.problem import Method, MethodFactory, Problem
+from hpobench_nmt.trajectory import Goal, Trajectory
+
+Floats = NDArray[np.float64]
+
+Evaluate = Callable[[int], Floats]
+"""The losses of a row, shape (m,), NaN where there are none."""
+
+
+def run_trial(
+    problem: Problem,
+    evaluate: Evaluate,
+    make_method: MethodFactory,
+    rng: np.random.Generator,
+    initial: Sequence[int],
+    goals: Sequence[Goal] = (),
+) -> Trajectory:
+    """One trial of a method.
+
+    It ends when the problem's budget is spent, when every goal is settled (if there are goals), or when
+    all rows were looked up. What a method does wrong ends its trial and is recorded as its failure; what
+    `evaluate` raises is passed on.
+
+    Args:
+        problem: what the method sees.
+        evaluate: where losses come from.
+        make_method: makes the method from (problem, rng).
+        rng: the method's generator.
+        initial: the initial design.
+        goals: stop as soon as all are settled; none: run until the budget is spent.
+    """
+    n_rows = len(problem.features)
+    budget = min(problem.budget, n_rows)
+    rows: list[int] = []
+    losses: list[Floats] = []
+    seen = bytearray(n_rows)
+    settled = _Settled(goals)
+
+    def look_up(row: int) -> Floats:
+        found = evaluate(row)
+        rows.append(row)
+        losses.append(found)
+        seen[row] = 1
+        settled.note(row, len(rows))
+        return found
+
+    failure = ""
+    try:
+        method = _guarded(make_method, problem, rng)
+        for row in initial:
+            _guarded(method.tell, row, look_up(row))
+        while len(rows) < budget and not settled.all:
+            row = _asked_row(method, n_rows, seen)
+            _guarded(method.tell, row, look_up(row))
+    except MethodFailure as error:
+        for row in initial[len(rows) :]:
+            look_up(row)
+        failure = str(error)
+    array = np.array(losses) if losses else np.empty((0, problem.n_objectives))
+    return Trajectory(np.array(rows, dtype=np.int64), array, failure)
+
+
+class MethodFailure(Exception):
+    """What a method did wrong."""
+
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+
+
+def _guarded(call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        raise MethodFailure(f"the method tried to exit the process (exit code {error.code})") from error
+    except BaseException as error:
+        name = getattr(call, "__name__", type(call).__name__)
+        # Memory addresses would make two runs of the same failure differ.
+        reason = _ADDRESS.sub("0x…", " ".join(str(error).split()))[:300]
+        raise MethodFailure(f"{name} raised {type(error).__name__}: {reason}") from error
+
+
+def _asked_row(method: Method, n_rows: int, seen: bytearray) -> int:
+    answer: Any = _guarded(method.ask)
+    try:
+        row = operator.index(answer)
+    except TypeError:
+        raise MethodFailure(f"ask returned {_shown(answer)}, not a row number") from None
+    if isinstance(answer, bool | np.bool_):
+        raise MethodFailure(f"ask returned {answer}, not a row number")
+    if not 0 <= row < n_rows:
+        raise MethodFailure(f"ask returned row {row}, but rows go from 0 to {n_rows - 1}")
+    if seen[row]:
+        raise MethodFailure(f"ask returned row {row}, which was looked up before")
+    return row
+
+
+def _shown(answer: object) -> str:
+    return f"{type(answer).__name__} {_ADDRESS.sub('0x…', repr(answer))[:60]}"
+
+
+class _Settled:
+    """Counts down the goals."""
+
+    def __init__(self, goals: Sequence[Goal]) -> None:
+        self._open = [[goal.targets.tolist(), goal.needed, goal.budget or np.inf] for goal in goals]
+        self._endless = not goals
+        self.all = False
+
+    def note(self, row: int, count: int) -> None:
+        if self._endless or self.all:
+            return
+        still = False
+        for goal in self._open:
+            goal[1] -= goal[0][row]
+            still = still or (goal[1] > 0 and count < goal[2])
+        self.all = not still

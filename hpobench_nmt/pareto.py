@@ -1,0 +1,44 @@
+"""Pareto fronts of small losses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def pareto_front(losses: Floats) -> NDArray[np.int64]:
+    """Row numbers, ascending, that no other row dominates, all losses being minimised.
+
+    A row dominates another if it is no worse in every loss and better in one, so rows with equal losses
+    are on the front together. A row with a NaN is never on the front and dominates nothing.
+
+    Args:
+        losses: shape (N, m).
+
+    O(N log N) for m of 1 or 2, else O(N J) for a front of J rows.
+    """
+    complete = np.flatnonzero(~np.isnan(losses).any(axis=1))
+    points = losses[complete]
+    if len(points) == 0:
+        return complete
+    if points.shape[1] == 1:
+        return np.asarray(complete[points[:, 0] == points[:, 0].min()])
+    order = np.lexsort(points.T[::-1])
+    if points.shape[1] == 2:
+        # Sorted by the first loss, then the second: on the front are those whose second loss is the least
+        # among their equals in the first, and less than that of every row before these.
+        first, second = points[order, 0], points[order, 1]
+        starts = np.concatenate([[True], first[1:] != first[:-1]])
+        group = np.cumsum(starts) - 1
+        group_least = second[starts]
+        before = np.concatenate([[np.inf], np.minimum.accumulate(group_least)[:-1]])
+        on_front = (second == group_least[group]) & (group_least[group] < before[group])
+        return np.sort(complete[order[on_front]])
+    front: list[int] = []
+    for i in order:
+        others = points[front]
+        if not ((others <= points[i]).all(axis=1) & (others < points[i]).any(axis=1)).any():
+            front.append(int(i))
+    return np.sort(complete[front])

@@ -1,0 +1,30 @@
+"""Random generators for trials, derived from names and numbers alone.
+
+The initial design depends on (root seed, table, trial), so that every method starts from the same rows;
+a method's own generator on its name besides. No global state and no `hash()`, which changes from one
+process to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def generator(seed: int, *parts: str | int) -> np.random.Generator:
+    """An independent generator for each combination of seed and parts."""
+    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
+    return np.random.default_rng(np.random.SeedSequence([seed, *words.tolist()]))
+
+
+def initial_rows(seed: int, table: str, trial: int, n_rows: int, n_initial: int) -> list[int]:
+    """The initial design: n_initial distinct rows, uniformly at random."""
+    rng = generator(seed, "initial", table, trial)
+    return [int(row) for row in rng.choice(n_rows, size=n_initial, replace=False)]
+
+
+def method_generator(seed: int, table: str, method: str, trial: int) -> np.random.Generator:
+    """The generator that a method gets in a trial."""
+    return generator(seed, "method", table, method, trial)

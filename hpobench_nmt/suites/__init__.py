@@ -1,0 +1,1 @@
+"""Benchmark suites: one TOML file each."""

@@ -1,0 +1,317 @@
+"""Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
+
+The datasheet names every column, its scale or direction and unit, says where the rows come from, and
+carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+from numpy.typing import NDArray
+
+from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric, Table
+
+Floats = NDArray[np.float64]
+
+DATASHEET = "datasheet.toml"
+ROWS = "table.csv"
+_FORMAT = 1
+_MAX_BYTES = 2**30
+
+_KEYS = {"format", "name", "objectives", "rows", "hyperparameters", "metrics", "provenance", "claims"}
+_ROW_KEYS = {"count", "sha256"}
+_HYPERPARAMETER_KEYS = {"values", "scale", "unit"}
+_METRIC_KEYS = {"direction", "unit", "missing", "tolerance", "description"}
+
+
+def load_folder(folder: Path) -> Table:
+    """Read a table folder, checking hash, types, ranges and the datasheet's keys."""
+    sheet_path = folder / DATASHEET
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder.")
+    if not sheet_path.is_file():
+        raise InputError(f"{folder}: has no {DATASHEET}, so it is not a table.")
+    sheet = read_toml(sheet_path)
+    rows = _section(sheet, "rows", sheet_path, _ROW_KEYS)
+    content = _read_rows(folder / ROWS)
+    if "sha256" not in rows:
+        raise InputError(f"{sheet_path}: [rows] has no sha256. Install the folder with 'tables add'.")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != rows["sha256"]:
+        raise InputError(
+            f"{folder / ROWS}: SHA-256 is {digest[:12]}…, but the datasheet says "
+            f"{str(rows['sha256'])[:12]}…: the file was changed or cut short. Get the table again."
+        )
+    table = build_table(folder / ROWS, sheet, sheet_path)
+    if rows.get("count") != len(table):
+        raise InputError(
+            f"{sheet_path}: [rows] count is {rows.get('count')!r}, the file has {len(table)} rows."
+        )
+    return table
+
+
+def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> Table:
+    """A table from a CSV file and a parsed datasheet, which may leave out values, counts and hashes."""
+    _known(sheet, _KEYS, sheet_path, "")
+    if sheet.get("format", _FORMAT) != _FORMAT:
+        raise InputError(
+            f"{sheet_path}: format {sheet['format']!r} is not supported; this version reads {_FORMAT}."
+        )
+    axes = _section(sheet, "hyperparameters", sheet_path)
+    measures = _section(sheet, "metrics", sheet_path)
+    frame = read_csv(csv_path)
+    for name in [*axes, *measures]:
+        if name not in frame.columns:
+            raise unknown("column", name, frame.columns, f"{sheet_path} names it, {csv_path} lacks it.")
+    extra = [name for name in frame.columns if name not in axes and name not in measures]
+    if extra:
+        raise InputError(f"{csv_path}: column {extra[0]!r} is not described in {sheet_path}.")
+    configs = {name: number_column(frame, name, csv_path) for name in axes}
+    values = {name: number_column(frame, name, csv_path) for name in measures}
+    metrics = [_metric(name, entry, sheet_path) for name, entry in measures.items()]
+    for name, column in configs.items():
+        _first_line(csv_path, ~np.isfinite(column), f"hyperparameter {name!r} is missing or not finite.")
+    for metric in metrics:
+        column = values[metric.name]
+        advice = "Leave the cell empty where a training failed."
+        _first_line(csv_path, np.isinf(column), f"metric {metric.name!r} is infinite. {advice}")
+        if metric.missing is not None:
+            values[metric.name] = np.where(column == metric.missing, np.nan, column)
+    return Table(
+        name=sheet.get("name", csv_path.stem),
+        hyperparameters=tuple(_axis(name, axes[name], configs[name], sheet_path) for name in axes),
+        metrics=tuple(metrics),
+        configs=np.column_stack(list(configs.values())),
+        values=np.column_stack(list(values.values())),
+        objectives=_objectives(sheet, metrics, sheet_path),
+        provenance={k: str(v) for k, v in _section(sheet, "provenance", sheet_path, required=False).items()},
+        claims=_section(sheet, "claims", sheet_path, required=False),
+    )
+
+
+def save_folder(table: Table, folder: Path) -> None:
+    """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
+
+    Args:
+        folder: the table's own folder; its parent is created.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        frame = table.to_frame()
+        for metric in table.metrics:
+            if metric.missing is not None:
+                frame[metric.name] = frame[metric.name].fillna(metric.missing)
+        content = frame.map(_cell).to_csv(index=False, lineterminator="\n").encode()
+        (work / ROWS).write_bytes(content)
+        (work / DATASHEET).write_text(tomli_w.dumps(_datasheet(table, content)), encoding="utf-8")
+        work.chmod(0o755)
+        replace_folder(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table, Path]:
+    """Install a table from a CSV file and its datasheet, or from a table folder, under target/NAME.
+
+    Args:
+        source: the CSV file or folder.
+        datasheet: of a CSV file; by default beside it, with the same name and the ending .toml.
+        target: folder of table folders.
+
+    Returns:
+        the table and its new folder. A table of that name is replaced.
+    """
+    if source.is_dir():
+        if datasheet is not None:
+            raise InputError(
+                f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
+            )
+        if not (source / DATASHEET).is_file():
+            raise InputError(f"{source}: has no {DATASHEET}.")
+        sheet = read_toml(source / DATASHEET)
+        if "sha256" in sheet.get("rows", {}):
+            table = load_folder(source)
+        else:
+            _read_rows(source / ROWS)
+            table = build_table(source / ROWS, sheet, source / DATASHEET)
+    elif source.exists():
+        sheet_path = datasheet or source.with_suffix(".toml")
+        if not sheet_path.is_file():
+            raise InputError(
+                f"{sheet_path}: no such file. A CSV file needs a datasheet that names its columns; "
+                "'hpobench-nmt tables add --help' shows the least that it must say."
+            )
+        table = build_table(source, read_toml(sheet_path), sheet_path)
+    else:
+        raise InputError(f"{source}: no such file or folder.")
+    save_folder(table, target / table.name)
+    return table, target / table.name
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Move a finished folder into place; an older one goes only when the new one is whole."""
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+        target.rename(old / target.name)
+        new.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        new.rename(target)
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file with a header, every cell as text or exact number."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file.")
+    if path.stat().st_size > _MAX_BYTES:
+        raise InputError(f"{path}: larger than {_MAX_BYTES >> 30} GiB.")
+    try:
+        frame = pd.read_csv(path, float_precision="round_trip", skip_blank_lines=False)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{path}: not a CSV table ({str(error).strip()}).") from None
+    if frame.empty:
+        raise InputError(f"{path}: has no rows.")
+    return frame
+
+
+def number_column(frame: pd.DataFrame, name: str, path: Path) -> Floats:
+    """A column as numbers, NaN where a cell is empty; text in it is an error that names the line."""
+    if name not in frame.columns:
+        raise unknown("column", name, frame.columns, f"({path})")
+    column = frame[name]
+    numbers = pd.to_numeric(column, errors="coerce")
+    wrong = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
+    if len(wrong) or column.dtype == bool:
+        line = int(wrong[0]) if len(wrong) else 0
+        raise InputError(
+            f"{path}, line {line + 2}: {name!r} is {str(column.iloc[line])[:40]!r}, not a number. "
+            "Encode categories as numbers."
+        )
+    return numbers.to_numpy(np.float64)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A parsed TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def _read_rows(path: Path) -> bytes:
+    if not path.is_file():
+        raise InputError(f"{path.parent}: has no {ROWS}.")
+    if path.stat().st_size > _MAX_BYTES:
+        raise InputError(f"{path}: larger than {_MAX_BYTES >> 30} GiB.")
+    return path.read_bytes()
+
+
+def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        raise InputError(f"{path}, line {rows[0] + 2}: {message}")
+
+
+def _axis(name: str, entry: Mapping[str, Any], column: Floats, path: Path) -> Hyperparameter:
+    where = f"hyperparameters.{name}"
+    _known(entry, _HYPERPARAMETER_KEYS, path, where)
+    values = entry.get("values", sorted(set(column.tolist())))
+    if not isinstance(values, list) or not all(_is_number(v) for v in values):
+        raise InputError(f"{path}: {where}.values must be a list of numbers.")
+    grid = tuple(float(v) for v in values)
+    return Hyperparameter(name, grid, entry.get("scale", "linear"), str(entry.get("unit", "")))
+
+
+def _metric(name: str, entry: Mapping[str, Any], path: Path) -> Metric:
+    where = f"metrics.{name}"
+    _known(entry, _METRIC_KEYS, path, where)
+    if "direction" not in entry:
+        raise InputError(f"{path}: {where} needs a direction, 'min' or 'max'.")
+    for key in ("missing", "tolerance"):
+        if key in entry and not _is_number(entry[key]):
+            raise InputError(f"{path}: {where}.{key} must be a number, not {entry[key]!r}.")
+    return Metric(name, **entry)
+
+
+def _objectives(sheet: Mapping[str, Any], metrics: list[Metric], path: Path) -> tuple[str, ...]:
+    objectives = sheet.get("objectives", [metrics[0].name] if metrics else [])
+    if not isinstance(objectives, list) or not all(isinstance(o, str) for o in objectives):
+        raise InputError(f"{path}: objectives must be a list of metric names.")
+    return tuple(objectives)
+
+
+def _section(
+    sheet: Mapping[str, Any], key: str, path: Path, keys: Iterable[str] = (), required: bool = True
+) -> dict[str, Any]:
+    section = sheet.get(key, {})
+    if not isinstance(section, dict) or (required and not section):
+        raise InputError(f"{path}: needs a section [{key}].")
+    if keys:
+        _known(section, keys, path, key)
+    return section
+
+
+def _known(section: Any, keys: Iterable[str], path: Path, where: str) -> None:
+    if not isinstance(section, dict):
+        raise InputError(f"{path}: [{where}] must be a section, not {section!r}.")
+    prefix = f"{where}." if where else ""
+    for key in section:
+        if key not in keys:
+            raise unknown("key", prefix + key, [prefix + k for k in keys], f"({path})")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(number: float) -> int | float:
+    """Whole numbers as integers, so that files read `1024` and not `1024.0`."""
+    return int(number) if number == math.floor(number) and abs(number) < 2**53 else float(number)
+
+
+def _cell(number: float) -> str:
+    return "" if math.isnan(number) else repr(_plain(number))
+
+
+def _datasheet(table: Table, content: bytes) -> dict[str, Any]:
+    sheet: dict[str, Any] = {
+        "format": _FORMAT,
+        "name": table.name,
+        "objectives": list(table.objectives),
+        "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
+        "hyperparameters": {},
+        "metrics": {},
+    }
+    for h in table.hyperparameters:
+        entry: dict[str, Any] = {"values": [_plain(v) for v in h.values], "scale": h.scale}
+        sheet["hyperparameters"][h.name] = entry | ({"unit": h.unit} if h.unit else {})
+    for m in table.metrics:
+        entry = {"direction": m.direction}
+        for key in ("unit", "missing", "tolerance", "description"):
+            value = getattr(m, key)
+            if value not in ("", None):
+                entry[key] = value
+        sheet["metrics"][m.name] = entry
+    if table.provenance:
+        sheet["provenance"] = dict(table.provenance)
+    if table.claims:
+        sheet["claims"] = dict(table.claims)
+    return sheet

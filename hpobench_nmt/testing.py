@@ -1,0 +1,159 @@
+"""Does a method behave? Checks for authors of methods, for pytest or any other runner.
+
+    import pytest
+    from hpobench_nmt.testing import CONFORMANCE_CHECKS
+
+    @pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
+    def test_conformance(check):
+        check(MyMethod)
+
+A check takes what makes a method, from (problem, rng), and the number of objectives (1 where left out).
+It returns nothing, or raises NonConformance with what is wrong and what is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.loop import run_trial
+from hpobench_nmt.problem import MethodFactory, Problem
+
+Floats = NDArray[np.float64]
+Check = Callable[..., None]
+
+
+class NonConformance(AssertionError):
+    """What a method does that it must not do."""
+
+
+def _grid_problem(n_objectives: int, per_axis: int = 4, n_initial: int = 3) -> tuple[Problem, Floats]:
+    axes = np.meshgrid(*[np.linspace(0.0, 1.0, per_axis)] * 3, indexing="ij")
+    features = np.stack([a.ravel() for a in axes], axis=1)
+    features.setflags(write=False)
+    slopes = np.random.default_rng(7).normal(size=(3, n_objectives))
+    losses = np.sin(3.0 * features @ slopes) + (features - 0.4) ** 2 @ np.abs(slopes)
+    return Problem(features, n_objectives, len(features), n_initial), losses
+
+
+def _global_state() -> list[object]:
+    return [np.asarray(part).tolist() for part in np.random.get_state(legacy=True)]  # noqa: NPY002
+
+
+def _rows(factory: MethodFactory, problem: Problem, losses: Floats, seed: int = 0) -> list[int]:
+    initial = list(range(problem.n_initial))
+    trajectory = run_trial(
+        problem, lambda row: losses[row].copy(), factory, np.random.default_rng(seed), initial
+    )
+    if trajectory.failure:
+        raise NonConformance(trajectory.failure)
+    return [int(row) for row in trajectory.rows]
+
+
+def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Asked until the table is exhausted, it gives every row exactly once, as an integer."""
+    problem, losses = _grid_problem(n_objectives)
+    rows = _rows(factory, problem, losses)
+    if sorted(rows) != list(range(len(losses))):
+        raise NonConformance(f"looked up {len(set(rows))} of {len(losses)} rows.")
+
+
+def repeats_an_unanswered_question(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Asked twice without being told in between, it gives the same row."""
+    problem, losses = _grid_problem(n_objectives)
+    method = factory(problem, np.random.default_rng(0))
+    for row in range(problem.n_initial):
+        method.tell(row, losses[row].copy())
+    for _ in range(10):
+        first, second = method.ask(), method.ask()
+        if first != second:
+            raise NonConformance(f"ask gave row {first}, and row {second} when asked again before tell.")
+        method.tell(first, losses[first].copy())
+
+
+def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """The same generator gives the same rows, whatever the global random state, which it leaves alone."""
+    import random
+
+    problem, losses = _grid_problem(n_objectives)
+    legacy, builtin = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        np.random.seed(1)  # noqa: NPY002
+        random.seed(1)
+        first = _rows(factory, problem, losses, seed=5)
+        np.random.seed(2)  # noqa: NPY002
+        random.seed(2)
+        before, before_builtin = _global_state(), random.getstate()
+        second = _rows(factory, problem, losses, seed=5)
+        after = _global_state()
+        if first != second:
+            raise NonConformance("two trials with the same generator differ: take all randomness from rng.")
+        if before != after or random.getstate() != before_builtin:
+            raise NonConformance("it changes the global random state: take all randomness from rng.")
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(builtin)
+
+
+def keeps_trials_apart(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """A trial does not change the next one on the same problem."""
+    problem, losses = _grid_problem(n_objectives)
+    alone = _rows(factory, problem, losses, seed=3)
+    _rows(factory, problem, losses, seed=4)
+    if _rows(factory, problem, losses, seed=3) != alone:
+        raise NonConformance("a trial differs after another one: keep no state in the class or the module.")
+
+
+def survives_failed_trainings(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """NaN losses, in the initial design or later, do not stop it or make it ask for the row again."""
+    problem, losses = _grid_problem(n_objectives)
+    for failed in (slice(0, 2), slice(0, None, 3), slice(0, None)):
+        patchy = losses.copy()
+        patchy[failed] = np.nan
+        _rows(factory, problem, patchy)
+
+
+def survives_odd_losses(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Constant, huge and tiny losses do not stop it."""
+    problem, losses = _grid_problem(n_objectives)
+    for odd in (np.zeros_like(losses), losses * 1e9, losses * 1e-9, losses + 1e6):
+        _rows(factory, problem, odd)
+
+
+def survives_small_tables(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Tables barely larger than the initial design, and rows with equal features, do not stop it."""
+    for n_rows in (3, 4, 5, 9):
+        features = np.zeros((n_rows, 2))
+        features[n_rows // 2 :, 0] = 1.0
+        losses = np.arange(n_rows * n_objectives, dtype=float).reshape(n_rows, n_objectives) % 3
+        _rows(factory, Problem(features, n_objectives, n_rows, 3), losses)
+
+
+def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """It changes neither the features nor the losses that it is told."""
+    problem, losses = _grid_problem(n_objectives)
+    features = problem.features.copy()
+    given = Problem(features, n_objectives, problem.budget, problem.n_initial)
+    method = factory(given, np.random.default_rng(0))
+    for step in range(20):
+        row = step if step < problem.n_initial else method.ask()
+        told = losses[row].copy()
+        method.tell(row, told)
+        if not np.array_equal(told, losses[row]):
+            raise NonConformance("tell changed the losses that it was given.")
+    if not np.array_equal(features, problem.features):
+        raise NonConformance("it changed problem.features.")
+
+
+CONFORMANCE_CHECKS: tuple[Check, ...] = (
+    looks_up_every_row_once,
+    repeats_an_unanswered_question,
+    depends_on_its_generator_alone,
+    keeps_trials_apart,
+    survives_failed_trainings,
+    survives_odd_losses,
+    survives_small_tables,
+    leaves_its_input_alone,
+)

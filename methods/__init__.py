@@ -1,0 +1,56 @@
+"""HPO methods, one file a family. The list of those that come with the package is here."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from hpobench_nmt.problem import MethodFactory
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A method that comes with the package.
+
+    Attributes:
+        name: as in the paper, where it is from there.
+        location: "module:attribute" below this package, imported when it is first used.
+        objectives: numbers of objectives that it can optimise.
+        description: one line.
+    """
+
+    name: str
+    location: str
+    objectives: tuple[int, ...]
+    description: str
+
+    def load(self) -> MethodFactory:
+        """The method's factory."""
+        module, _, attribute = self.location.partition(":")
+        factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        return factory
+
+
+_ONE, _TWO = (1,), (2,)
+
+BUILT_IN = {
+    method.name: method
+    for method in (
+        BuiltIn("RS", "random_search:RandomSearch", (1, 2), "random search"),
+        BuiltIn("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
+        BuiltIn("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
+        BuiltIn("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
+        BuiltIn("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
+        BuiltIn("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
+        BuiltIn("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
+        BuiltIn("BO_M", "gaussian_process:BO_M", _TWO, "Gaussian processes, Matern-5/2, EHVI"),
+        BuiltIn("BO_R", "gaussian_process:BO_R", _TWO, "Gaussian processes, RBF, EHVI"),
+        BuiltIn("GB_M", "graph_based:GB_M", _TWO, "graph, Matern-5/2 weights, EHVI"),
+        BuiltIn("GB_R", "graph_based:GB_R", _TWO, "graph, RBF weights, EHVI"),
+        BuiltIn("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
+        BuiltIn("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
+        BuiltIn("BO_M_std", "gaussian_process:BO_M_std", _TWO, "BO_M on standardised losses"),
+        BuiltIn("BO_R_std", "gaussian_process:BO_R_std", _TWO, "BO_R on standardised losses"),
+        BuiltIn("NSGA2", "nsga2:NSGA2Search", _TWO, "pymoo's NSGA-II, snapped to unseen rows"),
+    )
+}

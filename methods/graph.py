@@ -1,0 +1,76 @@
+"""The neighbourhood graph over a table's rows, and the Gaussian prior that it defines.
+
+    symbol    meaning
+    W         symmetric edge weights, N x N: a kernel of the scaled features between neighbours, else 0
+    D         diagonal matrix of W's row sums
+    Lap       D - W
+    K         [2 beta (Lap + I / sigma^2)]^-1, the covariance of the finite-set Gaussian process that
+              corresponds to the graph (Zhu 2005; Zhang & Duh 2020, section 5.3)
+
+For large sigma^2 and without noise, the posterior mean is the harmonic labelling
+-Lap[U,U]^-1 Lap[U,S] y_S (Zhu et al. 2003), and the posterior covariance Lap[U,U]^-1 / (2 beta).
+
+The paper leaves the number of neighbours, beta and sigma^2 to "initial tuning". Its Table 3 is met best
+with a seventh of the rows as neighbours, and not fewer than 20. On a grid many rows are equally far away;
+all that tie with the last neighbour are taken, so that the graph does not depend on the rows' order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from hpobench_nmt.methods.kernels import Kernel
+
+Floats = NDArray[np.float64]
+
+SIGMA_SQUARED = 1e6
+BETA = 0.5
+_MIN_NEIGHBOURS = 20
+_NEIGHBOUR_SHARE = 1 / 7
+# Above this, K alone takes 2 GiB.
+_MAX_ROWS = 16_384
+
+
+def default_neighbours(n_rows: int) -> int:
+    """Number of nearest neighbours for a table of that many rows."""
+    return max(_MIN_NEIGHBOURS, round(_NEIGHBOUR_SHARE * n_rows))
+
+
+def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floats:
+    """Lap of the graph that joins each row with its nearest neighbours (either's choice is enough).
+
+    Args:
+        features: scaled, shape (N, H).
+        kernel: edge weight by features; nearer rows must weigh more.
+        n_neighbours: per row, itself excluded; rows that tie with the last one are neighbours too.
+
+    Returns:
+        shape (N, N), symmetric, rows summing to 0. O(N^2) memory, so N is limited.
+    """
+    n_rows = len(features)
+    if n_rows > _MAX_ROWS:
+        raise ValueError(
+            f"a graph over {n_rows:,} rows needs an N x N matrix ({8 * n_rows**2 / 2**30:.0f} GiB); "
+            f"graph-based methods stop at {_MAX_ROWS:,} rows. BO methods have no such limit."
+        )
+    weights = kernel(features, features)
+    np.fill_diagonal(weights, -np.inf)
+    last = min(n_neighbours, n_rows - 1)
+    if last < 1:
+        return np.zeros((n_rows, n_rows))
+    threshold = np.partition(weights, n_rows - last, axis=1)[:, n_rows - last]
+    # Equal distances differ in their last bits.
+    chosen = weights >= threshold[:, None] * (1.0 - 1e-9)
+    edges = np.where(chosen | chosen.T, weights, 0.0)
+    np.fill_diagonal(edges, 0.0)
+    edges = (edges + edges.T) / 2
+    return np.asarray(np.diag(edges.sum(axis=1)) - edges)
+
+
+def graph_covariance(laplacian: Floats, sigma_squared: float = SIGMA_SQUARED, beta: float = BETA) -> Floats:
+    """K = [2 beta (Lap + I / sigma^2)]^-1, shape (N, N). O(N^3), once a table."""
+    precision = 2.0 * beta * (laplacian + np.eye(len(laplacian)) / sigma_squared)
+    covariance = linalg.cho_solve(linalg.cho_factor(precision), np.eye(len(laplacian)))
+    return np.asarray((covariance + covariance.T) / 2)

@@ -1,0 +1,59 @@
+"""Covariance functions over scaled features, and the priors that they give over a table's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from george import kernels
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Kernel = Callable[[Floats, Floats], Floats]
+
+# Rows of K that a prior keeps once computed, in bytes: all of them up to about 2,800 rows, and never
+# more than this for a table of any size.
+_ROW_CACHE_BYTES = 64 * 2**20
+
+
+def matern52(a: Floats, b: Floats) -> Floats:
+    """Matern-5/2 covariance with amplitude and length scale 1, shapes (n, H), (N, H) -> (n, N)."""
+    return np.asarray(kernels.Matern52Kernel(1.0, ndim=a.shape[1]).get_value(a, b))
+
+
+def rbf(a: Floats, b: Floats) -> Floats:
+    """Squared-exponential covariance with amplitude and length scale 1, shapes (n, H), (N, H) -> (n, N)."""
+    return np.asarray(kernels.ExpSquaredKernel(1.0, ndim=a.shape[1]).get_value(a, b))
+
+
+class KernelPrior:
+    """A kernel's covariance over N rows of features, one row of K at a time; never N x N at once."""
+
+    def __init__(self, kernel: Kernel, features: Floats) -> None:
+        self._kernel = kernel
+        self._features = np.ascontiguousarray(features)
+        self._rows: dict[int, Floats] = {}
+        self._max_rows = _ROW_CACHE_BYTES // (8 * len(features))
+        self.diagonal: Floats = np.concatenate([kernel(x[None], x[None])[0] for x in self._features])
+
+    def row(self, i: int) -> Floats:
+        """K[i], shape (N,)."""
+        found = self._rows.get(i)
+        if found is None:
+            found = self._kernel(self._features[i : i + 1], self._features)[0]
+            if len(self._rows) < self._max_rows:
+                self._rows[i] = found
+        return found
+
+
+class DensePrior:
+    """A covariance matrix that is given whole, shape (N, N)."""
+
+    def __init__(self, covariance: Floats) -> None:
+        self._covariance = covariance
+        self.diagonal: Floats = covariance.diagonal().copy()
+
+    def row(self, i: int) -> Floats:
+        """K[i], shape (N,)."""
+        row: Floats = self._covariance[i]
+        return row

@@ -1,0 +1,117 @@
+"""Sequential model-based optimisation: a posterior over the candidates, and an acquisition function that
+picks the next (Zhang & Duh 2020, Figure 2 and Algorithm 1).
+
+A method of this kind is four choices: a prior, an acquisition, the noise, and whether to standardise the
+losses. `hpobench_nmt.methods.gaussian_process` and `hpobench_nmt.methods.graph_based` make them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hpobench_nmt.methods.acquisition import Acquisition, Belief
+from hpobench_nmt.methods.posterior import Posterior, Prior
+from hpobench_nmt.pareto import pareto_front
+from hpobench_nmt.problem import Problem
+
+Floats = NDArray[np.float64]
+
+
+class ModelBased:
+    """A method made of a prior and an acquisition.
+
+    Args:
+        problem: the candidates.
+        rng: only used while no row has given a loss.
+        prior: covariance over the candidates.
+        acquisition: the value of each candidate.
+        noise_sd: standard deviation of the observation noise, in the units of the targets.
+        standardise: model (losses - mean) / standard deviation of the losses seen, instead of the losses
+            themselves around a prior mean of 0.
+        row_sums: prior covariance times ones, for acquisitions that need its posterior.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        *,
+        prior: Prior,
+        acquisition: Acquisition,
+        noise_sd: float = 0.0,
+        standardise: bool = False,
+        row_sums: Floats | None = None,
+    ) -> None:
+        self._rng = rng
+        self._acquisition = acquisition
+        self._standardise = standardise
+        # A target of constant 1 beside the losses lets them be standardised anew at every step.
+        n_targets = problem.n_objectives + standardise
+        self._posterior = Posterior(prior, n_targets, noise_sd, row_sums)
+        self._targets = np.ones(n_targets)
+        self._losses = np.empty((problem.budget, problem.n_objectives))
+        self._count = 0
+        self._front = np.empty((0, problem.n_objectives))
+        self._best = np.full(problem.n_objectives, np.inf)
+        self._worst = np.full(problem.n_objectives, -np.inf)
+        self._next: int | None = None
+
+    def ask(self) -> int:
+        """The unseen row of largest acquisition value."""
+        if self._next is None:
+            posterior = self._posterior
+            if self._count == 0:
+                self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
+            else:
+                scores = self._acquisition(self._belief())
+                scores[~posterior.unseen] = -np.inf
+                self._next = int(posterior.rows[scores.argmax()])
+        return self._next
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Condition on the losses of a row; a row without losses only leaves the candidates."""
+        self._next = None
+        if np.isnan(losses.sum()):
+            self._posterior.discard(index)
+            return
+        self._targets[: len(losses)] = losses
+        self._posterior.observe(index, self._targets)
+        if self._count == len(self._losses):
+            self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
+        self._losses[self._count] = losses
+        self._count += 1
+        self._worst = np.maximum(self._worst, losses)
+        if not _matched(self._front, losses):
+            points = np.vstack([self._front, losses])
+            front = points[pareto_front(points)]
+            self._front = front[np.argsort(front[:, 0], kind="stable")]
+            self._best = front.min(axis=0)
+
+    def _belief(self) -> Belief:
+        posterior, mean = self._posterior, self._posterior.mean
+        front, best, worst = self._front, self._best, self._worst
+        if self._standardise:
+            seen = self._losses[: self._count]
+            centre, spread = seen.mean(axis=0), seen.std(axis=0)
+            spread[spread == 0.0] = 1.0
+            mean = (mean[:-1] - centre[:, None] * mean[-1]) / spread[:, None]
+            front, best, worst = (
+                (front - centre) / spread,
+                (best - centre) / spread,
+                (worst - centre) / spread,
+            )
+        return Belief(mean, posterior.var, posterior.unseen, front, best, worst, posterior.row_sums)
+
+
+@njit(cache=True)
+def _matched(front: Floats, losses: Floats) -> bool:
+    """Whether a row of the front is no worse than the losses in any of them."""
+    for j in range(front.shape[0]):
+        worse = False
+        for t in range(front.shape[1]):
+            worse = worse or front[j, t] > losses[t]
+        if not worse:
+            return True
+    return False

@@ -1,0 +1,87 @@
+"""NSGA-II (Deb et al. 2002) as pymoo implements it, restricted to the rows of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem as PymooProblem
+from pymoo.core.termination import NoTermination
+
+from hpobench_nmt.problem import Problem
+
+Floats = NDArray[np.float64]
+
+POPULATION = 20
+
+
+class NSGA2Search:
+    """Evolves points of the unit cube; each is evaluated at the nearest row that was not looked up.
+
+    The first generation is the initial design, filled up with random rows.
+    """
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        n_rows, n_features = problem.features.shape
+        self._features = problem.features
+        self._unseen = np.ones(n_rows, dtype=bool)
+        self._rng = rng
+        self._population = min(POPULATION, n_rows)
+        self._n_objectives = problem.n_objectives
+        self._cube = PymooProblem(n_var=n_features, n_obj=problem.n_objectives, xl=0.0, xu=1.0)
+        self._algorithm: NSGA2 | None = None
+        self._generation: list[int] = []
+        self._losses: dict[int, Floats] = {}
+
+    def ask(self) -> int:
+        """The next row of this generation, or the first of the next one."""
+        if self._algorithm is None and not self._generation:
+            told = list(self._losses)
+            fill = self._rng.permutation(np.flatnonzero(self._unseen))
+            self._generation = told + [int(row) for row in fill[: max(self._population - len(told), 1)]]
+        while True:
+            for row in self._generation:
+                if self._unseen[row]:
+                    return row
+            self._breed()
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Remember the losses of a row; a generation is handed to pymoo when all its rows are told."""
+        self._unseen[index] = False
+        self._losses[index] = losses
+
+    def _breed(self) -> None:
+        """Select from the finished generation; its offspring, snapped to unseen rows, are the next."""
+        rows = self._generation
+        if self._algorithm is None:
+            self._algorithm = NSGA2(pop_size=len(rows), sampling=self._features[rows])
+            seed = int(self._rng.integers(2**31))
+            self._algorithm.setup(self._cube, termination=NoTermination(), seed=seed)
+            self._algorithm.ask()
+        self._algorithm.tell(infills=Population.new(X=self._features[rows], F=self._complete(rows)))
+        offspring = self._algorithm.ask()
+        self._generation = self._nearest_unseen(np.empty((0, 0)) if offspring is None else offspring.get("X"))
+        if not self._generation:
+            # No offspring that differs from its parents: go on from a random row.
+            self._generation = [int(self._rng.choice(np.flatnonzero(self._unseen)))]
+
+    def _nearest_unseen(self, wanted: Floats) -> list[int]:
+        free = self._unseen.copy()
+        rows: list[int] = []
+        for point in wanted:
+            if not free.any():
+                break
+            distance = ((self._features - point) ** 2).sum(axis=1)
+            distance[~free] = np.inf
+            rows.append(int(distance.argmin()))
+            free[rows[-1]] = False
+        return rows
+
+    def _complete(self, rows: list[int]) -> Floats:
+        """The rows' losses; a row without any counts as worse than all that were seen."""
+        known = np.array(list(self._losses.values()))
+        worst = np.nanmax(np.where(np.isnan(known), -np.inf, known), axis=0)
+        worst = np.where(np.isfinite(worst), worst, 0.0)
+        losses = np.array([self._losses[row] for row in rows])
+        return np.where(np.isnan(losses), worst + np.abs(worst) + 1.0, losses)

@@ -1,0 +1,26 @@
+"""Random search: unseen rows, uniformly (Bergstra & Bengio 2012)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.problem import Problem
+
+
+class RandomSearch:
+    """Rows in the order of one random permutation."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        self._order = rng.permutation(len(problem.features)).tolist()
+        self._told: set[int] = set()
+
+    def ask(self) -> int:
+        """The next row of the permutation that was not told."""
+        while self._order[-1] in self._told:
+            self._order.pop()
+        return int(self._order[-1])
+
+    def tell(self, index: int, losses: NDArray[np.float64]) -> None:
+        """Only remembers that the row is taken."""
+        self._told.add(index)

@@ -1,0 +1,1 @@
+"""Tables that ship with the package: data only, one folder a table."""
