@@ -77,14 +77,16 @@ def download(
 
 
 def _fetch_once(http: requests.Session, url: str, sha256: str, limits: Limits) -> bytes:
-    import requests
+    from urllib3.exceptions import HTTPError, ReadTimeoutError
 
     deadline = time.monotonic() + limits.total_s
     digest, parts, size = hashlib.sha256(), [], 0
     with http.get(url, stream=True, timeout=(limits.connect_s, limits.read_s)) as response:
         response.raise_for_status()
         try:
-            for part in response.iter_content(64 * 1024):
+            # read1 gives what has arrived; anything that waits for a full buffer would wait on a server
+            # that drips, whatever the deadline.
+            while part := response.raw.read1(64 * 1024, decode_content=True):
                 size += len(part)
                 if size > limits.max_bytes:
                     raise _Unusable(f"the file is larger than {limits.max_bytes:,} bytes")
@@ -92,15 +94,12 @@ def _fetch_once(http: requests.Session, url: str, sha256: str, limits: Limits) -
                     raise _Unusable(f"the file did not arrive within {limits.total_s:g} s")
                 digest.update(part)
                 parts.append(part)
-        except requests.exceptions.ChunkedEncodingError:
+        except ReadTimeoutError:
+            raise _Unusable(f"no answer within {limits.read_s:g} s") from None
+        except HTTPError:
             raise _Unusable(f"the connection broke after {size:,} bytes") from None
-        expected = response.headers.get("Content-Length")
-        if (
-            expected
-            and expected.isdigit()
-            and "Content-Encoding" not in response.headers
-            and size < int(expected)
-        ):
+        expected = response.headers.get("Content-Length", "")
+        if expected.isdigit() and "Content-Encoding" not in response.headers and size < int(expected):
             raise _Unusable(f"the file was cut short ({size:,} of {int(expected):,} bytes)")
     if digest.hexdigest() != sha256:
         raise _Unusable(f"the file has SHA-256 {digest.hexdigest()[:12]}… instead of {sha256[:12]}…")

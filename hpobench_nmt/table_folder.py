@@ -11,6 +11,7 @@ import math
 import shutil
 import tempfile
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ DATASHEET = "datasheet.toml"
 ROWS = "table.csv"
 _FORMAT = 1
 _MAX_BYTES = 2**30
+_EMPTY = {"", "NA", "NaN", "nan"}
 
 _KEYS = {"format", "name", "objectives", "rows", "hyperparameters", "metrics", "provenance", "claims"}
 _ROW_KEYS = {"count", "sha256"}
@@ -174,16 +176,20 @@ def replace_folder(new: Path, target: Path) -> None:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """A CSV file with a header, every cell as text or exact number."""
+    """A CSV file with a header, every cell as text."""
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
     if path.stat().st_size > _MAX_BYTES:
         raise InputError(f"{path}: larger than {_MAX_BYTES >> 30} GiB.")
     try:
-        frame = pd.read_csv(path, float_precision="round_trip", skip_blank_lines=False)
+        with warnings.catch_warnings():
+            # Lines longer than the header would be cut with only a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            # As text: only Python's own float() is sure to read back exactly what was written.
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False, index_col=False)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{path}: not a CSV table ({str(error).strip()}).") from None
     if frame.empty:
         raise InputError(f"{path}: has no rows.")
@@ -194,16 +200,16 @@ def number_column(frame: pd.DataFrame, name: str, path: Path) -> Floats:
     """A column as numbers, NaN where a cell is empty; text in it is an error that names the line."""
     if name not in frame.columns:
         raise unknown("column", name, frame.columns, f"({path})")
-    column = frame[name]
-    numbers = pd.to_numeric(column, errors="coerce")
-    wrong = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
-    if len(wrong) or column.dtype == bool:
-        line = int(wrong[0]) if len(wrong) else 0
-        raise InputError(
-            f"{path}, line {line + 2}: {name!r} is {str(column.iloc[line])[:40]!r}, not a number. "
-            "Encode categories as numbers."
-        )
-    return numbers.to_numpy(np.float64)
+    numbers = np.empty(len(frame))
+    for row, cell in enumerate(frame[name]):
+        text = str(cell).strip()
+        try:
+            numbers[row] = float(text) if text not in _EMPTY else np.nan
+        except ValueError:
+            raise InputError(
+                f"{path}, line {row + 2}: {name!r} is {text[:40]!r}, not a number. Encode categories as numbers."
+            ) from None
+    return numbers
 
 
 def read_toml(path: Path) -> dict[str, Any]:

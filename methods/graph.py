@@ -11,8 +11,9 @@ For large sigma^2 and without noise, the posterior mean is the harmonic labellin
 -Lap[U,U]^-1 Lap[U,S] y_S (Zhu et al. 2003), and the posterior covariance Lap[U,U]^-1 / (2 beta).
 
 The paper leaves the number of neighbours, beta and sigma^2 to "initial tuning". Its Table 3 is met best
-with a seventh of the rows as neighbours, and not fewer than 20. On a grid many rows are equally far away;
-all that tie with the last neighbour are taken, so that the graph does not depend on the rows' order.
+with a seventh of the rows (20 at least) as neighbours for EI, and with 20 in tables of any size for EIF;
+beta and a large sigma^2 hardly matter. On a grid many rows are equally far away. All that tie with the
+last neighbour are taken, so that the graph does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ Floats = NDArray[np.float64]
 
 SIGMA_SQUARED = 1e6
 BETA = 0.5
-_MIN_NEIGHBOURS = 20
+NEIGHBOURS = 20
 _NEIGHBOUR_SHARE = 1 / 7
 # Above this, K alone takes 2 GiB.
 _MAX_ROWS = 16_384
 
 
-def default_neighbours(n_rows: int) -> int:
-    """Number of nearest neighbours for a table of that many rows."""
-    return max(_MIN_NEIGHBOURS, round(_NEIGHBOUR_SHARE * n_rows))
+def neighbours_for(n_rows: int) -> int:
+    """Number of nearest neighbours for EI and EHVI in a table of that many rows."""
+    return max(NEIGHBOURS, round(_NEIGHBOUR_SHARE * n_rows))
 
 
 def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floats:

@@ -1,0 +1,5 @@
+"""`python -m hpobench_nmt` is the command line."""
+
+from hpobench_nmt.cli import main
+
+main()

@@ -1,0 +1,126 @@
+"""What several tests share: tables, an empty home for the package, and the command line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.table_folder import save_folder
+
+ROOT = Path(__file__).parents[1]
+NMTHPO = ROOT.parent / "shared" / "nmthpo"
+
+
+def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table:
+    """A 4 x 3 x 3 grid with two metrics that disagree, and a third with holes."""
+    axes = (
+        Hyperparameter("layers", (1.0, 2.0, 4.0, 8.0), "log"),
+        Hyperparameter("width", (256.0, 512.0, 1024.0)),
+        Hyperparameter("learning_rate", (0.001, 0.003, 0.01), "log"),
+    )
+    configs = np.array([(a, b, c) for a in axes[0].values for b in axes[1].values for c in axes[2].values])
+    rng = np.random.default_rng(seed)
+    scaled = np.column_stack([h.scaled(configs[:, j]) for j, h in enumerate(axes)])
+    quality = (
+        20 - 8 * ((scaled - (0.6, 0.5, 0.4)) ** 2).sum(axis=1) + rng.normal(scale=0.3, size=len(configs))
+    )
+    seconds = 10 + 30 * scaled[:, 0] + 20 * scaled[:, 1] + rng.random(len(configs))
+    memory = np.round(1000 * (1 + scaled[:, 1]))
+    if missing:
+        quality[::7] = np.nan
+        memory[::5] = np.nan
+    return Table(
+        name=name,
+        hyperparameters=axes,
+        metrics=(
+            Metric("bleu", "max", "BLEU", tolerance=0.5),
+            Metric("seconds", "min", "s"),
+            Metric("memory", "min", "MB", missing=0.0),
+        ),
+        configs=configs,
+        values=np.column_stack([np.round(quality, 2), np.round(seconds, 3), memory]),
+        objectives=("bleu", "seconds"),
+        provenance={"source": "made for the tests"},
+    )
+
+
+@pytest.fixture
+def toy() -> Table:
+    return make_table()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """An empty place for added and fetched tables, and a current folder that nobody else uses."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(folder))
+    monkeypatch.delenv("HPOBENCH_NMT_TABLES", raising=False)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return folder
+
+
+@pytest.fixture
+def toy_home(home) -> Path:
+    """A home with the toy tables "toy" and "toy-missing" installed."""
+    save_folder(make_table(), home / "tables" / "toy")
+    save_folder(make_table("toy-missing", missing=True), home / "tables" / "toy-missing")
+    return home
+
+
+@pytest.fixture(scope="session")
+def authors_files() -> Path:
+    """The folder of the authors' table files, which are never part of the project."""
+    if not NMTHPO.is_dir():
+        pytest.skip("the authors' table files are not in ../shared/nmthpo")
+    return NMTHPO
+
+
+@pytest.fixture(scope="session")
+def nmthpo_home(tmp_path_factory, authors_files) -> Path:
+    """A home with the six published tables, from the authors' files."""
+    from hpobench_nmt import nmthpo
+
+    folder = tmp_path_factory.mktemp("nmthpo")
+    nmthpo.fetch(folder / "cache", source=authors_files)
+    return folder
+
+
+def command(*arguments: str, check: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, as a user does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hpobench_nmt", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=300,
+    )
+    if check is not None:
+        assert done.returncode == check, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Content of every file below a folder but the timings, which differ between runs."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "timings" not in path.relative_to(folder).parts
+    }
+
+
+@pytest.fixture
+def run_command():
+    return command
+
+
+@pytest.fixture
+def contents():
+    return files_below

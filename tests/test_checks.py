@@ -1,0 +1,78 @@
+import dataclasses
+
+import numpy as np
+
+from hpobench_nmt.checks import check_collection, check_table, twins
+
+
+def kinds(table):
+    return {(f.kind, f.fact.split(" (")[0]) for f in check_table(table)}
+
+
+def with_values(table, values, **kwargs):
+    return dataclasses.replace(table, values=values, **kwargs)
+
+
+def test_a_clean_table_has_no_warning(toy):
+    found = check_table(toy)
+    assert {f.kind for f in found} <= {"ok", "note"}
+    assert all(f.meaning and f.table == "toy" for f in found)
+
+
+def test_missing_and_constant_metrics_are_found(toy):
+    values = toy.values.copy()
+    values[:3, 2] = np.nan
+    values[:, 1] = 7.0
+    found = kinds(with_values(toy, values))
+    assert ("warning", ["3 row(s) have no memory", "written as 0)"][0]) in found
+    assert ("warning", "seconds is 7 in every row") in found
+    values[:, 2] = np.nan
+    assert ("warning", "memory is missing in every row") in kinds(with_values(toy, values))
+
+
+def test_ties_and_a_lonely_best_row_are_found(toy):
+    values = toy.values.copy()
+    values[[4, 9], 0] = 30.0
+    (tied,) = [f for f in check_table(with_values(toy, values)) if "share the best" in f.fact]
+    assert "rows 4, 9" in tied.fact
+    assert f"{37 / 3:.1f} look-ups" in tied.meaning
+    values[9, 0] = 3.0
+    assert any(
+        "ahead of the next, more than the tolerance" in f.fact for f in check_table(with_values(toy, values))
+    )
+
+
+def test_a_wrong_published_front_is_found(toy):
+    front = toy.front(["bleu", "seconds"]).tolist()
+    good = dataclasses.replace(toy, claims={"front": front, "front_objectives": ["bleu", "seconds"]})
+    assert any(f.kind == "ok" and "agrees with a recomputation" in f.fact for f in check_table(good))
+    bad = dataclasses.replace(toy, claims={"front": front[1:], "front_objectives": ["bleu", "seconds"]})
+    (found,) = [f for f in check_table(bad) if "differs from a recomputation" in f.fact]
+    assert f"rows {front[0]} are" in found.fact
+
+
+def test_holes_in_the_grid_are_found(toy):
+    part = dataclasses.replace(toy, configs=toy.configs[9:], values=toy.values[9:])
+    found = [f.fact for f in check_table(part)]
+    assert "27 of the 36 configurations of the grid have a row (75%)" in found
+    assert "no row has layers of 1" in found
+
+
+def test_twins_must_differ_in_one_hyperparameter_only(toy):
+    values = toy.values.copy()
+    values[1] = values[0]  # differ in the learning rate
+    values[35] = values[20]  # differ in more than that
+    found = twins(with_values(toy, values))
+    assert [g.tolist() for g in found] == [[0, 1]]
+
+
+def test_a_collection_is_counted(toy):
+    claim = {"collection": "both", "collection_rows": 72, "collection_tables": 2}
+    one = dataclasses.replace(toy, claims=claim)
+    two = dataclasses.replace(toy, name="toy2", claims=claim)
+    assert check_collection("both", [one, two])[0].kind == "ok"
+    assert "1 of its 2 tables are installed" in check_collection("both", [one])[0].fact
+    more = dataclasses.replace(two, claims=claim | {"collection_rows": 80})
+    fewer = dataclasses.replace(one, claims=claim | {"collection_rows": 80})
+    (found,) = check_collection("both", [more, fewer])
+    assert found.fact == "the 2 tables hold 72 rows, the source speaks of 80 systems"
