@@ -30,7 +30,7 @@ Backend = Literal["loky", "dask", "ray"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
 # A method that ends its process this often in a row is not given another.
-_MAX_CRASHES = 3
+_MAX_CRASHES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,17 @@ def run_blocks(
     ordered = sorted(blocks, key=lambda block: -block.work)
     isolated = [b for b in ordered if backend == "loky" and _needs_isolation(b.method)]
     pooled = [b for b in ordered if b not in isolated]
-    yield from _run_pooled(pooled, jobs, backend)
-    yield from _run_isolated(isolated, jobs)
+    try:
+        yield from _run_pooled(pooled, jobs, backend)
+        yield from _run_isolated(isolated, jobs)
+    except (InputError, RunError):
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise RunError(
+            f"the run stopped ({reason}). What was finished is kept. Is memory or disk short? "
+            "Run the same command again to go on, with fewer --jobs."
+        ) from error
 
 
 def run_block(block: Block, trials: range | None = None) -> tuple[list[Trajectory], float]:
@@ -141,20 +150,11 @@ def _run_pooled(
 
     numbered = dict(enumerate(blocks))
     return_as = "list" if backend == "ray" else "generator_unordered"
-    try:
-        with _cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs):
-            pool = joblib.Parallel(return_as=return_as, batch_size=1)
-            tasks = (joblib.delayed(_numbered)(number, block) for number, block in numbered.items())
-            for number, trajectories, seconds in pool(tasks):
-                yield numbered[number], trajectories, seconds
-    except (InputError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise RunError(
-            f"a worker process died ({reason}). What was finished is kept. "
-            "Was memory short? Run the same command again to go on, with fewer --jobs."
-        ) from error
+    with _cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs):
+        pool = joblib.Parallel(return_as=return_as, batch_size=1)
+        tasks = (joblib.delayed(_numbered)(number, block) for number, block in numbered.items())
+        for number, trajectories, seconds in pool(tasks):
+            yield numbered[number], trajectories, seconds
 
 
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:

@@ -6,6 +6,7 @@ The loop does not know where losses come from. A table look-up and a training ru
 
 from __future__ import annotations
 
+import errno
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -80,6 +81,7 @@ class MethodFailure(Exception):
     """What a method did wrong."""
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
@@ -88,13 +90,21 @@ def _guarded(call: Callable[..., Any], *arguments: Any) -> Any:
         return call(*arguments)
     except KeyboardInterrupt:
         raise
+    except (OSError, MemoryError) as error:
+        if isinstance(error, MemoryError) or error.errno in _NO_ROOM:
+            raise  # the machine's fault, not the method's
+        raise _failure(call, error) from error
     except SystemExit as error:
         raise MethodFailure(f"the method tried to exit the process (exit code {error.code})") from error
     except BaseException as error:
-        name = getattr(call, "__name__", type(call).__name__)
-        # Memory addresses would make two runs of the same failure differ.
-        reason = _ADDRESS.sub("0x…", " ".join(str(error).split()))[:300]
-        raise MethodFailure(f"{name} raised {type(error).__name__}: {reason}") from error
+        raise _failure(call, error) from error
+
+
+def _failure(call: Callable[..., Any], error: BaseException) -> MethodFailure:
+    name = getattr(call, "__name__", type(call).__name__)
+    # Memory addresses would make two runs of the same failure differ.
+    reason = _ADDRESS.sub("0x…", " ".join(str(error).split()))[:300]
+    return MethodFailure(f"{name} raised {type(error).__name__}: {reason}")
 
 
 def _asked_row(method: Method, n_rows: int, seen: bytearray) -> int:

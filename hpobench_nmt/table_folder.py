@@ -186,7 +186,9 @@ def read_csv(path: Path) -> pd.DataFrame:
             # Lines longer than the header would be cut with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             # As text: only Python's own float() is sure to read back exactly what was written.
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False, index_col=False)
+            frame = pd.read_csv(
+                path, dtype=str, keep_default_na=False, skip_blank_lines=False, index_col=False
+            )
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:

@@ -1,5 +1,6 @@
 """Downloads against a real HTTP server on loopback, with the answers that go wrong in practice."""
 
+import contextlib
 import hashlib
 import threading
 import time
@@ -33,10 +34,8 @@ class Server:
                 server.requests.append(self.path)
                 left = server.faults.get(self.path, [])
                 fault = left.pop(0) if left else None
-                try:
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client hangs up
                     server.answer(self, fault)
-                except (BrokenPipeError, ConnectionResetError):
-                    pass  # the client has hung up, as it should
                 self.close_connection = True
 
             def log_message(self, *arguments):

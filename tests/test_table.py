@@ -12,7 +12,10 @@ from hpobench_nmt.table import Metric, Table
 AXIS = Hyperparameter("x", (1.0, 2.0, 3.0, 4.0))
 
 
-def table(values, configs=((1,), (2,), (3,), (4,)), metrics=(Metric("loss", "min"),), **kwargs):
+LOSS = (Metric("loss", "min"),)
+
+
+def table(values, configs=((1,), (2,), (3,), (4,)), metrics=LOSS, **kwargs):
     return Table("t", (AXIS,), metrics, np.array(configs, float), np.array(values, float), **kwargs)
 
 

@@ -1,4 +1,3 @@
-import os
 import tomllib
 
 import numpy as np
@@ -60,8 +59,8 @@ def test_any_number_survives_the_disk_exactly(tmp_path, numbers):
 def test_saving_again_replaces_the_old_table_and_leaves_nothing_else(toy, tmp_path):
     save_folder(toy, tmp_path / "toy")
     save_folder(toy, tmp_path / "toy")
-    assert os.listdir(tmp_path) == ["toy"]
-    assert sorted(os.listdir(tmp_path / "toy")) == ["datasheet.toml", "table.csv"]
+    assert [p.name for p in tmp_path.iterdir()] == ["toy"]
+    assert sorted(p.name for p in (tmp_path / "toy").iterdir()) == ["datasheet.toml", "table.csv"]
 
 
 def test_add_takes_a_csv_and_a_short_datasheet(own, tmp_path):
