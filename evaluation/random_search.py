@@ -33,8 +33,9 @@ def exact_random_search(asked: Question, n_initial: int) -> tuple[float, float]:
         return _moments(mean, ((2 * times + 1) * survival).sum())
     drawn = min(asked.budget, n_rows)
     if asked.gaps is None:
-        found = hypergeom(n_rows, n_targets, drawn)
-        return float(found.mean()), float(found.std())
+        share = n_targets / n_rows
+        left_over = (n_rows - drawn) / max(n_rows - 1, 1)
+        return drawn * share, float(np.sqrt(drawn * share * (1.0 - share) * left_over))
     # The best of the rows drawn is the i-th best of the table with probability
     # C(N-1-i, drawn-1) / C(N, drawn): i is absent times, then present.
     gaps = np.sort(asked.gaps)  # NaN last

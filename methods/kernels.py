@@ -14,6 +14,7 @@ Kernel = Callable[[Floats, Floats], Floats]
 # Rows of K that a prior keeps once computed, in bytes: all of them up to about 2,800 rows, and never
 # more than this for a table of any size.
 _ROW_CACHE_BYTES = 64 * 2**20
+_BLOCK = 32
 
 
 def matern52(a: Floats, b: Floats) -> Floats:
@@ -34,7 +35,9 @@ class KernelPrior:
         self._features = np.ascontiguousarray(features)
         self._rows: dict[int, Floats] = {}
         self._max_rows = _ROW_CACHE_BYTES // (8 * len(features))
-        self.diagonal: Floats = np.concatenate([kernel(x[None], x[None])[0] for x in self._features])
+        # In small blocks: any kernel works, and few elements off the diagonal are computed for nothing.
+        blocks = [self._features[i : i + _BLOCK] for i in range(0, len(features), _BLOCK)]
+        self.diagonal: Floats = np.concatenate([kernel(block, block).diagonal() for block in blocks])
 
     def row(self, i: int) -> Floats:
         """K[i], shape (N,)."""
