@@ -28,9 +28,8 @@ def main() -> None:
         ("import hpobench_nmt", ["-c", "import hpobench_nmt"]),
     ):
         seconds = best_of_ten(arguments)
-        print(
-            f"{name}: {seconds:.2f} s (bar: {BAR_SECONDS}) {'ok' if seconds <= BAR_SECONDS else 'ABOVE THE BAR'}"
-        )
+        verdict = "ok" if seconds <= BAR_SECONDS else "ABOVE THE BAR"
+        print(f"{name}: {seconds:.2f} s (bar: {BAR_SECONDS}) {verdict}")
 
 
 if __name__ == "__main__":

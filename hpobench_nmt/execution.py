@@ -181,7 +181,8 @@ def _cluster(backend: Backend, jobs: int) -> Iterator[None]:
             return
         address = dask.config.get("scheduler-address", None)
         local = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
-        with distributed.Client(address, **({} if address else local)):
+        connect: Any = distributed.Client
+        with connect(address, **({} if address else local)):
             yield
         return
     if backend == "ray":

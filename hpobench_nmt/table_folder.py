@@ -209,7 +209,8 @@ def number_column(frame: pd.DataFrame, name: str, path: Path) -> Floats:
             numbers[row] = float(text) if text not in _EMPTY else np.nan
         except ValueError:
             raise InputError(
-                f"{path}, line {row + 2}: {name!r} is {text[:40]!r}, not a number. Encode categories as numbers."
+                f"{path}, line {row + 2}: {name!r} is {text[:40]!r}, not a number. "
+                "Encode categories as numbers."
             ) from None
     return numbers
 

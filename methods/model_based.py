@@ -66,8 +66,8 @@ class ModelBased:
                 self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
             else:
                 scores = self._acquisition(self._belief())
-                scores[~posterior.unseen] = -np.inf
-                self._next = int(posterior.rows[scores.argmax()])
+                unseen = np.flatnonzero(posterior.unseen)
+                self._next = int(posterior.rows[unseen[scores[unseen].argmax()]])
         return self._next
 
     def tell(self, index: int, losses: Floats) -> None:
