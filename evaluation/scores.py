@@ -36,7 +36,7 @@ DESCRIPTIONS = {
 }
 
 # A gap that equals the tolerance on paper (14.66 - 14.16 = 0.5) must not miss it by a rounding error.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)

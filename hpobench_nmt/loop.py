@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.problem import Method, MethodFactory, Problem
+from hpobench_nmt.problem import MethodFactory, Problem
 from hpobench_nmt.trajectory import Goal, Trajectory
 
 Floats = NDArray[np.float64]
@@ -54,21 +54,23 @@ def run_trial(
     settled = _Settled(goals)
 
     def look_up(row: int) -> Floats:
-        found = evaluate(row)
+        # Copies: a method must not be able to change what is recorded, or what others are told.
+        found = np.array(evaluate(row), dtype=np.float64)
         rows.append(row)
         losses.append(found)
         seen[row] = 1
         settled.note(row, len(rows))
-        return found
+        return found.copy()
 
     failure = ""
     try:
-        method = _guarded(make_method, problem, rng)
+        name = getattr(make_method, "__name__", type(make_method).__name__)
+        ask, tell = _ask_and_tell(_guarded(name, make_method, problem, rng))
         for row in initial:
-            _guarded(method.tell, row, look_up(row))
+            _guarded("tell", tell, row, look_up(row))
         while len(rows) < budget and not settled.all:
-            row = _asked_row(method, n_rows, seen)
-            _guarded(method.tell, row, look_up(row))
+            row = _row(_guarded("ask", ask), n_rows, seen)
+            _guarded("tell", tell, row, look_up(row))
     except MethodFailure as error:
         for row in initial[len(rows) :]:
             look_up(row)
@@ -85,36 +87,38 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
-def _guarded(call: Callable[..., Any], *arguments: Any) -> Any:
+def _guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method's code; whatever it raises becomes its failure."""
     try:
         return call(*arguments)
     except KeyboardInterrupt:
         raise
-    except (OSError, MemoryError) as error:
-        if isinstance(error, MemoryError) or error.errno in _NO_ROOM:
-            raise  # the machine's fault, not the method's
-        raise _failure(call, error) from error
     except SystemExit as error:
-        raise MethodFailure(f"the method tried to exit the process (exit code {error.code})") from error
+        code = _text(str, error.code)
+        raise MethodFailure(f"the method tried to exit the process (exit code {code})") from error
     except BaseException as error:
-        raise _failure(call, error) from error
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise  # the machine's fault, not the method's
+        raise MethodFailure(f"{what} raised {type(error).__name__}: {_text(str, error)}") from error
 
 
-def _failure(call: Callable[..., Any], error: BaseException) -> MethodFailure:
-    name = getattr(call, "__name__", type(call).__name__)
-    # Memory addresses would make two runs of the same failure differ.
-    reason = _ADDRESS.sub("0x…", " ".join(str(error).split()))[:300]
-    return MethodFailure(f"{name} raised {type(error).__name__}: {reason}")
+def _ask_and_tell(method: Any) -> tuple[Callable[[], Any], Callable[[int, Floats], Any]]:
+    found = [_guarded(name, getattr, method, name, None) for name in ("ask", "tell")]
+    for name, function in zip(("ask", "tell"), found, strict=True):
+        if not callable(function):
+            raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}")
+    return found[0], found[1]
 
 
-def _asked_row(method: Method, n_rows: int, seen: bytearray) -> int:
-    answer: Any = _guarded(method.ask)
+def _row(answer: Any, n_rows: int, seen: bytearray) -> int:
+    """The row number that ask gave, or what is wrong with it."""
     try:
+        if isinstance(answer, bool | np.bool_):
+            raise TypeError
         row = operator.index(answer)
-    except TypeError:
-        raise MethodFailure(f"ask returned {_shown(answer)}, not a row number") from None
-    if isinstance(answer, bool | np.bool_):
-        raise MethodFailure(f"ask returned {answer}, not a row number")
+    except Exception:
+        shown = f"{type(answer).__name__} {_text(repr, answer)}"
+        raise MethodFailure(f"ask returned {shown}, not a row number") from None
     if not 0 <= row < n_rows:
         raise MethodFailure(f"ask returned row {row}, but rows go from 0 to {n_rows - 1}")
     if seen[row]:
@@ -122,8 +126,14 @@ def _asked_row(method: Method, n_rows: int, seen: bytearray) -> int:
     return row
 
 
-def _shown(answer: object) -> str:
-    return f"{type(answer).__name__} {_ADDRESS.sub('0x…', repr(answer))[:60]}"
+def _text(describe: Callable[[Any], str], thing: object) -> str:
+    """A short description of something that a method made, the same in every run."""
+    try:
+        text = " ".join(describe(thing).split())
+    except Exception:
+        return f"(a {type(thing).__name__} that cannot be shown)"
+    # Memory addresses differ from run to run.
+    return _ADDRESS.sub("0x…", text)[:300]
 
 
 class _Settled:

@@ -33,8 +33,9 @@ def pareto_front(losses: Floats) -> NDArray[np.int64]:
         starts = np.concatenate([[True], first[1:] != first[:-1]])
         group = np.cumsum(starts) - 1
         group_least = second[starts]
-        before = np.concatenate([[np.inf], np.minimum.accumulate(group_least)[:-1]])
-        on_front = (second == group_least[group]) & (group_least[group] < before[group])
+        improves = np.ones(len(group_least), dtype=bool)
+        improves[1:] = group_least[1:] < np.minimum.accumulate(group_least)[:-1]
+        on_front = (second == group_least[group]) & improves[group]
         return np.sort(complete[order[on_front]])
     front: list[int] = []
     for i in order:

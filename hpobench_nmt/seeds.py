@@ -8,13 +8,15 @@ process to the next.
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import numpy as np
 
 
 def generator(seed: int, *parts: str | int) -> np.random.Generator:
     """An independent generator for each combination of seed and parts."""
-    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    named = (f"str:{p}" if isinstance(p, str) else f"int:{operator.index(p)}" for p in parts)
+    text = "\x1f".join(named)
     words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
     return np.random.default_rng(np.random.SeedSequence([seed, *words.tolist()]))
 

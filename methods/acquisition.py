@@ -152,7 +152,7 @@ def log_ei_of_contenders(mean: Floats, sd: Floats, best: float, unseen: NDArray[
             continue
         gap = best - mean[i]
         u = gap / sd[i] if sd[i] > 0.0 else math.copysign(np.inf, gap)
-        if u <= top_u and sd[i] <= top_sd:
+        if sd[i] > 0.0 and u <= top_u and sd[i] <= top_sd:
             continue
         if sd[i] > 0.0:
             result[i] = math.log(sd[i]) + _log_h(u)

@@ -95,7 +95,9 @@ class ModelBased:
         if self._standardise:
             seen = self._losses[: self._count]
             centre, spread = seen.mean(axis=0), seen.std(axis=0)
-            spread[spread == 0.0] = 1.0
+            # The mean and deviation of equal losses are only nearly the loss and 0.
+            equal = best == worst
+            centre[equal], spread[equal] = best[equal], 1.0
             mean = (mean[:-1] - centre[:, None] * mean[-1]) / spread[:, None]
             front, best, worst = (
                 (front - centre) / spread,

@@ -117,8 +117,12 @@ class Posterior:
         self._drop(column)
 
     def discard(self, row: int) -> None:
-        """Take row out of the candidates without learning from it (its training failed)."""
-        self._drop(int(self.rows.searchsorted(row)))
+        """Take row out of the candidates without learning from it (its training failed). O(n M)."""
+        column = int(self.rows.searchsorted(row))
+        if self.row_sums is not None:
+            prior_row = self._prior.row(row)[self.rows]
+            self.row_sums -= _covariance(self._factor, self._n_seen, prior_row, column)
+        self._drop(column)
 
     def _drop(self, column: int) -> None:
         self.unseen[column] = False
@@ -203,3 +207,13 @@ def _append(
         for i in range(width):
             row[i] += zeta * new[i]
     return float(d)
+
+
+@njit(cache=True)
+def _covariance(factor: Floats, n: int, prior_row: Floats, column: int) -> Floats:
+    """Posterior covariance of one candidate with all, in the same fixed order of sums."""
+    covariance = prior_row.copy()
+    for j in range(n):
+        for i in range(covariance.shape[0]):
+            covariance[i] -= factor[j, column] * factor[j, i]
+    return covariance

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.scores import MULTI, SINGLE, answer, question
+from hpobench_nmt.loop import run_trial
+from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.problem import Problem
+from hpobench_nmt.seeds import initial_rows, method_generator
+
+
+def score_of_order(asked, order, n_initial):
+    """The score of a whole permutation, row by row."""
+    if asked.budget is None:
+        found = itertools.accumulate(bool(asked.targets[row]) for row in order)
+        return max(n_initial, 1 + next(i for i, n in enumerate(found) if n == asked.needed))
+    drawn = order[: asked.budget]
+    if asked.gaps is None:
+        return sum(bool(asked.targets[row]) for row in drawn)
+    known = [asked.gaps[row] for row in drawn if not math.isnan(asked.gaps[row])]
+    return min(known, default=math.nan)
+
+
+def over_all_permutations(asked, n_initial):
+    orders = itertools.permutations(range(len(asked.targets)))
+    scores = np.array([score_of_order(asked, order, n_initial) for order in orders])
+    return scores.mean(), scores.std()
+
+
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+@settings(max_examples=25, deadline=None)
+@given(
+    data=st.data(),
+    n_initial=st.integers(1, 4),
+    budget=st.integers(1, 7),
+    ties=st.sampled_from(["any", "first"]),
+)
+def test_mean_and_spread_over_all_permutations(score, data, n_initial, budget, ties):
+    n_objectives = 1 if score in SINGLE else data.draw(st.integers(2, 3))
+    cell = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 2.0, 7.0])
+    losses = np.array(data.draw(st.lists(st.tuples(*[cell] * n_objectives), min_size=1, max_size=5)))
+    assume(not np.isnan(losses).any(axis=1).all())
+    n_initial = min(n_initial, len(losses))
+    asked = question(score, losses, tolerance=0.5, budget=budget, ties=ties)
+    expected = over_all_permutations(asked, n_initial)
+    np.testing.assert_allclose(exact_random_search(asked, n_initial), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_initial", [1, 3, 6])
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+def test_seven_rows_exhaustively(score, n_initial):
+    losses = np.array([[2.0, 5.0], [1.0, 6.0], [1.2, 5.5], [4.0, 1.0], [3.0, 3.0], [1.0, 7.0], [4.0, 4.0]])
+    asked = question(score, losses[:, :1] if score in SINGLE else losses, tolerance=0.3, budget=3)
+    expected = over_all_permutations(asked, n_initial)
+    np.testing.assert_allclose(exact_random_search(asked, n_initial), expected, rtol=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(n_rows=st.integers(1, 900), data=st.data())
+def test_mean_runtime_without_an_initial_design(n_rows, data):
+    n_targets = data.draw(st.integers(1, n_rows))
+    losses = np.ones((n_rows, 1))
+    losses[:n_targets] = 0.0
+    mean, _ = exact_random_search(question("ftb", losses), n_initial=1)
+    assert mean == pytest.approx((n_rows + 1) / (n_targets + 1))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_within", "in_paper"), [(118, 7, 14.9), (176, 8, 19.7), (767, 3, 192.0)]
+)
+def test_expected_runtimes_of_the_published_tables(n_rows, n_within, in_paper):
+    losses = np.ones((n_rows, 1))
+    losses[:n_within] = 0.0
+    mean, _ = exact_random_search(question("ftc", losses, tolerance=0.5), n_initial=1)
+    assert mean == pytest.approx(in_paper, abs=0.06)
+
+
+def test_budget_that_may_see_only_failed_trainings_has_no_mean():
+    losses = np.array([[np.nan], [np.nan], [1.0], [3.0]])
+    assert all(math.isnan(x) for x in exact_random_search(question("fb", losses, budget=2), 1))
+    mean, std = exact_random_search(question("fb", losses, budget=3), 1)
+    # Three of four rows: row 2 is left out once in four.
+    assert mean == pytest.approx(0.25 * 2.0)
+    assert std == pytest.approx(math.sqrt(0.25 * 4.0 - 0.25))
+
+
+@pytest.mark.parametrize("budget", [20, 50])
+def test_budget_that_spends_the_table_finds_the_whole_front(budget):
+    losses = np.column_stack([np.arange(20.0), np.arange(20.0)[::-1] // 4])
+    asked = question("fbp", losses, budget=budget)
+    assert exact_random_search(asked, 3) == (asked.targets.sum(), 0.0)
+
+
+def test_front_that_is_never_reached_has_no_exact_value():
+    asked = question("fta", np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]))
+    impossible = type(asked)("fta", asked.targets, needed=3)
+    assert all(math.isnan(x) for x in exact_random_search(impossible, 1))
+
+
+def random_losses(n_objectives, n_rows=60):
+    return np.round(np.random.default_rng(n_objectives).normal(size=(n_rows, n_objectives)), 1)
+
+
+@pytest.mark.parametrize("n_initial", [1, 3, 20])
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+def test_against_simulation(score, n_initial):
+    losses = random_losses(1 if score in SINGLE else 2)
+    asked = question(score, losses, tolerance=0.3, budget=15)
+    rng = np.random.default_rng(0)
+    scores = np.array([answer(asked, rng.permutation(len(losses)), n_initial) for _ in range(4000)])
+    mean, std = exact_random_search(asked, n_initial)
+    assert abs(scores.mean() - mean) < 4 * std / math.sqrt(4000)
+    # The standard error of a standard deviation, from the fourth moment.
+    error = np.sqrt(((scores - mean) ** 4).mean() - std**4) / (2 * std * math.sqrt(4000))
+    assert abs(scores.std() - std) < 4 * error
+
+
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+def test_random_search_in_the_loop_meets_its_exact_scores(score):
+    losses = random_losses(1 if score in SINGLE else 2, n_rows=40)
+    problem = Problem(np.zeros((40, 1)), losses.shape[1], 40, 3)
+    asked = question(score, losses, tolerance=0.3, budget=10)
+    scores = []
+    for trial in range(500):
+        initial = initial_rows(0, "random", trial, 40, 3)
+        rng = method_generator(0, "random", "RS", trial)
+        done = run_trial(problem, losses.__getitem__, BUILT_IN["RS"].load(), rng, initial, [asked.goal])
+        scores.append(answer(asked, done.rows, 3))
+    mean, std = exact_random_search(asked, 3)
+    assert abs(np.mean(scores) - mean) < 4 * std / math.sqrt(500)

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.scores import (
+    DESCRIPTIONS,
+    LOWER_IS_BETTER,
+    MULTI,
+    SINGLE,
+    Summary,
+    answer,
+    question,
+    summarise,
+)
+from hpobench_nmt.trajectory import Trajectory
+
+NEEDS_BUDGET = ("fb", "fbp")
+
+
+def as_losses(cents):
+    """Losses with two decimals, as tables have them, from whole hundredths; None where one is missing."""
+    return np.array([[np.nan if cell is None else cell / 100 for cell in row] for row in cents])
+
+
+def naive_targets(score, cents, tolerance, ties):
+    """Rows that count, in exact arithmetic, and how many of them are needed."""
+    complete = [row for row in range(len(cents)) if None not in cents[row]]
+    if score in MULTI:
+        front = []
+        for row in complete:
+            beaten = False
+            for other in complete:
+                no_worse = all(a <= b for a, b in zip(cents[other], cents[row], strict=True))
+                if no_worse and cents[other] != cents[row]:
+                    beaten = True
+            if not beaten:
+                front.append(row)
+        return front, 1 if score == "fto" else len(front)
+    best = min(cents[row][0] for row in complete)
+    reach = tolerance if score == "ftc" else 0
+    targets = [row for row in complete if cents[row][0] - best <= reach]
+    if score == "ftb" and ties == "first":
+        targets = targets[:1]
+    return targets, 1
+
+
+def naive_score(score, cents, rows, n_initial, tolerance=0, budget=None, ties="any"):
+    """The score as section 4 of the paper defines it; None where the trial stopped too early to say."""
+    targets, needed = naive_targets(score, cents, tolerance, ties)
+    if score not in NEEDS_BUDGET:
+        found = 0
+        for time, row in enumerate(rows, start=1):
+            found += row in targets
+            if found == needed:
+                return max(time, n_initial)
+        return None
+    within = rows[:budget]
+    found = sum(row in targets for row in within)
+    if len(within) < budget and len(within) < len(cents) and found < needed:
+        return None
+    if score == "fbp":
+        return found
+    known = [cents[row][0] for row in within if cents[row][0] is not None]
+    best = min(row[0] for row in cents if row[0] is not None)
+    return (min(known) - best) / 100 if known else None
+
+
+@st.composite
+def trials(draw, score):
+    """A table in hundredths, some with holes, and the rows that a trial looked up."""
+    cell = st.sampled_from([None, -1466, -1465, -1416, -1415, -1366, 7, 14])
+    n_objectives = 1 if score in SINGLE else draw(st.integers(2, 3))
+    cents = draw(st.lists(st.tuples(*[cell] * n_objectives), min_size=1, max_size=9))
+    assume(any(None not in row for row in cents))
+    order = draw(st.permutations(range(len(cents))))
+    return cents, order[: draw(st.integers(0, len(cents)))]
+
+
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.data(),
+    n_initial=st.integers(1, 4),
+    tolerance=st.sampled_from([0, 1, 49, 50, 51, 100]),
+    budget=st.integers(1, 12),
+    ties=st.sampled_from(["any", "first"]),
+)
+def test_score_is_that_of_its_definition(score, data, n_initial, tolerance, budget, ties):
+    cents, rows = data.draw(trials(score))
+    asked = question(score, as_losses(cents), tolerance=tolerance / 100, budget=budget, ties=ties)
+    given_answer = answer(asked, np.array(rows, dtype=np.int64), n_initial)
+    expected = naive_score(score, cents, rows, n_initial, tolerance, budget, ties)
+    assert given_answer == pytest.approx(math.nan if expected is None else expected, nan_ok=True, abs=1e-9)
+    targets, needed = naive_targets(score, cents, tolerance, ties)
+    assert np.flatnonzero(asked.targets).tolist() == targets
+    assert asked.needed == needed
+
+
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), n_initial=st.integers(1, 3), budget=st.integers(1, 12))
+def test_what_comes_after_a_settled_goal_cannot_change_the_score(score, data, n_initial, budget):
+    cents, _ = data.draw(trials(score))
+    order = data.draw(st.permutations(range(len(cents))))
+    asked = question(score, as_losses(cents), budget=budget)
+    goal = asked.goal
+    settled = next(
+        (
+            time
+            for time in range(1, len(order) + 1)
+            if goal.targets[list(order[:time])].sum() >= goal.needed
+            or (goal.budget is not None and time >= goal.budget)
+        ),
+        len(order),
+    )
+    answers = [answer(asked, np.array(order[:time]), n_initial) for time in range(settled, len(order) + 1)]
+    np.testing.assert_array_equal(answers, answers[-1])
+
+
+def test_three_rows_share_the_best_value():
+    losses = -np.array([[10.0], [14.66], [12.0], [14.66], [14.66]])
+    rows = np.array([0, 4, 2, 1, 3])
+    assert answer(question("ftb", losses), rows, 1) == 2
+    assert answer(question("ftb", losses, ties="first"), rows, 1) == 4
+
+
+@pytest.mark.parametrize(
+    ("best", "other", "tolerance"),
+    [(14.66, 14.16, 0.5), (33.74, 33.24, 0.5), (20.15, 19.15, 1.0), (0.3, 0.2, 0.1), (1e6 + 0.3, 1e6, 0.3)],
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_gap_that_equals_the_tolerance_counts(best, other, tolerance, sign):
+    losses = np.array([[-best], [-other]]) if sign < 0 else np.array([[other], [best]])
+    assert question("ftc", losses, tolerance=tolerance).targets.all()
+    assert question("ftc", losses, tolerance=0.9 * tolerance).targets.sum() == 1
+
+
+def test_target_met_in_the_initial_design_counts_the_whole_design():
+    losses = np.array([[1.0], [2.0], [3.0], [4.0]])
+    asked = question("ftb", losses)
+    assert [answer(asked, np.array(rows), 3) for rows in ([0, 1, 2], [1, 2, 0], [1, 2, 3, 0])] == [3, 3, 4]
+
+
+def test_missing_values_are_never_targets():
+    losses = np.array([[np.nan, 0.0], [5.0, 5.0], [0.0, np.nan], [np.nan, np.nan]])
+    for score in MULTI:
+        assert question(score, losses, budget=2).targets.tolist() == [False, True, False, False]
+    for score in SINGLE:
+        asked = question(score, losses[:, :1], tolerance=9.0, budget=2)
+        assert not asked.targets[[0, 3]].any()
+        assert asked.targets[2]
+
+
+def test_budget_larger_than_the_table_is_spent_when_the_table_is():
+    losses = np.array([[3.0], [1.0], [np.nan]])
+    asked = question("fb", losses, budget=50)
+    assert answer(asked, np.array([2, 0, 1]), 1) == 0.0
+    assert math.isnan(answer(asked, np.array([2, 0]), 1))
+    assert answer(asked, np.array([1]), 1) == 0.0  # nothing can change it any more
+    front = question("fbp", np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]), budget=50)
+    assert answer(front, np.array([0, 2]), 1) != 1.0
+    assert answer(front, np.array([0, 2, 1]), 1) == 2.0
+
+
+def test_trial_that_saw_only_failed_trainings_has_no_gap():
+    asked = question("fb", np.array([[np.nan], [np.nan], [1.0]]), budget=2)
+    assert math.isnan(answer(asked, np.array([0, 1]), 1))
+
+
+@pytest.mark.parametrize(
+    ("score", "losses", "options", "message"),
+    [
+        ("ftb", np.zeros((3, 2)), {}, "one objective, not 2"),
+        ("fto", np.zeros((3, 1)), {}, "two or more objectives"),
+        ("ftb", np.full((3, 1), np.nan), {}, "missing in every row"),
+        ("fto", np.array([[1.0, np.nan], [np.nan, 1.0]]), {}, "missing in every row"),
+        ("fb", np.zeros((3, 1)), {}, "budget of at least 1"),
+        ("fbp", np.zeros((3, 2)), {"budget": 0}, "budget of at least 1"),
+        ("ftc", np.zeros((3, 1)), {"tolerance": -0.1}, "0 or more, not -0.1"),
+        ("ftc", np.zeros((3, 1)), {"tolerance": np.nan}, "0 or more, not nan"),
+        ("ftx", np.zeros((3, 1)), {}, "unknown score 'ftx'"),
+    ],
+)
+def test_questions_that_make_no_sense(score, losses, options, message):
+    with pytest.raises(InputError, match=message):
+        question(score, losses, **options)
+
+
+def test_every_score_is_described():
+    assert set(SINGLE + MULTI) == set(DESCRIPTIONS) == set(LOWER_IS_BETTER)
+    assert [score for score in SINGLE + MULTI if not LOWER_IS_BETTER[score]] == ["fbp"]
+
+
+# --- over trials -----------------------------------------------------------------------------------
+
+FIVE = np.array([[4.0], [3.0], [2.0], [1.0], [0.0]])
+
+
+def trial(rows, losses=FIVE, failure=""):
+    return Trajectory(np.array(rows, dtype=np.int64), losses[rows], failure)
+
+
+def test_mean_and_population_spread():
+    summary = summarise(question("ftb", FIVE), [trial([4, 0]), trial([0, 1, 4]), trial([3, 2, 1, 0, 4])], 1)
+    assert summary.mean == pytest.approx(3.0)
+    assert summary.std == pytest.approx(statistics.pstdev([1, 3, 5]))
+    assert summary.stderr == pytest.approx(statistics.pstdev([1, 3, 5]) / 3**0.5)
+    assert (summary.trials, summary.unanswered, summary.failed) == (3, 0, 0)
+    assert math.isnan(summary.at_least)
+
+
+def test_one_censored_trial_leaves_only_a_lower_bound():
+    summary = summarise(question("ftb", FIVE), [trial([4]), trial([0, 1, 2, 3]), trial([0, 4])], 1)
+    assert math.isnan(summary.mean)
+    assert math.isnan(summary.std)
+    assert math.isnan(summary.stderr)
+    assert (summary.trials, summary.unanswered, summary.failed) == (3, 1, 0)
+    assert summary.at_least == pytest.approx((1 + 4 + 2) / 3)
+
+
+def test_gaps_have_no_lower_bound():
+    summary = summarise(question("fb", FIVE, budget=3), [trial([0]), trial([0, 1, 2])], 1)
+    assert summary.unanswered == 1
+    assert math.isnan(summary.mean)
+    assert math.isnan(summary.at_least)
+
+
+def test_failed_trials_count_in_no_mean():
+    trials = [trial([4]), trial([0, 4], failure="ask raised ZeroDivisionError"), trial([0, 1, 4])]
+    summary = summarise(question("ftb", FIVE), trials, 1)
+    assert summary.mean == pytest.approx(2.0)
+    assert summary.std == pytest.approx(1.0)
+    assert summary.stderr == pytest.approx(1.0 / 2**0.5)
+    assert (summary.trials, summary.unanswered, summary.failed) == (3, 0, 1)
+    # Nor in the bound of the others.
+    summary = summarise(question("ftb", FIVE), [*trials, trial([0, 1, 2, 3])], 1)
+    assert math.isnan(summary.mean)
+    assert (summary.trials, summary.unanswered, summary.failed) == (4, 1, 1)
+    assert summary.at_least == pytest.approx((1 + 3 + 4) / 3)
+
+
+@pytest.mark.parametrize("trials", [[], [trial([4], failure="no"), trial([0], failure="no")]])
+def test_no_sound_trial_no_mean(trials):
+    summary = summarise(question("ftb", FIVE), trials, 1)
+    assert (summary.trials, summary.unanswered, summary.failed) == (len(trials), 0, len(trials))
+    assert all(math.isnan(x) for x in (summary.mean, summary.std, summary.stderr, summary.at_least))
+
+
+@pytest.mark.parametrize("score", SINGLE + MULTI)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), n_initial=st.integers(1, 3), budget=st.integers(1, 6))
+def test_summary_of_naive_scores(score, data, n_initial, budget):
+    cents, _ = data.draw(trials(score))
+    losses = as_losses(cents)
+    runs = data.draw(
+        st.lists(
+            st.tuples(st.permutations(range(len(cents))), st.integers(0, len(cents)), st.booleans()),
+            max_size=6,
+        )
+    )
+    trajectories = [trial(list(o[:n]), losses, "stopped" if failed else "") for o, n, failed in runs]
+    summary = summarise(question(score, losses, budget=budget), trajectories, n_initial)
+    sound = [list(o[:n]) for o, n, failed in runs if not failed]
+    scores = [naive_score(score, cents, rows, n_initial, budget=budget) for rows in sound]
+    assert summary.trials == len(runs)
+    assert summary.failed == len(runs) - len(sound)
+    assert summary.unanswered == scores.count(None)
+    if scores and None not in scores:
+        assert summary.mean == pytest.approx(statistics.fmean(scores), abs=1e-9)
+        assert summary.std == pytest.approx(statistics.pstdev(scores), abs=1e-6)
+    else:
+        assert math.isnan(summary.mean)
+        assert math.isnan(summary.std)
+    if None in scores and score not in NEEDS_BUDGET:
+        bounds = [len(rows) if s is None else s for rows, s in zip(sound, scores, strict=True)]
+        assert summary.at_least == pytest.approx(statistics.fmean(bounds))
+    else:
+        assert math.isnan(summary.at_least)
+
+
+def test_standard_error_of_no_trial_is_unknown():
+    assert math.isnan(Summary(np.nan, np.nan, 2, failed=2).stderr)

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import erfcx
+from scipy.stats import norm
+
+from hpobench_nmt.loop import run_trial
+from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.problem import Problem
+from hpobench_nmt.testing import CONFORMANCE_CHECKS
+
+NOISE_SD = 1e-3
+
+
+@pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    ("name", "n_objectives"),
+    [(method.name, n_objectives) for method in BUILT_IN.values() for n_objectives in method.objectives],
+)
+def test_conformance(name, n_objectives, check):
+    check(BUILT_IN[name].load(), n_objectives)
+
+
+def test_names_of_the_papers_methods():
+    single = {name for name, method in BUILT_IN.items() if 1 in method.objectives}
+    multi = {name for name, method in BUILT_IN.items() if 2 in method.objectives}
+    in_tables_3_and_4 = {"RS", "BO_EI_M", "BO_EI_R", "GB_EI_M", "GB_EI_R", "GB_EIF_M", "GB_EIF_R"}
+    assert single >= in_tables_3_and_4
+    assert multi >= {"RS", "BO_M", "BO_R", "GB_M", "GB_R"}
+    assert all(name == method.name and method.description for name, method in BUILT_IN.items())
+
+
+# --- naive twins: everything anew at every step, by dense solves -----------------------------------
+
+
+def random_table(seed, n_rows, n_objectives, missing=()):
+    rng = np.random.default_rng(seed)
+    features = rng.uniform(size=(n_rows, 3))
+    slopes = rng.normal(size=(3, n_objectives))
+    losses = (
+        -14.0 + 6.0 * np.sin(3.0 * features @ slopes) + rng.normal(scale=0.3, size=(n_rows, n_objectives))
+    )
+    losses[list(missing)] = np.nan
+    return features, losses
+
+
+def matern52_matrix(features):
+    r = np.sqrt(5.0) * np.sqrt(((features[:, None] - features[None]) ** 2).sum(axis=2))
+    return (1.0 + r + r**2 / 3.0) * np.exp(-r)
+
+
+def rbf_matrix(features):
+    return np.exp(-0.5 * ((features[:, None] - features[None]) ** 2).sum(axis=2))
+
+
+def gaussian_process(covariance, seen, unseen, targets, noise_sd):
+    inner = np.linalg.inv(covariance[np.ix_(seen, seen)] + noise_sd**2 * np.eye(len(seen)))
+    cross = covariance[np.ix_(unseen, seen)]
+    var = covariance[unseen, unseen] - np.einsum("ij,jk,ik->i", cross, inner, cross)
+    return cross @ inner @ targets, np.sqrt(np.maximum(var, 0.0))
+
+
+def log_improvement(threshold, mean, sd):
+    """log E[max(threshold - Y, 0)]; below 0, phi(u) is taken out of u Phi(u) + phi(u)."""
+    u = (threshold - mean) / sd
+    below, above = np.minimum(u, 0.0), np.maximum(u, 0.0)
+    mills = np.sqrt(np.pi / 2.0) * erfcx(-below / np.sqrt(2.0))
+    far = norm.logpdf(below) + np.log1p(below * mills)
+    return np.log(sd) + np.where(u < 0.0, far, np.log(above * norm.cdf(above) + norm.pdf(above)))
+
+
+def naive_ei(matrix, noise_sd=NOISE_SD, standardise=False):
+    def choose(features, seen, unseen, losses):
+        targets = losses[seen, 0]
+        if standardise:
+            targets = (targets - targets.mean()) / targets.std()
+        mean, sd = gaussian_process(matrix(features), seen, unseen, targets, noise_sd)
+        return log_improvement(targets.min(), mean, sd)
+
+    return choose
+
+
+def naive_ehvi(matrix, noise_sd=NOISE_SD, standardise=False):
+    """Every strip of the free area under the front, from left to right.
+
+    Where the values of all rows underflow, the row whose mean is the fewest standard deviations away.
+    """
+
+    def choose(features, seen, unseen, losses):
+        targets = losses[seen]
+        if standardise:
+            targets = (targets - targets.mean(axis=0)) / targets.std(axis=0)
+        means, sd = gaussian_process(matrix(features), seen, unseen, targets, noise_sd)
+        reference = targets.max(axis=0) + 0.1 * (targets.max(axis=0) - targets.min(axis=0))
+        front = sorted(
+            tuple(p) for p in targets if not any((q <= p).all() and (q < p).any() for q in targets)
+        )
+        values = np.zeros(len(unseen))
+        for i, mean in enumerate(means):
+
+            def below(threshold, loss, mean=mean, sd=sd[i]):
+                u = (threshold - mean[loss]) / sd
+                return sd * (u * norm.cdf(u) + norm.pdf(u)) if np.isfinite(u) else 0.0
+
+            ends = [-np.inf, *[a for a, _ in front], reference[0]]
+            tops = [reference[1], *[b for _, b in front]]
+            for left, right, top in zip(ends, ends[1:], tops, strict=False):
+                values[i] += (below(right, 0) - below(left, 0)) * below(top, 1)
+        if values.max() > 0.0:
+            return values
+        corners = np.array(list(zip(ends[1:], tops, strict=True)))
+        beyond = np.maximum(means[:, None, :] - corners, 0.0) / sd[:, None, None]
+        return -np.linalg.norm(beyond, axis=2).min(axis=1)
+
+    return choose
+
+
+def neighbour_laplacian(features, matrix, n_neighbours):
+    """Continuous features have no ties, so the neighbours of a row are the first in order of distance."""
+    similarity = matrix(features)
+    weights = np.zeros_like(similarity)
+    for i in range(len(features)):
+        order = np.argsort(-similarity[i])
+        for j in order[order != i][:n_neighbours]:
+            weights[i, j] = weights[j, i] = similarity[i, j]
+    return np.diag(weights.sum(axis=1)) - weights
+
+
+def harmonic(laplacian, known, labels, unknown):
+    return -np.linalg.solve(laplacian[np.ix_(unknown, unknown)], laplacian[np.ix_(unknown, known)] @ labels)
+
+
+def naive_eif(matrix, n_neighbours=20):
+    """Propagates the labels of both futures of every candidate."""
+
+    def choose(features, seen, unseen, losses):
+        laplacian = neighbour_laplacian(features, matrix, n_neighbours)
+        targets = losses[seen, 0]
+        labels = (targets.max() - targets) / (targets.max() - targets.min())
+        # Labels spread through rows whose training failed, but those are nobody's business any more.
+        unlabelled = np.setdiff1d(np.arange(len(features)), seen)
+        counts = np.isin(unlabelled, unseen)
+        f = harmonic(laplacian, seen, labels, unlabelled)[counts]
+        values = np.zeros(len(unseen))
+        for i, candidate in enumerate(unseen):
+            others = unlabelled != candidate
+            known = np.append(seen, candidate)
+            futures = [
+                harmonic(laplacian, known, np.append(labels, label), unlabelled[others])[counts[others]].sum()
+                for label in (0.0, 1.0)
+            ]
+            values[i] = f[i] * (1.0 + futures[1]) + (1.0 - f[i]) * (len(unseen) - futures[0])
+        return values
+
+    return choose
+
+
+def naive_graph_ei(matrix, n_neighbours):
+    """Harmonic labels of the losses themselves, and the inverse Laplacian as their covariance."""
+
+    def choose(features, seen, unseen, losses):
+        laplacian = neighbour_laplacian(features, matrix, n_neighbours)
+        mean = harmonic(laplacian, seen, losses[seen, 0], unseen)
+        sd = np.sqrt(np.diag(np.linalg.inv(laplacian[np.ix_(unseen, unseen)])))
+        return log_improvement(losses[seen, 0].min(), mean, sd)
+
+    return choose
+
+
+def naive_trial(choose, features, losses, initial, n_steps):
+    rows = list(initial)
+    while len(rows) < n_steps:
+        seen = np.array([row for row in rows if not np.isnan(losses[row]).any()])
+        unseen = np.setdiff1d(np.arange(len(losses)), rows)
+        rows.append(int(unseen[np.argmax(choose(features, seen, unseen, losses))]))
+    return rows
+
+
+def trial(name, features, losses, initial, n_steps):
+    problem = Problem(features, losses.shape[1], n_steps, len(initial))
+    factory = BUILT_IN[name].load()
+    done = run_trial(problem, lambda row: losses[row].copy(), factory, np.random.default_rng(0), initial)
+    assert done.failure == ""
+    return done.rows.tolist()
+
+
+SINGLE_TWINS = {
+    "BO_EI_M": naive_ei(matern52_matrix),
+    "BO_EI_R": naive_ei(rbf_matrix),
+    "BO_EI_M_std": naive_ei(matern52_matrix, standardise=True),
+    "BO_EI_R_std": naive_ei(rbf_matrix, standardise=True),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_TWINS)
+@pytest.mark.parametrize("seed", range(4))
+def test_one_loss_as_its_naive_twin(name, seed):
+    features, losses = random_table(seed, n_rows=60, n_objectives=1)
+    initial = [int(row) for row in np.random.default_rng(seed).choice(60, 3, replace=False)]
+    expected = naive_trial(SINGLE_TWINS[name], features, losses, initial, n_steps=40)
+    assert trial(name, features, losses, initial, n_steps=40) == expected
+
+
+@pytest.mark.parametrize("name", ["BO_EI_M", "BO_EI_M_std"])
+def test_failed_trainings_teach_the_model_nothing(name):
+    features, losses = random_table(9, n_rows=60, n_objectives=1)
+    initial = [0, 20, 40]
+    first = trial(name, features, losses, initial, n_steps=10)
+    losses[[initial[1], first[3], first[5]]] = np.nan
+    expected = naive_trial(SINGLE_TWINS[name], features, losses, initial, n_steps=30)
+    assert trial(name, features, losses, initial, n_steps=30) == expected
+
+
+@pytest.mark.parametrize(("name", "matrix"), [("GB_EIF_M", matern52_matrix), ("GB_EIF_R", rbf_matrix)])
+@pytest.mark.parametrize(("seed", "n_rows"), [(0, 50), (1, 50), (2, 160)])
+def test_expected_influence_as_its_naive_twin(name, matrix, seed, n_rows):
+    features, losses = random_table(seed, n_rows, n_objectives=1)
+    n_steps = 40 if n_rows == 50 else 6  # 160 rows tell 20 neighbours from a seventh
+    initial = [5, 25, 45]
+    expected = naive_trial(naive_eif(matrix), features, losses, initial, n_steps)
+    assert trial(name, features, losses, initial, n_steps) == expected
+
+
+def test_expected_influence_on_rows_whose_training_failed_is_nobodys():
+    features, losses = random_table(2, n_rows=50, n_objectives=1)
+    losses[np.random.default_rng(0).choice(50, 15, replace=False)] = np.nan
+    initial = [int(row) for row in np.flatnonzero(~np.isnan(losses[:, 0]))[:3]]
+    expected = naive_trial(naive_eif(matern52_matrix), features, losses, initial, n_steps=50)
+    assert trial("GB_EIF_M", features, losses, initial, n_steps=50) == expected
+
+
+@pytest.mark.parametrize(("name", "matrix"), [("GB_EI_M", matern52_matrix), ("GB_EI_R", rbf_matrix)])
+@pytest.mark.parametrize(("n_rows", "n_neighbours"), [(50, 20), (182, 26)])
+def test_graph_based_improvement_as_its_naive_twin(name, matrix, n_rows, n_neighbours):
+    features, losses = random_table(3, n_rows, n_objectives=1)
+    initial = [5, 25, 45]
+    expected = naive_trial(naive_graph_ei(matrix, n_neighbours), features, losses, initial, n_steps=40)
+    assert trial(name, features, losses, initial, n_steps=40) == expected
+
+
+MULTI_TWINS = {
+    "BO_M": naive_ehvi(matern52_matrix),
+    "BO_R": naive_ehvi(rbf_matrix),
+    "BO_M_std": naive_ehvi(matern52_matrix, standardise=True),
+    "BO_R_std": naive_ehvi(rbf_matrix, standardise=True),
+}
+
+
+@pytest.mark.parametrize("name", MULTI_TWINS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_losses_as_their_naive_twin(name, seed):
+    features, losses = random_table(seed, n_rows=50, n_objectives=2)
+    expected = naive_trial(MULTI_TWINS[name], features, losses, [0, 20, 40], n_steps=23)
+    assert trial(name, features, losses, [0, 20, 40], n_steps=23) == expected
+
+
+# --- properties ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["BO_EI_M_std", "BO_EI_R_std", "BO_M_std", "BO_R_std"])
+def test_standardised_search_does_not_depend_on_the_units(name):
+    n_objectives = BUILT_IN[name].objectives[0]
+    features, losses = random_table(4, n_rows=60, n_objectives=n_objectives)
+    expected = trial(name, features, losses, [0, 1, 2], n_steps=30)
+    assert trial(name, features, 1000.0 * losses - 3e5, [0, 1, 2], n_steps=30) == expected
+    assert trial(name, features, 0.01 * losses + 2.0, [0, 1, 2], n_steps=30) == expected
+
+
+@pytest.mark.parametrize("name", ["BO_EI_M_std", "BO_EI_R_std", "BO_M_std", "BO_R_std"])
+@pytest.mark.parametrize("constant", [0.1, -14.66, 1e6 / 3])
+def test_standardised_search_among_equal_losses_does_not_depend_on_their_value(name, constant):
+    # The mean of three equal numbers may differ from them in its last bit.
+    n_objectives = BUILT_IN[name].objectives[0]
+    features, losses = random_table(5, n_rows=60, n_objectives=n_objectives)
+    expected = trial(name, features, np.zeros_like(losses), [0, 1, 2], n_steps=20)
+    assert trial(name, features, np.full_like(losses, constant), [0, 1, 2], n_steps=20) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in ("RS", "NSGA2")])
+def test_order_of_rows_does_not_matter(name):
+    n_objectives = BUILT_IN[name].objectives[0]
+    features, losses = random_table(6, n_rows=70, n_objectives=n_objectives)
+    order = np.random.default_rng(0).permutation(70)
+    place = np.argsort(order)
+    expected = trial(name, features, losses, [3, 33, 63], n_steps=25)
+    moved = trial(name, features[order], losses[order], [int(place[row]) for row in (3, 33, 63)], n_steps=25)
+    assert order[moved].tolist() == expected
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "RS"])
+def test_model_beats_random_search_on_a_smooth_table(name):
+    n_objectives = BUILT_IN[name].objectives[0]
+    features = np.random.default_rng(1).uniform(size=(200, 2))
+    losses = np.stack([((features - 0.3) ** 2).sum(axis=1), ((features - 0.5) ** 2).sum(axis=1)], axis=1)
+    # The 15 rows that are dominated least, by the losses' sum or the only loss.
+    good = set(np.argsort(losses[:, :n_objectives].sum(axis=1))[:15].tolist())
+    found = []
+    for start in range(5):
+        initial = [int(row) for row in np.random.default_rng(start).choice(200, 3, replace=False)]
+        rows = trial(name, features, losses[:, :n_objectives], initial, n_steps=50)
+        found.append(len(good.intersection(rows)))
+    # Random search finds a quarter of them: 3.75, with a standard error of 0.65.
+    assert np.mean(found) > 6.5, found
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_row_is_asked_for_without_any_losses(name):
+    n_objectives = BUILT_IN[name].objectives[0]
+    problem = Problem(np.random.default_rng(0).uniform(size=(10, 2)), n_objectives, 10, 0)
+    firsts = {BUILT_IN[name].load()(problem, np.random.default_rng(seed)).ask() for seed in range(40)}
+    assert firsts <= set(range(10))
+    assert len(firsts) > 5
+
+
+def test_random_search_is_a_uniform_permutation():
+    problem = Problem(np.zeros((6, 1)), 1, 6, 0)
+    counts = np.zeros((6, 6))
+    for seed in range(1200):
+        method = BUILT_IN["RS"].load()(problem, np.random.default_rng(seed))
+        for step in range(6):
+            row = method.ask()
+            method.tell(row, np.zeros(1))
+            counts[step, row] += 1
+    assert counts.sum(axis=1).tolist() == [1200] * 6
+    # Chi-squared with 5 degrees of freedom, p = 0.001.
+    assert (((counts - 200) ** 2 / 200).sum(axis=1) < 20.5).all()
