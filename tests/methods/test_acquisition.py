@@ -14,6 +14,8 @@ from hpobench_nmt.methods.acquisition import (
     by_expected_improvement,
     by_expected_influence,
     expected_influence,
+)
+from hpobench_nmt.methods.improvement import (
     log_ehvi_of_contenders,
     log_ei_of_contenders,
     log_expected_hypervolume_improvement,
