@@ -405,7 +405,9 @@ def _cores() -> int:
 
 def _sources(specs: Sequence[str], loaded: Sequence[Table]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their scores can be shown later."""
-    if len(specs) != len(loaded):
+    from hpobench_nmt.suite import INSTALLED
+
+    if specs == (INSTALLED,):
         return {}
     pairs = zip(specs, loaded, strict=True)
     return {table.name: str(Path(spec).resolve()) for spec, table in pairs if spec != table.name}

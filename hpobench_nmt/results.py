@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -73,7 +73,7 @@ class ResultsFolder:
                 if m.name in old["methods"] and old["methods"][m.name]["fingerprint"] != m.fingerprint
             ]
             for name in stale:
-                self._forget(name)
+                self._forget(name, old["tables"])
             for key in ("tables", "methods"):
                 new[key] = old[key] | new[key]
         elif self._folder.exists() and any(self._folder.iterdir()):
@@ -110,8 +110,8 @@ class ResultsFolder:
         table, method, first = key
         return self._folder / "unfinished" / table / method / f"{first:06d}.parquet"
 
-    def _forget(self, method: str) -> None:
-        for table in self._instances:
+    def _forget(self, method: str, tables: Iterable[str]) -> None:
+        for table in tables:
             _observations(self._folder, table, method).unlink(missing_ok=True)
             shutil.rmtree(self._folder / "unfinished" / table / method, ignore_errors=True)
 

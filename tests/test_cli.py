@@ -138,6 +138,13 @@ def test_a_table_given_as_a_folder_is_found_again(toy_home, call, tmp_path, toy)
     assert call("score", "out")[0] == 0
 
 
+def test_the_first_command_of_a_newcomer_can_be_scored_again(home, call):
+    code, out, err = call("run", "--trials", "2", "--jobs", "1", "--methods", "RS,BO_EI_M")
+    assert code == 0, err
+    assert "sotu-ngram: 960 rows" in out
+    assert call("score", "results/quick")[0] == 0
+
+
 def test_two_objectives(toy_home, call):
     code, out, err = call("run", "modern-multi", "--tables", "toy", "--trials", "3", "--jobs", "1")
     assert code == 0, err
