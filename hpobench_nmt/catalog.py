@@ -82,6 +82,8 @@ def load_table(name_or_folder: str | Path) -> Table:
         if (Path(text) / DATASHEET).is_file():
             return load_folder(Path(text))
         hint = "'hpobench-nmt tables list' shows what is installed"
+        if text in collections():
+            raise InputError(f"{text!r} is a collection: take one of {', '.join(collections()[text])}.")
         if text in _fetchable():
             raise InputError(
                 f"table {text!r} is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'."

@@ -63,16 +63,30 @@ def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
                 "what the source says of all of them cannot be checked.",
             )
         ]
+    missing = _missing_in_all(name, tables)
     claimed, held = claims.pop(), sum(len(t) for t in tables)
     if claimed == held:
-        return [Finding(name, "ok", f"{held:,} rows, as the source says", "nothing is missing.")]
+        return [Finding(name, "ok", f"{held:,} rows, as the source says", "no row is lacking."), *missing]
     return [
         Finding(
             name,
             "warning",
             f"the {len(tables)} tables hold {held:,} rows, the source speaks of {claimed:,} systems",
             f"{abs(claimed - held):,} systems are not to be had: compare only with figures from these rows.",
-        )
+        ),
+        *missing,
+    ]
+
+
+def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
+    counts: dict[str, int] = {}
+    for table in tables:
+        for metric, values in zip(table.metrics, table.values.T, strict=True):
+            counts[metric.name] = counts.get(metric.name, 0) + int(np.isnan(values).sum())
+    return [
+        Finding(name, "note", f"{count} rows in all have no {metric}", "see the tables above.")
+        for metric, count in counts.items()
+        if count
     ]
 
 

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from hpobench_nmt.table import Table
-
+from hpobench_nmt.cli_common import Commands, frame_grid, listed, make_console, progress_bar, writing
+from hpobench_nmt.cli_tables import tables
 from hpobench_nmt.errors import InputError, RunError, unknown
 
 _DEFAULT_SUITE = "quick"
 
 
-class _Commands(click.Group):
-    """A group that keeps its commands in order and suggests the nearest name for a wrong one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise unknown("command", args[0], self.commands)
-        return super().resolve_command(ctx, args)
-
-
-def _listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hpobench-nmt", message="%(package)s %(version)s")
 def cli() -> None:
     """Benchmark hyperparameter optimization on lookup tables of trained NMT and language models."""
@@ -45,9 +25,9 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("suite", default=_DEFAULT_SUITE)
-@click.option("--tables", callback=_listed, help="Table names or folders, comma-separated.")
-@click.option("--methods", callback=_listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
-@click.option("--objectives", callback=_listed, help="METRIC[:min|max], comma-separated.")
+@click.option("--tables", callback=listed, help="Table names or folders, comma-separated.")
+@click.option("--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
+@click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials a method and table.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
@@ -75,7 +55,7 @@ def run(
     from dataclasses import replace
 
     from hpobench_nmt.execution import BACKENDS
-    from hpobench_nmt.experiment import check_methods, make_instance, suite_tables
+    from hpobench_nmt.experiment import check_methods, suite_instances
     from hpobench_nmt.plugins import resolve_methods
     from hpobench_nmt.results import run_to_folder
     from hpobench_nmt.suite import load_suite
@@ -87,10 +67,9 @@ def run(
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
     resolved = resolve_methods(chosen.methods)
     check_methods(chosen, resolved)
-    loaded = suite_tables(chosen)
-    instances = {table.name: make_instance(chosen, table) for table in loaded}
+    instances = suite_instances(chosen, lambda reason: click.echo(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name
-    with _progress(quiet, chosen.name) as progress:
+    with progress_bar(quiet, chosen.name) as progress:
         results = run_to_folder(
             results_folder,
             chosen,
@@ -99,13 +78,14 @@ def run(
             seed=seed,
             jobs=jobs or _cores(),
             backend=backend,
-            table_sources=_sources(chosen.tables, loaded),
+            table_sources=_sources(chosen.tables),
             progress=progress,
+            notify=lambda message: click.echo(message, err=True),
         )
     if not quiet:
         from hpobench_nmt.leaderboard import print_leaderboard
 
-        console = _console()
+        console = make_console()
         print_leaderboard(results, console)
         console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
 
@@ -134,7 +114,7 @@ def score(folder: Path, form: str) -> None:
         click.echo(f"Not finished, and left out: {names}{more}.", err=True)
     write = formats[form]
     if write is None:
-        leaderboard.print_leaderboard(results, _console())
+        leaderboard.print_leaderboard(results, make_console())
     else:
         click.echo(write(results), nl=False)
 
@@ -154,7 +134,8 @@ def export(folder: Path, form: str, out: Path) -> None:
 
     if form != "sequences":
         raise unknown("format", form, ["sequences"])
-    written = export_sequences(load_results(folder), out)
+    with writing(out):
+        written = export_sequences(load_results(folder), out)
     click.echo(f"{len(written)} files in {out}")
 
 
@@ -178,7 +159,7 @@ def methods(spec: str | None, n_objectives: int) -> None:
         grid.add_row(m.name, " or ".join(map(str, m.objectives)), m.description)
     for name, location in installed_entry_points().items():
         grid.add_row(name, "", location)
-    _console().print(grid)
+    make_console().print(grid)
 
 
 @cli.command()
@@ -194,14 +175,14 @@ def suites() -> None:
     for name in suite_files():
         suite = load_suite(name)
         grid.add_row(name, ", ".join(suite.scores), suite.description)
-    _console().print(grid)
+    make_console().print(grid)
 
 
 @cli.command()
 @click.argument("source", metavar="TABLE_OR_CSV")
 @click.option(
     "--objectives",
-    callback=_listed,
+    callback=listed,
     required=True,
     help="Two or more of METRIC[:min|max], e.g. dev_bleu:max,dev_gpu_time:min.",
 )
@@ -223,8 +204,8 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
     if form == "csv":
         click.echo(front.rows.to_csv(index_label="row", lineterminator="\n"), nl=False)
     else:
-        console = _console()
-        console.print(_frame_grid(front.rows), markup=False)
+        console = make_console()
+        console.print(frame_grid(front.rows), markup=False)
         console.print(f"{len(front.rows)} of {front.n_complete} rows are on the front.", highlight=False)
         if front.n_complete < front.n_rows:
             console.print(f"{front.n_rows - front.n_complete} rows lack an objective.", highlight=False)
@@ -233,115 +214,14 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
         click.echo(f"Plot: {plot}", err=form == "csv")
 
 
-@cli.group(cls=_Commands)
-def tables() -> None:
-    """List, show, check, fetch and add lookup tables."""
-
-
-@tables.command("list")
-def tables_list() -> None:
-    """List the installed tables."""
-    from rich.table import Table as Grid
-
-    from hpobench_nmt import catalog, nmthpo
-
-    found = catalog.installed()
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("table", "rows", "hyperparameters", "objectives", "folder"):
-        grid.add_column(heading, justify="right" if heading == "rows" else "left", overflow="fold")
-    for name, folder in found.items():
-        table = catalog.load_table(name)
-        grid.add_row(
-            name, str(len(table)), str(len(table.hyperparameters)), ", ".join(table.objectives), str(folder)
-        )
-    console = _console()
-    if found:
-        console.print(grid, markup=False)
-    absent = [name for name in nmthpo.TABLES if name not in found]
-    if absent:
-        click.echo(
-            f"Not installed: {', '.join(absent)}. Get them with 'hpobench-nmt tables fetch nmthpo'.", err=True
-        )
-
-
-@tables.command("show")
-@click.argument("name")
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=5, show_default=True, help="How many of the best rows."
-)
-def tables_show(name: str, rows: int) -> None:
-    """Show a table: its search space, its metrics, where it is from, its best rows."""
-    from hpobench_nmt.catalog import load_table
-    from hpobench_nmt.describe import print_table
-
-    print_table(load_table(name), _console(), rows)
-
-
-@tables.command("check")
-@click.argument("name")
-def tables_check(name: str) -> None:
-    """Check a table, or a collection such as nmthpo, and say what the facts mean for a benchmark."""
-    from hpobench_nmt.catalog import collections, load_table
-    from hpobench_nmt.checks import find_check
-
-    members = collections().get(name)
-    loaded = [load_table(member) for member in members] if members else [load_table(name)]
-    marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
-    console = _console()
-    current = ""
-    for finding in find_check(name, loaded):
-        if finding.table != current:
-            current = finding.table
-            console.print(current, style="bold", markup=False, highlight=False)
-        mark, colour = marks[finding.kind]
-        console.print(f" [{colour}]{mark}[/{colour}] ", end="", highlight=False)
-        console.print(f"{finding.fact}", markup=False, highlight=False, soft_wrap=True)
-        console.print(f"   → {finding.meaning}", style="dim", markup=False, highlight=False, soft_wrap=True)
-
-
-@tables.command("fetch")
-@click.argument("name")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Take the files from this folder.")
-@click.option("--mirror", help="Base address of a copy of the files, instead of the authors' own.")
-def tables_fetch(name: str, source: Path | None, mirror: str | None) -> None:
-    """Download published tables into the user's cache: nmthpo, the six of Zhang & Duh (2020)."""
-    from hpobench_nmt import catalog, nmthpo
-
-    if name != "nmthpo":
-        raise unknown("collection", name, ["nmthpo"])
-    if source is not None and not source.is_dir():
-        raise InputError(f"{source}: no such folder.")
-    with _writing(catalog.fetched_folder()):
-        folders = nmthpo.fetch(catalog.fetched_folder(), source, mirror or nmthpo.ADDRESS)
-    click.echo(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
-
-
-@tables.command("add")
-@click.argument("source", metavar="FOLDER_OR_CSV", type=click.Path(path_type=Path))
-@click.option(
-    "--datasheet", type=click.Path(path_type=Path), help="Of a CSV file.  [default: the same name, .toml]"
-)
-def tables_add(source: Path, datasheet: Path | None) -> None:
-    """Install a table of your own: a CSV file with a header, and a short datasheet in TOML.
-
-    \b
-    The least that a datasheet needs, one section a column of the CSV file:
-        name = "my-table"
-        [hyperparameters.learning_rate]
-        scale = "log"              # or "linear", the default
-        [metrics.dev_ppl]
-        direction = "min"          # or "max"
-    """
-    from hpobench_nmt import catalog
-    from hpobench_nmt.table_folder import add_table
-
-    with _writing(catalog.added_folder()):
-        table, folder = add_table(source, datasheet, catalog.added_folder())
-    click.echo(f"Installed {table.name} ({len(table)} rows) in {folder}.")
+cli.add_command(tables)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: every expected error becomes one message on stderr and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console that lacks ± must not end the program
     try:
         code = cli.main(args=arguments, prog_name="hpobench-nmt", standalone_mode=False)
     except InputError as error:
@@ -364,53 +244,21 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _console() -> Console:
-    import shutil
-
-    from rich.console import Console
-
-    # Piped output is not cut to 80 columns.
-    return Console() if sys.stdout.isatty() else Console(width=max(shutil.get_terminal_size().columns, 160))
-
-
-@contextmanager
-def _progress(quiet: bool, name: str) -> Iterator[Any]:
-    """A progress bar on stderr with the time left; yields a function of (done, total)."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import TimeRemainingColumn as Left
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), Left(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
-
-
 def _cores() -> int:
     import joblib
 
     return int(joblib.cpu_count())
 
 
-def _sources(specs: Sequence[str], loaded: Sequence[Table]) -> dict[str, str]:
+def _sources(specs: Sequence[str]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their scores can be shown later."""
+    from hpobench_nmt.catalog import collections, installed
     from hpobench_nmt.suite import INSTALLED
+    from hpobench_nmt.table_folder import DATASHEET, read_toml
 
-    if specs == (INSTALLED,):
-        return {}
-    pairs = zip(specs, loaded, strict=True)
-    return {table.name: str(Path(spec).resolve()) for spec, table in pairs if spec != table.name}
+    named = {INSTALLED, *installed(), *collections()}
+    folders = [Path(spec).resolve() for spec in specs if spec not in named]
+    return {read_toml(folder / DATASHEET)["name"]: str(folder) for folder in folders}
 
 
 def _check_plot(path: Path, n_objectives: int) -> None:
@@ -437,15 +285,3 @@ def _check_method(spec: str, n_objectives: int) -> None:
             click.echo(f"FAILED  {check.__name__}: {error}")
     if failed:
         raise RunError(f"{method.name} fails {failed} of {len(CONFORMANCE_CHECKS)} checks.")
-
-
-def _frame_grid(frame: Any) -> Any:
-    from rich.table import Table as Grid
-
-    grid = Grid(box=None, pad_edge=False)
-    grid.add_column("row", justify="right")
-    for column in frame.columns:
-        grid.add_column(str(column), justify="right")
-    for row, values in zip(frame.index, frame.to_numpy(), strict=True):
-        grid.add_row(str(row), *[v if isinstance(v, str) else f"{v:.10g}" for v in values])
-    return grid

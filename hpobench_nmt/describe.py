@@ -55,4 +55,11 @@ def print_table(table: Table, console: Console, n_best: int) -> None:
     for row, values in zip(frame.index, frame.to_numpy(), strict=True):
         best.add_row(str(row), *["–" if np.isnan(v) else f"{v:.8g}" for v in values])
     console.print()
+    console.print(f"Best by {escape(table.objectives[0])}", highlight=False)
+    if console.measure(best).maximum > console.width:
+        # Too wide: a line a column instead.
+        best = Grid("row", *map(str, frame.index), box=None, pad_edge=False)
+        for column in frame.columns:
+            cells = ["–" if np.isnan(v) else f"{v:.8g}" for v in frame[column]]
+            best.add_row(escape(str(column)), *cells)
     console.print(best)

@@ -1,7 +1,7 @@
 """Blocks of trials in worker processes, surviving methods that take their process down with them.
 
-Methods of the package run in a joblib pool. A user's method runs in a process of its own for each job,
-so that one that ends its process costs a trial and not the run.
+Methods of the package run in a joblib pool. A user's method runs in a process of its own for each job, on
+this machine whatever the backend, so that one that ends its process costs a trial and not the run.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run_blocks(
         raise InputError(f"jobs must be at least 1, not {jobs}.")
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
-    isolated = [b for b in ordered if backend == "loky" and _needs_isolation(b.method)]
+    isolated = [b for b in ordered if _needs_isolation(b.method)]
     pooled = [b for b in ordered if b not in isolated]
     try:
         yield from _run_pooled(pooled, jobs, backend)
@@ -101,14 +101,16 @@ def run_blocks(
 
 def run_block(block: Block, trials: range | None = None) -> tuple[list[Trajectory], float]:
     """Run a block, or some of its trials, in this process, with one BLAS thread."""
+    import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
     start = time.perf_counter()
     rows = list(block.losses)
-    # The same bits for any number of BLAS threads.
+    factory = block.method.load()
+    problem = _shared_problem(block)
+    # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
+    # hence the imports above it; worker processes are started with it for any others.
     with threadpool_limits(limits=1):  # type: ignore[no-untyped-call]
-        factory = block.method.load()
-        problem = _shared_problem(block)
         trajectories = [
             run_trial(
                 problem,
@@ -150,7 +152,8 @@ def _run_pooled(
 
     numbered = dict(enumerate(blocks))
     return_as = "list" if backend == "ray" else "generator_unordered"
-    with _cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs):
+    threads: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
+    with _cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs, **threads):
         pool = joblib.Parallel(return_as=return_as, batch_size=1)
         tasks = (joblib.delayed(_numbered)(number, block) for number, block in numbered.items())
         for number, trajectories, seconds in pool(tasks):
@@ -186,9 +189,10 @@ def _cluster(backend: Backend, jobs: int) -> Iterator[None]:
             yield
         return
     if backend == "ray":
-        from ray.util.joblib import register_ray
+        import ray.util.joblib
 
-        register_ray()
+        register: Any = ray.util.joblib.register_ray
+        register()
     yield
 
 
@@ -232,6 +236,9 @@ def _run_alone(block: Block, workers: _Workers) -> tuple[list[Trajectory], float
     return trajectories, time.perf_counter() - start
 
 
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
+
+
 class _WorkerDied(Exception):
     """How the worker process ended."""
 
@@ -250,7 +257,7 @@ class _Workers:
 
         worker = getattr(self._own, "worker", None)
         if worker is None:
-            worker = self._own.worker = ProcessPoolExecutor(max_workers=1)
+            worker = self._own.worker = ProcessPoolExecutor(max_workers=1, env=_ONE_THREAD)
             self._all.append(worker)
         try:
             result: tuple[list[Trajectory], float] = worker.submit(run_block, block, trials).result()
@@ -264,4 +271,4 @@ class _Workers:
 
     def stop(self) -> None:
         for worker in self._all:
-            worker.shutdown(wait=False, kill_workers=True)
+            worker.shutdown(wait=True, kill_workers=True)

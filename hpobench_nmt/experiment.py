@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.catalog import installed, load_table
+from hpobench_nmt.catalog import collections, installed, load_table
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.scores import MULTI, Question, Summary, question, summarise
 from hpobench_nmt.execution import Backend, Block, run_blocks
@@ -118,37 +118,40 @@ def make_instance(suite: Suite, table: Table) -> Instance:
             raise InputError(f"{where}: objective {objective.metric!r} is {abs(known[0]):g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
-    questions = tuple(
-        question(
-            score,
-            losses,
-            tolerance=_tolerance(suite, table, objectives[0], losses[:, 0]) if score == "ftc" else 0.0,
-            budget=_budget(suite, table.name, score),
-            ties=suite.ties,
-        )
-        for score in suite.scores
-    )
+    questions = tuple(_question(suite, score, table, objectives, losses) for score in suite.scores)
     n_rows = len(table)
     budget = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     problem = Problem(table.features, len(objectives), budget, suite.n_initial)
     return Instance(table, objectives, losses, problem, questions, suite.stop == "settled")
 
 
-def suite_tables(suite: Suite) -> list[Table]:
-    """The suite's tables, loaded; "installed" leaves out those with fewer objectives of their own."""
+def suite_instances(
+    suite: Suite, skipped: Callable[[str], None] = lambda reason: None
+) -> dict[str, Instance]:
+    """What the suite means for each of its tables, by name.
+
+    "installed" leaves out tables with fewer objectives of their own, and tables that cannot be used, for a
+    reason that `skipped` is told. A collection stands for its members.
+    """
+    instances: dict[str, Instance] = {}
     if suite.tables != (INSTALLED,):
-        tables = [load_table(name) for name in suite.tables]
-    else:
-        tables = [load_table(name) for name in installed()]
-        if not suite.objectives:
-            tables = [t for t in tables if len(t.objectives) >= suite.n_objectives]
-        if not tables:
-            raise InputError("no table is installed. 'hpobench-nmt tables fetch nmthpo' gets six.")
-    names = [t.name for t in tables]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"table {name!r} is asked for twice.")
-    return tables
+        members = collections()
+        for name in (m for spec in suite.tables for m in members.get(spec, [spec])):
+            table = load_table(name)
+            if table.name.casefold() in {known.casefold() for known in instances}:
+                raise InputError(f"table {table.name!r} is asked for twice.")
+            instances[table.name] = make_instance(suite, table)
+        return instances
+    for name in installed():
+        try:
+            table = load_table(name)
+            if suite.objectives or len(table.objectives) >= suite.n_objectives:
+                instances[name] = make_instance(suite, table)
+        except InputError as error:
+            skipped(str(error))
+    if not instances:
+        raise InputError("no installed table can be used. 'hpobench-nmt tables fetch nmthpo' gets six.")
+    return instances
 
 
 def run_suite(
@@ -265,17 +268,26 @@ def benchmark(
     return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs)
 
 
+def _question(
+    suite: Suite, score: str, table: Table, objectives: Sequence[Objective], losses: NDArray[np.float64]
+) -> Question:
+    where = f"suite {suite.name!r}, table {table.name!r}"
+    tolerance = _tolerance(suite, table, objectives[0], losses[:, 0]) if score == "ftc" else 0.0
+    budget = suite.budget_for(table.name) if score in ("fb", "fbp") else None
+    if score in ("fb", "fbp") and budget is None:
+        raise InputError(f"{where}: score {score!r} needs a budget.")
+    if budget is not None and suite.lookups is not None and budget > suite.lookups:
+        raise InputError(
+            f"{where}: {score} asks for {budget} look-ups, but a trial may make only {suite.lookups}."
+        )
+    asked = question(score, losses, tolerance=tolerance, budget=budget, ties=suite.ties)
+    if score == "ftc" and asked.targets[~np.isnan(losses[:, 0])].all():
+        raise InputError(f"{where}: every row is within the tolerance of {tolerance:g}. Set a smaller one.")
+    return asked
+
+
 def _tolerance(suite: Suite, table: Table, objective: Objective, loss: NDArray[np.float64]) -> float:
     for tolerance in (suite.tolerance_for(table.name), table.metric(objective.metric).tolerance):
         if tolerance is not None:
             return tolerance
     return _DEFAULT_TOLERANCE * float(np.nanmedian(loss) - np.nanmin(loss))
-
-
-def _budget(suite: Suite, table: str, score: str) -> int | None:
-    budget = suite.budget_for(table) if score in ("fb", "fbp") else None
-    if budget is not None and suite.lookups is not None and budget > suite.lookups:
-        raise InputError(
-            f"{score} asks for {budget} look-ups on {table!r}, but a trial may make only {suite.lookups}."
-        )
-    return budget

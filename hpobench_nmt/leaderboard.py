@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER, Summary
-from hpobench_nmt.experiment import Results
-from hpobench_nmt.suite import published_file
+from hpobench_nmt.experiment import Instance, Results
+from hpobench_nmt.suite import load_suite, published_file, suite_files
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as Grid
 
 EXACT = "RS (exact)"
 _PUBLISHED_TRIALS = 100
@@ -94,50 +96,65 @@ def shown(cell: Cell) -> str:
 
 
 def print_leaderboard(results: Results, console: Console) -> None:
-    """Tables like the paper's, the best in bold, the published figures beside ours."""
-    from rich.markup import escape
-    from rich.table import Table as Grid
-    from rich.text import Text
+    """Tables like the paper's, the best in bold, the published figures beside ours.
 
-    scores = results.suite.scores
+    A table too wide for the console is printed score by score.
+    """
+    from rich.markup import escape
+
+    scores = range(len(results.suite.scores))
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells(results):
         by_row.setdefault((cell.table, cell.method), []).append(cell)
     for table, instance in results.instances.items():
         objectives = ", ".join(str(o) for o in instance.objectives)
         title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
+        console.print(escape(title), style="bold", highlight=False)
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
-        compared = any(not np.isnan(c.published_mean) for row in rows.values() for c in row)
-        grid = Grid(title=escape(title), title_justify="left", title_style="bold")
-        grid.add_column("", no_wrap=True)
-        for score in scores:
-            grid.add_column(_heading(results, table, score), justify="right", no_wrap=True)
-            if compared:
-                grid.add_column("paper", justify="right", style="dim", no_wrap=True)
-                grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
-        for method, row in rows.items():
-            line: list[Text] = [Text(method)]
-            for cell in row:
-                line.append(Text(shown(cell), style="bold" if cell.best else ""))
-                if compared:
-                    known = not np.isnan(cell.published_mean)
-                    line.append(
-                        Text(figure(cell.score, cell.published_mean, cell.published_std) if known else "")
-                    )
-                    line.append(
-                        Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else "")
-                    )
-            grid.add_row(*line)
-        exact_row: list[Text] = [Text(EXACT, style="dim")]
-        for score, (mean, std) in zip(scores, exact(results, table), strict=True):
-            exact_row.append(Text(figure(score, mean, std), style="dim"))
-            exact_row.extend([Text(), Text()] if compared else [])
-        grid.add_section()
-        grid.add_row(*exact_row)
-        console.print(grid)
-    for score in scores:
-        console.print(f"[dim]{score}: {DESCRIPTIONS[score]}[/dim]", highlight=False)
+        grid = _grid(results, table, rows, scores)
+        if console.measure(grid).maximum <= console.width:
+            console.print(grid)
+        else:
+            for score in scores:
+                console.print(_grid(results, table, rows, range(score, score + 1)))
+    for name in results.suite.scores:
+        console.print(f"[dim]{name}: {DESCRIPTIONS[name]}[/dim]", highlight=False)
     _print_failures(results, console)
+
+
+def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: Iterable[int]) -> Grid:
+    """One table's cells of some scores."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid()
+    grid.add_column("", no_wrap=True)
+    compared = any(not np.isnan(cell.published_mean) for row in rows.values() for cell in row)
+    names = [results.suite.scores[j] for j in scores]
+    for name in names:
+        grid.add_column(_heading(results, table, name), justify="right", no_wrap=True)
+        if compared:
+            grid.add_column("paper", justify="right", style="dim", no_wrap=True)
+            grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
+    for method, row in rows.items():
+        line: list[Text] = [Text(method)]
+        for cell in (cell for cell in row if cell.score in names):
+            line.append(Text(shown(cell), style="bold" if cell.best else ""))
+            if compared:
+                known = not np.isnan(cell.published_mean)
+                line.append(
+                    Text(figure(cell.score, cell.published_mean, cell.published_std) if known else "")
+                )
+                line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
+        grid.add_row(*line)
+    exact_row: list[Text] = [Text(EXACT, style="dim")]
+    for name, (mean, std) in zip(results.suite.scores, exact(results, table), strict=True):
+        if name in names:
+            exact_row.append(Text(figure(name, mean, std), style="dim"))
+            exact_row.extend([Text(), Text()] if compared else [])
+    grid.add_section()
+    grid.add_row(*exact_row)
+    return grid
 
 
 def _heading(results: Results, table: str, score: str) -> str:
@@ -229,11 +246,31 @@ def _records(results: Results) -> list[dict[str, Any]]:
 
 
 def _published(results: Results) -> Mapping[tuple[str, str, str], tuple[float, float]]:
+    """Figures to compare with: of a user's own suite all, of the paper's only those of the same task."""
     path = published_file(results.suite)
     if path is None:
         return {}
     with path.open(newline="", encoding="utf-8") as file:
-        return {
+        figures = {
             (row["method"], row["table"], row["metric"]): (float(row["mean"]), float(row["std"]))
             for row in csv.DictReader(file)
         }
+    if Path(results.suite.published).is_absolute():
+        return figures
+    comparable = {name for name, instance in results.instances.items() if _is_the_papers(results, instance)}
+    return {key: figure for key, figure in figures.items() if key[1] in comparable}
+
+
+def _is_the_papers(results: Results, instance: Instance) -> bool:
+    """Whether a table is asked what a suite of the paper asks of it."""
+    suite, name = results.suite, instance.table.name
+    for paper in map(load_suite, suite_files()):
+        if paper.published == suite.published and paper.scores == suite.scores:
+            return (
+                instance.table.claims.get("collection") == "nmthpo"
+                and tuple(str(o) for o in instance.objectives) == paper.objectives
+                and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
+                and suite.tolerance_for(name) == paper.tolerance_for(name)
+                and suite.budget_for(name) == paper.budget_for(name)
+            )
+    return False

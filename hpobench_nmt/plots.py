@@ -54,6 +54,8 @@ def plot_regret(results: Results, table: str | None = None, ax: Axes | None = No
     Drawn as far as all sound trials go, so that the mean is over the same trials everywhere.
     """
     name = table or next(iter(results.instances))
+    if name not in results.instances:
+        raise unknown("table", name, results.instances)
     figure, axes = _axes(ax)
     for i, method in enumerate(m for m in results.methods if (name, m) in results.trials):
         regret = simple_regret(results, name, method)

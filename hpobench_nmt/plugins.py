@@ -65,11 +65,13 @@ def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
     methods = [_resolve(spec) for spec in specs]
     seen: dict[str, str] = {}
     for method in methods:
-        if method.name in seen:
+        # Some file systems do not tell upper case from lower.
+        name = method.name.casefold()
+        if name in seen:
             raise InputError(
-                f"two methods are named {method.name!r} ({seen[method.name]}, {method.spec}): rename one."
+                f"two methods are named {method.name!r} ({seen[name]}, {method.spec}): rename one."
             )
-        seen[method.name] = method.spec
+        seen[name] = method.spec
     return methods
 
 
@@ -82,13 +84,21 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
     if not isinstance(spec, str):
         name = getattr(spec, "__name__", type(spec).__name__)
         _check_factory(spec, name)
+        _refuse_built_in_name(name, name)
         return NamedMethod(check_name("method", name), name, _source_hash(spec), factory=spec)
     if spec in BUILT_IN:
         return NamedMethod(spec, spec, _package_hash(), BUILT_IN[spec].objectives)
     factory = _load(spec)
     _check_factory(factory, spec)
-    name = spec.rpartition(":")[2]
-    return NamedMethod(check_name("method", name), spec, _source_hash(factory))
+    location, colon, name = spec.rpartition(":")
+    _refuse_built_in_name(name, spec)
+    files = [Path(location)] if colon and location.endswith(".py") else []
+    return NamedMethod(check_name("method", name), spec, _source_hash(factory, files))
+
+
+def _refuse_built_in_name(name: str, spec: str) -> None:
+    if name.casefold() in {known.casefold() for known in BUILT_IN}:
+        raise InputError(f"method {spec!r} has the name of one that comes with the package: rename it.")
 
 
 def _check_factory(factory: Any, spec: str) -> None:
@@ -102,7 +112,6 @@ def _check_factory(factory: Any, spec: str) -> None:
             )
 
 
-@lru_cache
 def _load(spec: str) -> MethodFactory:
     if spec in BUILT_IN:
         return BUILT_IN[spec].load()
@@ -122,7 +131,8 @@ def _load(spec: str) -> MethodFactory:
     except InputError:
         raise
     except ModuleNotFoundError as error:
-        raise InputError(f"method {spec!r}: there is no module {error.name!r}.") from error
+        hint = "A class in a file is given as FILE.py:CLASS."
+        raise InputError(f"method {spec!r}: there is no module {error.name!r}. {hint}") from error
     except (Exception, SystemExit) as error:
         raise InputError(f"method {spec!r}: importing it raised {type(error).__name__}: {error}") from error
     found: Any = module
@@ -159,12 +169,19 @@ def _load_file(path: Path) -> Any:
     return module
 
 
-def _source_hash(factory: Any) -> str:
-    try:
-        source = Path(inspect.getfile(factory)).read_bytes()
-    except (TypeError, OSError):
-        source = repr(getattr(factory, "__qualname__", "")).encode()
-    return hashlib.sha256(source).hexdigest()
+def _source_hash(factory: Any, files: Iterable[Path] = ()) -> str:
+    """Hash of the files that a method is known to come from; what these import is not followed."""
+    digest = hashlib.sha256(_package_hash().encode())
+    parts = inspect.getmro(factory) if inspect.isclass(factory) else (factory, getattr(factory, "func", None))
+    found = [Path(file) for file in files]
+    for part in parts:
+        module = inspect.getmodule(part)
+        if module is not None and getattr(module, "__file__", None):
+            found.append(Path(str(module.__file__)))
+    for path in found:
+        if path.suffix == ".py" and path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @lru_cache

@@ -10,12 +10,12 @@ Every file is written under another name and renamed, so that it is there whole 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class ResultsFolder:
         folder: made if it does not exist; a folder of another suite, seed or table version is refused.
         suite, instances, methods, seed: the run. Tables and methods may be added to a folder.
         table_sources: where each table was loaded from, if not by its name.
+        notify: told what a user should know.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ResultsFolder:
         methods: Sequence[NamedMethod],
         seed: int,
         table_sources: Mapping[str, str] | None = None,
+        notify: Callable[[str], None] = lambda message: None,
     ) -> None:
         self._folder = folder
         self._suite = suite
@@ -58,12 +60,15 @@ class ResultsFolder:
         self._methods = list(methods)
         self._seed = seed
         self._sources = dict(table_sources or {})
+        self._notify = notify
         self.finished: dict[tuple[str, str, int], list[Trajectory]] = {}
 
     def open(self) -> None:
         """Check what is there, write the manifest, and read the blocks that are finished already."""
         new = _manifest(self._suite, self._instances, self._methods, self._seed, self._sources)
         path = self._folder / "manifest.json"
+        if self._folder.exists() and not self._folder.is_dir():
+            raise InputError(f"{self._folder}: is a file, not a folder. Choose another with --out.")
         if path.exists():
             old = _read_manifest(self._folder)
             _refuse_other_run(self._folder, old, new)
@@ -73,6 +78,7 @@ class ResultsFolder:
                 if m.name in old["methods"] and old["methods"][m.name]["fingerprint"] != m.fingerprint
             ]
             for name in stale:
+                self._notify(f"method {name!r} has changed since {self._folder} was written: it runs again.")
                 self._forget(name, old["tables"])
             for key in ("tables", "methods"):
                 new[key] = old[key] | new[key]
@@ -103,8 +109,13 @@ class ResultsFolder:
                 self._part(key).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove what only an unfinished run needs."""
-        shutil.rmtree(self._folder / "unfinished", ignore_errors=True)
+        """Remove what only an unfinished run needs, but nothing of another run's methods."""
+        for table in self._instances:
+            for method in self._methods:
+                shutil.rmtree(self._folder / "unfinished" / table / method.name, ignore_errors=True)
+        for folder in [*self._folder.glob("unfinished/*"), self._folder / "unfinished"]:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def _part(self, key: tuple[str, str, int]) -> Path:
         table, method, first = key
@@ -151,6 +162,7 @@ def run_to_folder(
     backend: Backend = "loky",
     table_sources: Mapping[str, str] | None = None,
     progress: Any = None,
+    notify: Callable[[str], None] = lambda message: None,
 ) -> Results:
     """Run a suite, keeping every block of trials in a folder as it ends.
 
@@ -160,7 +172,7 @@ def run_to_folder(
         Other arguments: as in hpobench_nmt.experiment.run_suite and ResultsFolder.
     """
     check_methods(suite, methods)
-    store = ResultsFolder(folder, suite, instances, methods, seed, table_sources)
+    store = ResultsFolder(folder, suite, instances, methods, seed, table_sources, notify)
     store.open()
     work = {block.key: block.work for block in plan(suite, instances, methods, seed)}
     report = progress or (lambda done, total: None)
@@ -193,10 +205,12 @@ def load_results(folder: Path) -> Results:
     Methods that are not through yet are left out.
     """
     manifest = _read_manifest(folder)
-    known = {f.name for f in fields(Suite)}
-    settings = {k: v for k, v in manifest["suite"].items() if k in known}
-    lists = {k: tuple(v) for k, v in settings.items() if isinstance(v, list)}
-    suite = Suite(**(settings | lists), tables=tuple(manifest["tables"]), methods=tuple(manifest["methods"]))
+    stored: dict[str, Any] = manifest["suite"]
+    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+    try:
+        suite = Suite(**settings, tables=tuple(manifest["tables"]), methods=tuple(manifest["methods"]))
+    except TypeError:
+        raise InputError(f"{folder / 'manifest.json'}: is damaged. Take another --out.") from None
     instances = {}
     trials = {}
     for name, entry in manifest["tables"].items():
@@ -207,6 +221,11 @@ def load_results(folder: Path) -> Results:
                 f"installed {table.sha256[:12]}…)."
             )
         instances[name] = make_instance(suite, table)
+        if any(entry[key] != value for key, value in _asked(instances[name]).items()):
+            raise InputError(
+                f"{folder}: was made with other objectives or tolerances of table {name!r} than "
+                "its datasheet has now. Run again with another --out."
+            )
         for method in manifest["methods"]:
             path = _observations(folder, name, method)
             if path.exists():
@@ -254,7 +273,7 @@ def _manifest(
         tables[name] = {
             "sha256": instance.table.sha256,
             "rows": len(instance.table),
-            "objectives": [str(o) for o in instance.objectives],
+            **_asked(instance),
         }
         if name in sources:
             tables[name]["source"] = sources[name]
@@ -265,6 +284,14 @@ def _manifest(
         "tables": tables,
         "methods": {m.name: {"spec": m.spec, "fingerprint": m.fingerprint} for m in methods},
         "versions": {library: version(library) for library in _LIBRARIES},
+    }
+
+
+def _asked(instance: Instance) -> dict[str, Any]:
+    """What the scores asked of a table, beside the suite's settings: some of it comes from its datasheet."""
+    return {
+        "objectives": [str(o) for o in instance.objectives],
+        "targets": {q.score: int(q.targets.sum()) for q in instance.questions},
     }
 
 
@@ -279,7 +306,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         missing = {"format", "suite", "seed", "tables", "methods", "versions"} - set(manifest)
     except (ValueError, TypeError):
         raise InputError(f"{path}: is damaged. Take another --out.") from None
-    if missing or manifest["format"] != _FORMAT:
+    if missing or manifest["format"] != _FORMAT or "name" not in manifest["suite"]:
         raise InputError(f"{path}: is not of this version. Take another --out.")
     return dict(manifest)
 
@@ -301,9 +328,12 @@ def _refuse_other_run(folder: Path, old: dict[str, Any], new: dict[str, Any]) ->
         if old["versions"].get(library) != now:
             raise differ(library, old["versions"].get(library), now)
     for name, entry in new["tables"].items():
-        before = old["tables"].get(name)
-        if before is not None and before["sha256"] != entry["sha256"]:
+        before = old["tables"].get(name, entry)
+        if before["sha256"] != entry["sha256"]:
             raise differ(f"table {name!r} of hash", before["sha256"][:12], entry["sha256"][:12])
+        for key in ("objectives", "targets"):
+            if before[key] != entry[key]:
+                raise differ(f"{key} on {name!r}", before[key], entry[key])
 
 
 def _parquet(table: str, method: str, first: int, trials: Sequence[Trajectory]) -> bytes:

@@ -14,7 +14,7 @@ Keys of a suite file, all but `scores` with a default:
     lookups       the most that a trial may look up; left out: no limit
     tolerance     of ftc, by table, with a `default`; left out: the metric's own
     budget        of fb and fbp, by table, with a `default`
-    published     a CSV file beside the suite with figures to compare with (method, table, metric, mean, std)
+    published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
 
 from __future__ import annotations
@@ -62,6 +62,12 @@ class Suite:
             raise InputError(
                 f"{where}: scores must be some of {', '.join(SINGLE)}, or of {', '.join(MULTI)}."
             )
+        for key in ("scores", "tables", "methods"):
+            values = getattr(self, key)
+            if not values:
+                raise InputError(f"{where}: {key} must name at least one.")
+            if len(set(values)) < len(values):
+                raise InputError(f"{where}: {key} has the same name twice.")
         if self.objectives and len(self.objectives) != self.n_objectives:
             raise InputError(
                 f"{where}: {', '.join(self.scores)} need {self.n_objectives} objective(s), not "
@@ -80,8 +86,9 @@ class Suite:
             if not 0 <= tolerance < float("inf"):
                 raise InputError(f"{where}: the tolerance of {table!r} must be 0 or more, not {tolerance!r}.")
         for table, budget in self.budget.items():
-            if budget < 1:
-                raise InputError(f"{where}: the budget of {table!r} must be at least 1, not {budget!r}.")
+            if budget < self.n_initial:
+                least = f"less than the {self.n_initial} initial rows"
+                raise InputError(f"{where}: the budget of {table!r} is {budget!r}, {least}.")
         for key, valid in (("ties", ("any", "first")), ("stop", ("settled", "exhausted"))):
             if getattr(self, key) not in valid:
                 raise InputError(
@@ -137,15 +144,24 @@ def load_suite(name_or_file: str) -> Suite:
         raise InputError(f"{path}: needs scores.")
     if content.get("tables") == INSTALLED:
         content["tables"] = [INSTALLED]
+    if "published" in content and path.parent != _FOLDER:
+        own = (path.parent / content["published"]).resolve()
+        if not own.is_file():
+            raise InputError(f"{path}: published names {own}, which is no file.")
+        content["published"] = str(own)
     lists = {k: tuple(v) for k, v in content.items() if isinstance(v, list)}
-    return Suite(name=path.stem, **(content | lists))
+    suite = Suite(name=path.stem, **(content | lists))
+    for key in ("tolerance", "budget"):
+        for table in getattr(suite, key):
+            if suite.tables != (INSTALLED,) and table not in (*suite.tables, _DEFAULT):
+                raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")
+    return suite
 
 
 def published_file(suite: Suite) -> Path | None:
     """The file with figures to compare with."""
-    if not suite.published:
-        return None
-    return _FOLDER / suite.published
+    # Of a suite that ships the name in its own folder, of a user's the whole path.
+    return _FOLDER / suite.published if suite.published else None
 
 
 _TYPES = {

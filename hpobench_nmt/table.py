@@ -21,14 +21,17 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Direction = Literal["min", "max"]
 
+_RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{n}" for port in ("COM", "LPT") for n in range(10)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
 def check_name(kind: str, name: str) -> str:
     """Return name if it can be a file name everywhere; tables and methods name their files."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100:
+    reserved = isinstance(name, str) and (name.endswith(".") or name.split(".")[0].upper() in _RESERVED)
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100 or reserved:
         raise InputError(
-            f"{kind} name {name!r} cannot be used: take letters, digits, '_', '.', '+' and '-' (100 at most)."
+            f"{kind} name {name!r} cannot be used: take letters, digits, '_', '.', '+' and '-' (100 at "
+            "most), no dot at the end, and no name that Windows reserves."
         )
     return name
 

@@ -100,7 +100,7 @@ def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> T
         values=np.column_stack(list(values.values())),
         objectives=_objectives(sheet, metrics, sheet_path),
         provenance={k: str(v) for k, v in _section(sheet, "provenance", sheet_path, required=False).items()},
-        claims=_section(sheet, "claims", sheet_path, required=False),
+        claims=_claims(sheet, len(frame), sheet_path),
     )
 
 
@@ -145,7 +145,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
         if not (source / DATASHEET).is_file():
             raise InputError(f"{source}: has no {DATASHEET}.")
         sheet = read_toml(source / DATASHEET)
-        if "sha256" in sheet.get("rows", {}):
+        if "sha256" in _section(sheet, "rows", source / DATASHEET, required=False):
             table = load_folder(source)
         else:
             _read_rows(source / ROWS)
@@ -169,7 +169,11 @@ def replace_folder(new: Path, target: Path) -> None:
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
         target.rename(old / target.name)
-        new.rename(target)
+        try:
+            new.rename(target)
+        except OSError:
+            (old / target.name).rename(target)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     else:
         new.rename(target)
@@ -257,7 +261,24 @@ def _metric(name: str, entry: Mapping[str, Any], path: Path) -> Metric:
     for key in ("missing", "tolerance"):
         if key in entry and not _is_number(entry[key]):
             raise InputError(f"{path}: {where}.{key} must be a number, not {entry[key]!r}.")
+    for key in ("unit", "description"):
+        if not isinstance(entry.get(key, ""), str):
+            raise InputError(f"{path}: {where}.{key} must be a string, not {entry[key]!r}.")
     return Metric(name, **entry)
+
+
+def _claims(sheet: Mapping[str, Any], n_rows: int, path: Path) -> dict[str, Any]:
+    """What the source says of the table, in the form that `tables check` reads."""
+    claims = _section(sheet, "claims", path, required=False)
+    for key in ("collection_rows", "collection_tables"):
+        if key in claims and not (isinstance(claims[key], int) and claims[key] > 0):
+            raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
+    front, objectives = claims.get("front", []), claims.get("front_objectives", [])
+    if not isinstance(front, list) or not all(isinstance(r, int) and 0 <= r < n_rows for r in front):
+        raise InputError(f"{path}: claims.front must be a list of row numbers, 0 to {n_rows - 1}.")
+    if not isinstance(objectives, list) or not all(isinstance(o, str) for o in objectives):
+        raise InputError(f"{path}: claims.front_objectives must be a list of metric names.")
+    return claims
 
 
 def _objectives(sheet: Mapping[str, Any], metrics: list[Metric], path: Path) -> tuple[str, ...]:

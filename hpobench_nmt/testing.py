@@ -14,6 +14,7 @@ It returns nothing, or raises NonConformance with what is wrong and what is expe
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,14 @@ def _grid_problem(n_objectives: int, per_axis: int = 4, n_initial: int = 3) -> t
     slopes = np.random.default_rng(7).normal(size=(3, n_objectives))
     losses = np.sin(3.0 * features @ slopes) + (features - 0.4) ** 2 @ np.abs(slopes)
     return Problem(features, n_objectives, len(features), n_initial), losses
+
+
+def _call(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method's code; what it raises is its failure, not the check's."""
+    try:
+        return call(*arguments)
+    except (Exception, SystemExit) as error:
+        raise NonConformance(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 def _global_state() -> list[object]:
@@ -63,14 +72,14 @@ def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> No
 def repeats_an_unanswered_question(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Asked twice without being told in between, it gives the same row."""
     problem, losses = _grid_problem(n_objectives)
-    method = factory(problem, np.random.default_rng(0))
+    method = _call("making it", factory, problem, np.random.default_rng(0))
     for row in range(problem.n_initial):
-        method.tell(row, losses[row].copy())
+        _call("tell", method.tell, row, losses[row].copy())
     for _ in range(10):
-        first, second = method.ask(), method.ask()
+        first, second = _call("ask", method.ask), _call("ask", method.ask)
         if first != second:
             raise NonConformance(f"ask gave row {first}, and row {second} when asked again before tell.")
-        method.tell(first, losses[first].copy())
+        _call("tell", method.tell, first, losses[first].copy())
 
 
 def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -136,11 +145,11 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
     problem, losses = _grid_problem(n_objectives)
     features = problem.features.copy()
     given = Problem(features, n_objectives, problem.budget, problem.n_initial)
-    method = factory(given, np.random.default_rng(0))
+    method = _call("making it", factory, given, np.random.default_rng(0))
     for step in range(20):
-        row = step if step < problem.n_initial else method.ask()
+        row = step if step < problem.n_initial else _call("ask", method.ask)
         told = losses[row].copy()
-        method.tell(row, told)
+        _call("tell", method.tell, row, told)
         if not np.array_equal(told, losses[row]):
             raise NonConformance("tell changed the losses that it was given.")
     if not np.array_equal(features, problem.features):

@@ -41,9 +41,11 @@ def words(text):
             "run --tables zh-en",
             "table 'zh-en' is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'",
         ),
-        ("run --tables toy,toy", "table 'toy' is asked for twice"),
+        ("run --tables toy,toy", "tables has the same name twice"),
         ("run --tables toy --methods BO_EI_MM", "unknown method 'BO_EI_MM'. Did you mean 'BO_EI_M'?"),
         ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 objective(s); ftb, ftc, fb need 1"),
+        ("run --tables toy --methods RS,RS", "methods has the same name twice"),
+        ("run --tables toy --out a-file", "a-file: is a file, not a folder"),
         ("run --tables toy --objectives blue", "unknown metric 'blue'. Did you mean 'bleu'?"),
         ("run --tables toy --objectives bleu:up", "the direction after ':' must be 'min' or 'max'"),
         ("run --tables toy --objectives bleu,seconds", "need 1 objective(s), not 2"),
@@ -77,6 +79,7 @@ def words(text):
     ],
 )
 def test_wrong_input_gets_one_message_and_exit_code_2(toy_home, call, arguments, message):
+    Path("a-file").touch()
     code, out, err = call(*arguments.split())
     assert code == 2
     assert message in words(err)

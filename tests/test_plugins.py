@@ -198,7 +198,7 @@ def test_two_methods_of_one_name_are_refused(plugin):
         def tell(self, index, losses):
             pass
 
-    with pytest.raises(InputError, match="two methods are named 'RS'"):
+    with pytest.raises(InputError, match="has the name of one that comes with the package"):
         resolve_methods(["RS", RS])
 
 
@@ -206,3 +206,54 @@ def test_loading_a_file_leaves_the_import_path_alone(plugin):
     before = list(sys.path)
     resolve_methods([f"{plugin / 'good.py'}:Sweep"])
     assert sys.path == before
+
+
+def test_names_that_differ_in_case_only_are_refused(plugin):
+    class Mine:
+        def ask(self):
+            return 0
+
+        def tell(self, index, losses):
+            pass
+
+    class MINE(Mine):
+        pass
+
+    with pytest.raises(InputError, match="two methods are named 'MINE'"):
+        resolve_methods([Mine, MINE])
+
+
+def test_an_edited_file_is_a_new_version(plugin):
+    variant = "from hpobench_nmt.methods.gaussian_process import bayesian_optimisation\n"
+    variant += "from hpobench_nmt.methods.kernels import rbf\nMine = bayesian_optimisation(rbf)\n"
+    (plugin / "variant.py").write_text(variant)
+    (before,) = resolve_methods([f"{plugin / 'variant.py'}:Mine"])
+    (same,) = resolve_methods([f"{plugin / 'variant.py'}:Mine"])
+    (plugin / "variant.py").write_text(variant.replace("(rbf)", "(rbf, standardise=True)"))
+    (after,) = resolve_methods([f"{plugin / 'variant.py'}:Mine"])
+    assert before.fingerprint == same.fingerprint != after.fingerprint
+
+
+THREADS = """
+from threadpoolctl import threadpool_info
+
+class Late:
+    def __init__(self, problem, rng):
+        import scipy.linalg
+        threads = {library["num_threads"] for library in threadpool_info()}
+        if threads != {1}:
+            raise RuntimeError(f"threads: {threads}")
+        self.left = list(range(len(problem.features)))
+
+    def ask(self):
+        return self.left[-1]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+"""
+
+
+def test_every_library_has_one_thread_in_a_trial(plugin, run_command):
+    (plugin / "late.py").write_text(THREADS)
+    run_command(*RUN, "--methods", f"{plugin / 'late.py'}:Late", "--out", "out", OPENBLAS_NUM_THREADS="2")
+    assert {r["failed"] for r in json.loads(run_command("score", "out", "--format", "json").stdout)} == {0}

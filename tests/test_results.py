@@ -181,6 +181,36 @@ def test_a_folder_of_another_table_version_is_refused(reference, run_command, tm
     assert "another version of table 'toy'" in done.stderr
 
 
+def test_a_datasheet_with_other_objectives_is_refused(reference, run_command, tmp_path, toy_home):
+    sheet = toy_home / "tables" / "toy" / "datasheet.toml"
+    text = sheet.read_text()
+    sheet.write_text(text.replace('"bleu",\n    "seconds"', '"seconds",\n    "bleu"'))
+    assert sheet.read_text() != text
+    done = run_command(*RUN, *METHODS, "--out", tmp_path / "reference", check=2)
+    assert "objectives on 'toy'" in done.stderr
+    assert "other objectives" in run_command("score", tmp_path / "reference", check=2).stderr
+    sheet.write_text(text.replace("tolerance = 0.5", "tolerance = 2.5"))
+    assert "targets on 'toy'" in run_command(*RUN, *METHODS, "--out", tmp_path / "reference", check=2).stderr
+
+
+def test_a_run_of_other_methods_keeps_the_blocks_of_an_unfinished_one(toy_home, run_command, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    out = tmp_path / "out"
+    slow = ("--methods", f"{tmp_path / 'slow.py'}:Slow", "--out", str(out))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpobench_nmt", *map(str, RUN), *slow], start_new_session=True
+    )
+    while not list(out.rglob("unfinished/toy/Slow/*.parquet")) and process.poll() is None:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = list(out.rglob("unfinished/toy/Slow/*.parquet"))
+    run_command(*RUN, "--methods", "RS", "--out", out)
+    assert kept == list(out.rglob("unfinished/toy/Slow/*.parquet")) != []
+    run_command(*RUN, *slow)
+    assert not (out / "unfinished").exists()
+
+
 def test_a_folder_that_holds_something_else_is_refused(toy_home, run_command, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")

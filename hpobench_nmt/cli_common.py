@@ -1,0 +1,83 @@
+"""What the commands share: groups, options, the console, the progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpobench_nmt.errors import RunError, unknown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Commands(click.Group):
+    """A group that keeps its commands in order and suggests the nearest name for a wrong one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order they were written."""
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """The command named, or an error with the nearest name."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown("command", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """An option of several values, comma-separated."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+def make_console() -> Console:
+    """Where results are shown."""
+    import shutil
+
+    from rich.console import Console
+
+    # Piped output is not cut to 80 columns.
+    return Console() if sys.stdout.isatty() else Console(width=max(shutil.get_terminal_size().columns, 160))
+
+
+@contextmanager
+def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
+    """A progress bar on stderr with the time left; yields a function of (done, total)."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("left"), Left(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into one message."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+
+
+def frame_grid(frame: Any) -> Any:
+    """A data frame as a grid to print, its index as the first column."""
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, pad_edge=False)
+    grid.add_column("row", justify="right")
+    for column in frame.columns:
+        grid.add_column(str(column), justify="right")
+    for row, values in zip(frame.index, frame.to_numpy(), strict=True):
+        grid.add_row(str(row), *[v if isinstance(v, str) else f"{v:.10g}" for v in values])
+    return grid
