@@ -197,6 +197,7 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
     if len(objectives) < 2:
         raise InputError("a front needs two or more objectives, comma-separated.")
     from hpobench_nmt.fronts import draw_front, front_of
+    from hpobench_nmt.terminal import fits
 
     if plot:
         _check_plot(plot, len(objectives))
@@ -205,7 +206,11 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
         click.echo(front.rows.to_csv(index_label="row", lineterminator="\n"), nl=False)
     else:
         console = make_console()
-        console.print(frame_grid(front.rows), markup=False)
+        grid = frame_grid(front.rows)
+        whole = fits(grid, console)
+        console.print(grid if whole else frame_grid(front.rows[list(front.metrics)]), markup=False)
+        if not whole:
+            console.print("Too wide for all columns: --format csv gives them.", highlight=False)
         console.print(f"{len(front.rows)} of {front.n_complete} rows are on the front.", highlight=False)
         if front.n_complete < front.n_rows:
             console.print(f"{front.n_rows - front.n_complete} rows lack an objective.", highlight=False)

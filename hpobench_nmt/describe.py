@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from hpobench_nmt.table import Table
+from hpobench_nmt.terminal import fits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,16 +48,14 @@ def print_table(table: Table, console: Console, n_best: int) -> None:
     loss = table.losses(table.objectives[:1])[:, 0]
     order = np.argsort(loss, kind="stable")[: min(n_best, int((~np.isnan(loss)).sum()))]
     frame = table.to_frame().iloc[order]
-    best = Grid(
-        "row", box=None, pad_edge=False, title=f"Best by {escape(table.objectives[0])}", title_justify="left"
-    )
+    best = Grid("row", box=None, pad_edge=False)
     for column in frame.columns:
         best.add_column(escape(str(column)), justify="right")
     for row, values in zip(frame.index, frame.to_numpy(), strict=True):
         best.add_row(str(row), *["–" if np.isnan(v) else f"{v:.8g}" for v in values])
     console.print()
     console.print(f"Best by {escape(table.objectives[0])}", highlight=False)
-    if console.measure(best).maximum > console.width:
+    if not fits(best, console):
         # Too wide: a line a column instead.
         best = Grid("row", *map(str, frame.index), box=None, pad_edge=False)
         for column in frame.columns:

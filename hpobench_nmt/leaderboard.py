@@ -102,6 +102,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
     """
     from rich.markup import escape
 
+    from hpobench_nmt.terminal import fits
+
     scores = range(len(results.suite.scores))
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells(results):
@@ -112,7 +114,7 @@ def print_leaderboard(results: Results, console: Console) -> None:
         console.print(escape(title), style="bold", highlight=False)
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
         grid = _grid(results, table, rows, scores)
-        if console.measure(grid).maximum <= console.width:
+        if fits(grid, console):
             console.print(grid)
         else:
             for score in scores:

@@ -303,10 +303,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        missing = {"format", "suite", "seed", "tables", "methods", "versions"} - set(manifest)
-    except (ValueError, TypeError):
+        whole = {"format", "suite", "seed", "tables", "methods", "versions"} <= set(manifest)
+        whole = whole and manifest["format"] == _FORMAT and "name" in manifest["suite"]
+        for key, parts in (("tables", {"sha256", "objectives", "targets"}), ("methods", {"fingerprint"})):
+            whole = whole and all(parts <= set(entry) for entry in manifest[key].values())
+    except (ValueError, TypeError, AttributeError):
         raise InputError(f"{path}: is damaged. Take another --out.") from None
-    if missing or manifest["format"] != _FORMAT or "name" not in manifest["suite"]:
+    if not whole:
         raise InputError(f"{path}: is not of this version. Take another --out.")
     return dict(manifest)
 

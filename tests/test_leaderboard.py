@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import json
 
@@ -7,7 +8,9 @@ import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
+from hpobench_nmt.experiment import run_suite, suite_instances
 from hpobench_nmt.leaderboard import as_csv, as_json, as_latex, cells, print_leaderboard
+from hpobench_nmt.plugins import resolve_methods
 from hpobench_nmt.sequences import export_sequences
 from hpobench_nmt.suite import load_suite
 
@@ -35,6 +38,18 @@ def test_the_terminal_shows_every_method_and_the_exact_reference(results):
     for name in ("toy: 36 rows, bleu:max, 20 trials", "RS", "BO_EI_M", "GB_EIF_M", "RS (exact)", "fb @20 ↓"):
         assert name in text
     assert "paper" not in text
+
+
+def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    suite = dataclasses.replace(load_suite("paper-single"), tables=("sw-en",), methods=("RS",), trials=10)
+    instances = suite_instances(suite)
+    results = run_suite(suite, instances, resolve_methods(["RS"]))
+    wide, narrow = printed(results, 160), printed(results, 80)
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
+    for score in suite.scores:
+        assert f"{score} " in narrow
 
 
 def test_failed_and_censored_trials_are_said(toy):

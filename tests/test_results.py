@@ -224,8 +224,17 @@ def test_damaged_results_are_named(reference, run_command, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     done = run_command("score", tmp_path / "reference", check=2)
     assert "RS.parquet: is damaged" in done.stderr
-    (tmp_path / "reference" / "manifest.json").write_text("{")
-    assert "is damaged" in run_command("score", tmp_path / "reference", check=2).stderr
+    manifest = tmp_path / "reference" / "manifest.json"
+    good = json.loads(manifest.read_text())
+    for damage in (
+        "{",
+        "[]",
+        "{}",
+        json.dumps(good | {"tables": {"toy": {}}}),
+        json.dumps(good | {"suite": {}}),
+    ):
+        manifest.write_text(damage)
+        assert "manifest.json: is" in run_command("score", tmp_path / "reference", check=2).stderr
 
 
 @pytest.mark.parametrize("full", ["results", "compiler cache"])
