@@ -21,12 +21,18 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
     in ascending order, which changes none of them.
 
     Raises:
-        InputError: a trial failed or stopped before its scores were settled; completing it would make up
-            scores. Nothing is written.
+        InputError: a trial failed or stopped before its scores were settled, or any of several best rows
+            counted; completing it would make up scores. Nothing is written.
     """
     contents: dict[Path, str] = {}
     for (table, method), trials in results.trials.items():
         instance = results.instances[table]
+        tied = [q for q in instance.questions if q.score == "ftb" and q.targets.sum() > 1]
+        if tied:
+            raise InputError(
+                f"{table}: {int(tied[0].targets.sum())} rows share the best value, and the scripts credit only the "
+                'first. Export a run of a suite with ties = "first", such as paper-single.'
+            )
         lines = []
         for number, trial in enumerate(trials):
             where = f"{table}, {method}, trial {number}"

@@ -136,6 +136,15 @@ def test_exported_sequences_give_the_same_scores(toy, tmp_path):
             assert ours.std == pytest.approx(std)
 
 
+def test_a_run_in_which_any_of_several_best_rows_counts_is_not_exported(toy, tmp_path):
+    values = toy.values.copy()
+    values[[3, 8], 0] = 40.0
+    tied = dataclasses.replace(toy, values=values)
+    with pytest.raises(hb.InputError, match="2 rows share the best value"):
+        export_sequences(hb.benchmark(tied, ["RS"], trials=2), tmp_path / "out")
+    assert export_sequences(hb.benchmark(tied, ["RS"], trials=2, ties="first"), tmp_path / "out")
+
+
 def test_what_is_not_settled_is_not_exported(toy, tmp_path):
     results = hb.benchmark(toy, ["RS"], trials=10, lookups=5, budget=5)
     with pytest.raises(hb.InputError, match="stopped before ftb was settled"):
