@@ -29,9 +29,10 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
         instance = results.instances[table]
         tied = [q for q in instance.questions if q.score == "ftb" and q.targets.sum() > 1]
         if tied:
+            count = int(tied[0].targets.sum())
             raise InputError(
-                f"{table}: {int(tied[0].targets.sum())} rows share the best value, and the scripts credit only the "
-                'first. Export a run of a suite with ties = "first", such as paper-single.'
+                f"{table}: {count} rows share the best value, and the scripts credit only the first. "
+                'Export a run of a suite with ties = "first", such as paper-single.'
             )
         lines = []
         for number, trial in enumerate(trials):
