@@ -115,7 +115,8 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         if len(known) == 0:
             raise InputError(f"{where}: objective {objective.metric!r} is missing in every row.")
         if (known == known[0]).all():
-            raise InputError(f"{where}: objective {objective.metric!r} is {abs(known[0]):g} in every row.")
+            value = np.nanmax(table.column(objective.metric))
+            raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
     questions = tuple(_question(suite, score, table, objectives, losses) for score in suite.scores)
