@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -257,7 +258,9 @@ class _Workers:
 
         worker = getattr(self._own, "worker", None)
         if worker is None:
-            worker = self._own.worker = ProcessPoolExecutor(max_workers=1, env=_ONE_THREAD)
+            # Ctrl-C is for this process, which ends its workers itself.
+            ignore = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
+            worker = self._own.worker = ProcessPoolExecutor(max_workers=1, env=_ONE_THREAD, **ignore)
             self._all.append(worker)
         try:
             result: tuple[list[Trajectory], float] = worker.submit(run_block, block, trials).result()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import operator
 import re
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,8 +92,11 @@ def _guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call a method's code; whatever it raises becomes its failure."""
     try:
         return call(*arguments)
-    except KeyboardInterrupt:
-        raise
+    except KeyboardInterrupt as error:
+        # Where Ctrl-C is ignored, as in worker processes, only the method itself can have raised it.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise
+        raise MethodFailure(f"{what} raised KeyboardInterrupt") from error
     except SystemExit as error:
         code = _text(str, error.code)
         raise MethodFailure(f"the method tried to exit the process (exit code {code})") from error

@@ -60,6 +60,10 @@ class Raises(Base):
     def ask(self):
         raise RuntimeError(f"no idea {object()}")
 
+class Interrupts(Base):
+    def ask(self):
+        raise KeyboardInterrupt
+
 class Exits(Base):
     def ask(self):
         sys.exit(7)
@@ -133,6 +137,7 @@ REASONS = {
     "Float": "ask returned float 3.0, not a row number",
     "Nothing": "ask returned NoneType None, not a row number",
     "Raises": "ask raised RuntimeError: no idea <object object at 0x…>",
+    "Interrupts": "ask raised KeyboardInterrupt",
     "Exits": "the method tried to exit the process (exit code 7)",
     "Vanishes": "the method ended its process (exit code 9)",
     "Killed": "the method ended its process (SIGKILL -9)",
