@@ -21,6 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
 
 from hpobench_nmt.methods.kernels import Kernel
 
@@ -44,7 +46,7 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
 
     Args:
         features: scaled, shape (N, H).
-        kernel: edge weight by features; nearer rows must weigh more.
+        kernel: edge weight by features.
         n_neighbours: per row, itself excluded; rows that tie with the last one are neighbours too.
 
     Returns:
@@ -56,15 +58,14 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
             f"a graph over {n_rows:,} rows needs an N x N matrix ({8 * n_rows**2 / 2**30:.0f} GiB); "
             f"graph-based methods stop at {_MAX_ROWS:,} rows. BO methods have no such limit."
         )
-    weights = kernel(features, features)
-    np.fill_diagonal(weights, -np.inf)
     last = min(n_neighbours, n_rows - 1)
     if last < 1:
         return np.zeros((n_rows, n_rows))
-    threshold = np.partition(weights, n_rows - last, axis=1)[:, n_rows - last]
+    neighbours = NearestNeighbors(n_neighbors=last, algorithm="kd_tree").fit(features)
+    reach = neighbours.kneighbors()[0][:, -1:]
     # Equal distances differ in their last bits.
-    chosen = weights >= threshold[:, None] * (1.0 - 1e-9)
-    edges = np.where(chosen | chosen.T, weights, 0.0)
+    chosen = cdist(features, features) <= reach * (1.0 + 1e-9)
+    edges = np.where(chosen | chosen.T, kernel(features, features), 0.0)
     np.fill_diagonal(edges, 0.0)
     edges = (edges + edges.T) / 2
     return np.asarray(np.diag(edges.sum(axis=1)) - edges)
