@@ -55,7 +55,7 @@ def run(
     from dataclasses import replace
 
     from hpobench_nmt.execution import BACKENDS
-    from hpobench_nmt.experiment import check_methods, suite_instances
+    from hpobench_nmt.experiment import suite_instances
     from hpobench_nmt.plugins import resolve_methods
     from hpobench_nmt.results import run_to_folder
     from hpobench_nmt.suite import load_suite
@@ -66,7 +66,6 @@ def run(
     given |= {"trials": trials, "lookups": lookups}  # type: ignore[dict-item]
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
     resolved = resolve_methods(chosen.methods)
-    check_methods(chosen, resolved)
     instances = suite_instances(chosen, lambda reason: click.echo(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name
     with progress_bar(quiet, chosen.name) as progress:

@@ -86,7 +86,7 @@ def run_blocks(
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
     isolated = [b for b in ordered if _needs_isolation(b.method)]
-    pooled = [b for b in ordered if b not in isolated]
+    pooled = [b for b in ordered if not _needs_isolation(b.method)]
     try:
         yield from _run_pooled(pooled, jobs, backend)
         yield from _run_isolated(isolated, jobs)

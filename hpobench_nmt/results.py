@@ -176,14 +176,14 @@ def run_to_folder(
     store.open()
     work = {block.key: block.work for block in plan(suite, instances, methods, seed)}
     report = progress or (lambda done, total: None)
-    done = sum(work[key] for key in store.finished)
-    report(done, sum(work.values()))
+    done, total = sum(work[key] for key in store.finished), sum(work.values())
+    report(done, total)
 
     def on_block(block: Block, trials: Sequence[Trajectory], seconds: float) -> None:
         nonlocal done
         store.keep(block, trials, seconds)
         done += block.work
-        report(done, sum(work.values()))
+        report(done, total)
 
     results = run_suite(
         suite,
