@@ -1,0 +1,24 @@
+"""Model families, one module each, by the name that a spec calls them."""
+
+from __future__ import annotations
+
+import importlib
+
+from hpobench_nmt.errors import unknown
+from hpobench_nmt.runner.family import Family
+
+_MODULES = {
+    "awd-lstm": "awd_lstm",
+    "dynamic-evaluation": "dynamic_evaluation",
+    "melis": "melis",
+    "mlstm": "mlstm",
+    "sockeye": "sockeye",
+}
+
+
+def load_family(name: str) -> Family:
+    """The family of that name; an error names the nearest one."""
+    if name not in _MODULES:
+        raise unknown("model family", name, _MODULES)
+    family: Family = importlib.import_module(f"hpobench_nmt.runner.families.{_MODULES[name]}").FAMILY
+    return family

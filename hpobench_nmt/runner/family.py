@@ -1,0 +1,141 @@
+"""What a model family is: named settings, the metrics it measures, and a function that trains one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.space import Scale
+from hpobench_nmt.table import Metric
+
+Value = int | float | str | bool
+"""A setting's value. Only numbers can be on a grid."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that a spec may set, fixed or on its grid.
+
+    Attributes:
+        name: its key in a spec.
+        default: its value where a spec says nothing; None: a spec must say.
+        kind: int, float, str or bool. A float setting takes whole numbers too.
+        low, high: the range of a number, ends included.
+        choices: what a text may be.
+        scale: how a grid of it is scaled, unless the spec says.
+        unit: for people.
+        description: what it does, in one line.
+    """
+
+    name: str
+    default: Value | None
+    kind: type[int] | type[float] | type[str] | type[bool]
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str, ...] = ()
+    scale: Scale = "linear"
+    unit: str = ""
+    description: str = ""
+
+    def check(self, value: Any, where: str) -> Value:
+        """The value in the setting's own type.
+
+        Raises:
+            InputError: a wrong type, a number out of range, an unknown choice.
+        """
+        wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {value!r}.")
+        if self.kind in (str, bool):
+            if not isinstance(value, self.kind):
+                raise wrong
+            if self.choices and value not in self.choices:
+                raise unknown(self.name, str(value), self.choices, f"({where})")
+            return value
+        # bool is an int to Python, not to a reader of a spec.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise wrong
+        if self.kind is int and value != int(value):
+            raise wrong
+        if not self.low <= value <= self.high:
+            raise InputError(
+                f"{where}: {self.name} is {value!r}, but goes from {self.low:g} to {self.high:g}."
+            )
+        return int(value) if self.kind is int else float(value)
+
+
+_NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+class TrainingFailed(Exception):
+    """A configuration that could not be trained; the message is the reason that the ledger keeps."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One configuration to train.
+
+    Attributes:
+        settings: every setting of the family, with defaults filled in.
+        seed: of this training; all of its randomness comes from it.
+        corpus: the spec's [corpus] section.
+        base: what relative paths in the corpus section are relative to.
+        cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
+        scratch: an empty folder of this job's own, removed afterwards.
+        device: "cpu", "cuda" or "cuda:1".
+    """
+
+    settings: Mapping[str, Any]
+    seed: int
+    corpus: Mapping[str, Any]
+    base: Path
+    cache: Path
+    scratch: Path
+    device: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training gave.
+
+    Attributes:
+        metrics: measured values by name; a metric that does not apply is left out.
+        curve: dev metrics at every checkpoint, each with "update" (the learning curve, a fidelity axis).
+        versions: of the libraries that did the work.
+    """
+
+    metrics: Mapping[str, float]
+    curve: Sequence[Mapping[str, float]] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model family.
+
+    Attributes:
+        name: what a spec calls it.
+        corpus: the kind of corpus it trains on.
+        settings: what a spec may set.
+        metrics: everything that it can measure.
+        train: trains and measures one configuration; raises TrainingFailed for one that cannot be.
+        check: refuses combinations of settings that can never be trained (InputError).
+        missing: what must be installed first, as a command to type, or "".
+    """
+
+    name: str
+    corpus: Literal["text", "parallel"]
+    settings: tuple[Setting, ...]
+    metrics: tuple[Metric, ...]
+    train: Callable[[Job], Outcome]
+    check: Callable[[Mapping[str, Any]], None] = lambda settings: None
+    missing: Callable[[], str] = lambda: ""
+
+    def setting(self, name: str, where: str) -> Setting:
+        """The setting of that name; an error names the nearest one."""
+        for setting in self.settings:
+            if setting.name == name:
+                return setting
+        raise unknown("setting", name, [s.name for s in self.settings], f"({where}, family {self.name!r})")
