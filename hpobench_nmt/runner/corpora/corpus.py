@@ -1,0 +1,125 @@
+"""What a corpus is, and its prepared form on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.errors import InputError
+
+PARTS = ("train", "dev", "test")
+Unit = Literal["word", "character"]
+Ints = NDArray[np.int64]
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TextCorpus:
+    """A corpus for language models.
+
+    Attributes:
+        name: of the corpus.
+        unit: what a token is.
+        vocabulary: the token of each number.
+        train, dev, test: token numbers, one stream each, shape (T,).
+        provenance: source, version, licence, sha256 of the data, and sizes.
+    """
+
+    name: str
+    unit: Unit
+    vocabulary: tuple[str, ...]
+    train: Ints
+    dev: Ints
+    test: Ints
+    provenance: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelCorpus:
+    """A corpus for translation models.
+
+    Attributes:
+        name: of the corpus.
+        source, target: language codes.
+        train, dev, test: source lines and target lines, as many of one as of the other. Each line is
+            tokenised, its tokens parted by single blanks.
+        provenance: source, version, licence, sha256 of the data, and sizes.
+    """
+
+    name: str
+    source: str
+    target: str
+    train: tuple[Lines, Lines]
+    dev: tuple[Lines, Lines]
+    test: tuple[Lines, Lines]
+    provenance: Mapping[str, str]
+
+
+Corpus = TextCorpus | ParallelCorpus
+
+
+def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
+    """sha256 of what a corpus holds: of its names (words or languages), then of the arrays in their order."""
+    digest = hashlib.sha256(json.dumps(names).encode())
+    for array in arrays.values():
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def save(corpus: Corpus, path: Path) -> None:
+    """Write a corpus to one npz file; its sha256 joins the provenance."""
+    if isinstance(corpus, TextCorpus):
+        # Two bytes a token are enough for most corpora, and quicker to read than eight.
+        small = np.uint16 if len(corpus.vocabulary) <= 2**16 else np.uint32
+        arrays: dict[str, NDArray[Any]] = {part: getattr(corpus, part).astype(small) for part in PARTS}
+        names = corpus.vocabulary
+        about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}
+    else:
+        arrays = {
+            f"{part}_{side}": _bytes("\n".join(getattr(corpus, part)[side]))
+            for part in PARTS
+            for side in (0, 1)
+        }
+        names = (corpus.source, corpus.target)
+        about = {"name": corpus.name, "source": corpus.source, "target": corpus.target}
+    about["provenance"] = {**corpus.provenance, "sha256": fingerprint(arrays, names)}
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, about=_bytes(json.dumps(about)), **arrays)
+
+
+def load(path: Path) -> Corpus:
+    """The corpus that `save` wrote.
+
+    Raises:
+        InputError: a file that is damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(_text(arrays["about"]))
+            if "unit" in about:
+                about["vocabulary"] = tuple(about["vocabulary"])
+                return TextCorpus(**about, **{part: arrays[part].astype(np.int64) for part in PARTS})
+            train, dev, test = ((_lines(arrays[f"{p}_0"]), _lines(arrays[f"{p}_1"])) for p in PARTS)
+            return ParallelCorpus(**about, train=train, dev=dev, test=test)
+    except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}). Remove it; it is prepared anew.") from error
+
+
+def _bytes(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def _text(array: NDArray[np.uint8]) -> str:
+    return array.tobytes().decode()
+
+
+def _lines(array: NDArray[np.uint8]) -> Lines:
+    return tuple(_text(array).split("\n"))

@@ -1,0 +1,94 @@
+"""The corpus of a spec's [corpus] section, prepared once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.runner.corpora.addresses import SOTU
+from hpobench_nmt.runner.corpora.corpus import Corpus, load, save
+from hpobench_nmt.runner.corpora.reader import Options, Reader
+from hpobench_nmt.runner.locks import made_once
+
+READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SOTU,)}
+
+# Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
+FORMAT = 1
+
+
+def check_section(section: Mapping[str, Any]) -> None:
+    """Refuse a [corpus] section with an unknown name or option, or a wrong value. Reads no data.
+
+    Raises:
+        InputError: what is wrong, with the nearest valid name.
+    """
+    _options(section)
+
+
+def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
+    """What the section's corpus is for: "text" for language models, "parallel" for translation."""
+    return _options(section)[0].kind
+
+
+def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
+    """The corpus of a [corpus] section: its `name`, and the options of that name.
+
+    The first call prepares the corpus and keeps it in the cache; later ones read the prepared file. Several
+    processes may call at once. A changed option, source file or package version is prepared anew.
+
+    Args:
+        section: a spec's [corpus].
+        base: the folder that relative paths are relative to.
+        cache: where prepared corpora are kept.
+
+    Raises:
+        InputError: a wrong section, a source that is missing or malformed.
+        RunError: the cache can't be written.
+    """
+    reader, options = _options(section)
+    identity = [FORMAT, reader.name, dict(options), reader.depends(options, base, cache)]
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    def make(partial: Path) -> None:
+        corpus = reader.read(options, base, cache)
+        try:
+            save(corpus, partial)
+        except OSError:
+            partial.unlink(missing_ok=True)  # on a full disk, half a file only takes up room
+            raise
+
+    try:
+        return load(made_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
+    except OSError as error:
+        raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
+
+
+def _options(section: Mapping[str, Any]) -> tuple[Reader, Options]:
+    """The section's reader, and its options with defaults filled in."""
+    name = section.get("name")
+    if not isinstance(name, str):
+        raise InputError(f"[corpus] must say which corpus: name = one of {', '.join(sorted(READERS))}.")
+    if name not in READERS:
+        raise unknown("corpus", name, READERS, "([corpus] name)")
+    reader = READERS[name]
+    where = f"[corpus], corpus {name!r}"
+    settings = {setting.name: setting for setting in reader.options}
+    for key in section:
+        if key != "name" and key not in settings:
+            raise unknown("option", key, settings, f"({where})")
+    options: dict[str, Any] = {}
+    for key, setting in settings.items():
+        if key in section:
+            options[key] = setting.check(section[key], where)
+        elif setting.default is None:
+            raise InputError(f"{where}: {key} is missing ({setting.description}).")
+        else:
+            options[key] = setting.default
+    if 0 < options.get("vocabulary", 0) < 3:
+        raise InputError(f"{where}: vocabulary must be 3 or more ({settings['vocabulary'].description}).")
+    reader.check(options)
+    return reader, options
