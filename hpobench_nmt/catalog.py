@@ -34,6 +34,11 @@ def fetched_folder() -> Path:
     )
 
 
+def training_cache() -> Path:
+    """Where the runner keeps corpora and models that trainings share: a cache, which can be made again."""
+    return fetched_folder().parent / "training"
+
+
 def shipped_folder() -> Path:
     """The tables that come with the package."""
     return Path(__file__).parent / "tables"

@@ -12,6 +12,7 @@ import click
 # Everything else is imported where it is used: --help answers in a fraction of a second.
 from hpobench_nmt.cli_common import Commands, frame_grid, listed, make_console, progress_bar, writing
 from hpobench_nmt.cli_tables import tables
+from hpobench_nmt.cli_train import train, tune
 from hpobench_nmt.errors import InputError, RunError, unknown
 
 _DEFAULT_SUITE = "quick"
@@ -219,6 +220,8 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
 
 
 cli.add_command(tables)
+cli.add_command(train)
+cli.add_command(tune)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

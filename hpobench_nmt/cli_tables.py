@@ -1,4 +1,4 @@
-"""`hpobench-nmt tables`: list, show, check, fetch and add lookup tables."""
+"""`hpobench-nmt tables`: list, show, check, fetch, add and build lookup tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli_common import Commands, make_console, writing
+from hpobench_nmt.cli_train import build
 from hpobench_nmt.errors import InputError, unknown
 
 
 @click.group(cls=Commands)
 def tables() -> None:
-    """List, show, check, fetch and add lookup tables."""
+    """List, show, check, fetch, add and build lookup tables."""
 
 
 @tables.command("list")
@@ -119,3 +120,6 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     with writing(catalog.added_folder()):
         table, folder = add_table(source, datasheet, catalog.added_folder())
     click.echo(f"Installed {table.name} ({len(table)} rows) in {folder}.")
+
+
+tables.add_command(build)

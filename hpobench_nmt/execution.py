@@ -154,7 +154,7 @@ def _run_pooled(
     numbered = dict(enumerate(blocks))
     return_as = "list" if backend == "ray" else "generator_unordered"
     threads: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
-    with _cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs, **threads):
+    with cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs, **threads):
         pool = joblib.Parallel(return_as=return_as, batch_size=1)
         tasks = (joblib.delayed(_numbered)(number, block) for number, block in numbered.items())
         for number, trajectories, seconds in pool(tasks):
@@ -166,8 +166,14 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
 
 
 @contextmanager
-def _cluster(backend: Backend, jobs: int) -> Iterator[None]:
-    """Make an optional backend known to joblib, with a local cluster where there is none."""
+def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[None]:
+    """Make an optional backend known to joblib, with a local cluster where there is none.
+
+    Args:
+        backend: loky needs nothing.
+        jobs: workers of a local cluster.
+        processes: whether Dask's local workers are processes, or threads for work that starts its own.
+    """
     extra = {"dask": "distributed", "ray": "ray"}.get(backend)
     if extra and importlib.util.find_spec(extra) is None:
         raise InputError(f"backend {backend!r} is not installed: pip install 'hpobench-nmt[{backend}]'")
@@ -184,7 +190,12 @@ def _cluster(backend: Backend, jobs: int) -> Iterator[None]:
             yield
             return
         address = dask.config.get("scheduler-address", None)
-        local = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
+        local = {
+            "n_workers": jobs,
+            "threads_per_worker": 1,
+            "dashboard_address": None,
+            "processes": processes,
+        }
         connect: Any = distributed.Client
         with connect(address, **({} if address else local)):
             yield

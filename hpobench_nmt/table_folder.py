@@ -1,5 +1,7 @@
 """Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
 
+Where configurations were trained again with other seeds, `replicates.csv` holds those trainings.
+
 The datasheet names every column, its scale or direction and unit, says where the rows come from, and
 carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled.
 """
@@ -29,11 +31,13 @@ Floats = NDArray[np.float64]
 
 DATASHEET = "datasheet.toml"
 ROWS = "table.csv"
+REPLICATES = "replicates.csv"
 _FORMAT = 1
 _MAX_BYTES = 2**30
 _EMPTY = {"", "NA", "NaN", "nan"}
 
-_KEYS = {"format", "name", "objectives", "rows", "hyperparameters", "metrics", "provenance", "claims"}
+_KEYS = {"format", "name", "objectives", "rows", "replicates", "hyperparameters", "metrics", "provenance"}
+_KEYS |= {"claims"}
 _ROW_KEYS = {"count", "sha256"}
 _HYPERPARAMETER_KEYS = {"values", "scale", "unit"}
 _METRIC_KEYS = {"direction", "unit", "missing", "tolerance", "description"}
@@ -48,21 +52,31 @@ def load_folder(folder: Path) -> Table:
         raise InputError(f"{folder}: has no {DATASHEET}, so it is not a table.")
     sheet = read_toml(sheet_path)
     rows = _section(sheet, "rows", sheet_path, _ROW_KEYS)
-    content = _read_rows(folder / ROWS)
-    if "sha256" not in rows:
-        raise InputError(f"{sheet_path}: [rows] has no sha256. Install the folder with 'tables add'.")
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != rows["sha256"]:
-        raise InputError(
-            f"{folder / ROWS}: SHA-256 is {digest[:12]}…, but the datasheet says "
-            f"{str(rows['sha256'])[:12]}…: the file was changed or cut short. Get the table again."
-        )
+    _check_hash(folder / ROWS, rows, sheet_path, "rows")
     table = build_table(folder / ROWS, sheet, sheet_path)
     if rows.get("count") != len(table):
         raise InputError(
             f"{sheet_path}: [rows] count is {rows.get('count')!r}, the file has {len(table)} rows."
         )
     return table
+
+
+def load_replicates(folder: Path) -> pd.DataFrame:
+    """Trainings again with other seeds: hyperparameters, `replicate`, `seed` and metrics, a row a training.
+
+    Returns:
+        a frame with no rows where the table has none.
+    """
+    sheet = read_toml(folder / DATASHEET)
+    entry = _section(sheet, "replicates", folder / DATASHEET, required=False)
+    names = [*sheet.get("hyperparameters", {}), "replicate", "seed", *sheet.get("metrics", {})]
+    if not entry:
+        return pd.DataFrame(columns=names, dtype=np.float64)
+    _known(entry, _ROW_KEYS, folder / DATASHEET, "replicates")
+    path = folder / REPLICATES
+    _check_hash(path, entry, folder / DATASHEET, "replicates")
+    frame = read_csv(path)
+    return pd.DataFrame({name: number_column(frame, name, path) for name in names})
 
 
 def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> Table:
@@ -104,26 +118,55 @@ def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> T
     )
 
 
-def save_folder(table: Table, folder: Path) -> None:
+def save_folder(table: Table, folder: Path, replicates: pd.DataFrame | None = None) -> None:
     """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
 
     Args:
+        table: the rows.
         folder: the table's own folder; its parent is created.
+        replicates: as load_replicates gives them.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        frame = table.to_frame()
-        for metric in table.metrics:
-            if metric.missing is not None:
-                frame[metric.name] = frame[metric.name].fillna(metric.missing)
-        content = frame.map(_cell).to_csv(index=False, lineterminator="\n").encode()
-        (work / ROWS).write_bytes(content)
-        (work / DATASHEET).write_text(tomli_w.dumps(_datasheet(table, content)), encoding="utf-8")
+        for name, content in _files(table, replicates).items():
+            (work / name).write_bytes(content)
         work.chmod(0o755)
         replace_folder(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def write_into_folder(table: Table, folder: Path, replicates: pd.DataFrame | None = None) -> None:
+    """Write a table's files into a folder that holds other files too, such as its ledger.
+
+    Each file is replaced in one step, the datasheet last; between two steps the hashes do not agree, so
+    that a table cannot be read half old and half new.
+    """
+    for name, content in _files(table, replicates).items():
+        partial = folder / f".{name}.partial"
+        partial.write_bytes(content)
+        partial.replace(folder / name)
+
+
+def _files(table: Table, replicates: pd.DataFrame | None) -> dict[str, bytes]:
+    """Contents by file name, the datasheet last."""
+    frame = table.to_frame()
+    for metric in table.metrics:
+        if metric.missing is not None:
+            frame[metric.name] = frame[metric.name].fillna(metric.missing)
+    files = {ROWS: _csv(frame)}
+    if replicates is not None and len(replicates):
+        files[REPLICATES] = _csv(replicates)
+    sheet = _datasheet(table, files[ROWS])
+    if REPLICATES in files:
+        entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
+        sheet["replicates"] = entry
+    return files | {DATASHEET: tomli_w.dumps(sheet).encode()}
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    return frame.map(_cell).to_csv(index=False, lineterminator="\n").encode()
 
 
 def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table, Path]:
@@ -137,6 +180,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
     Returns:
         the table and its new folder. A table of that name is replaced.
     """
+    replicates = None
     if source.is_dir():
         if datasheet is not None:
             raise InputError(
@@ -147,6 +191,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
         sheet = read_toml(source / DATASHEET)
         if "sha256" in _section(sheet, "rows", source / DATASHEET, required=False):
             table = load_folder(source)
+            replicates = load_replicates(source)
         else:
             _read_rows(source / ROWS)
             table = build_table(source / ROWS, sheet, source / DATASHEET)
@@ -160,7 +205,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
         table = build_table(source, read_toml(sheet_path), sheet_path)
     else:
         raise InputError(f"{source}: no such file or folder.")
-    save_folder(table, target / table.name)
+    save_folder(table, target / table.name, replicates)
     return table, target / table.name
 
 
@@ -231,10 +276,22 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _read_rows(path: Path) -> bytes:
     if not path.is_file():
-        raise InputError(f"{path.parent}: has no {ROWS}.")
+        raise InputError(f"{path.parent}: has no {path.name}.")
     if path.stat().st_size > _MAX_BYTES:
         raise InputError(f"{path}: larger than {_MAX_BYTES >> 30} GiB.")
     return path.read_bytes()
+
+
+def _check_hash(path: Path, entry: Mapping[str, Any], sheet_path: Path, section: str) -> None:
+    content = _read_rows(path)
+    if "sha256" not in entry:
+        raise InputError(f"{sheet_path}: [{section}] has no sha256. Install the folder with 'tables add'.")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != entry["sha256"]:
+        raise InputError(
+            f"{path}: SHA-256 is {digest[:12]}…, but the datasheet says {str(entry['sha256'])[:12]}…: "
+            "the file was changed or cut short. Get the table again."
+        )
 
 
 def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:

@@ -1,0 +1,223 @@
+"""`hpobench-nmt train`, `tune` and `tables build`: the runner. torch is imported by none of the others."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpobench_nmt.cli_common import listed, make_console, progress_bar, writing
+from hpobench_nmt.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.spec import Spec
+
+_spec = click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
+_out = click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of the ledger.  [default: the spec's name]"
+)
+_device = click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda, or cuda:0,cuda:1."
+)
+
+
+@click.command()
+@_spec
+@_out
+@_device
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one a device or core]"
+)
+@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
+@click.option("--only", callback=listed, help="Configurations with these values, e.g. layers=2,dropout=0.5.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
+@click.option("--dry-run", is_flag=True, help="Say what would be trained.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def train(
+    spec: Path,
+    out: Path | None,
+    device: str,
+    jobs: int | None,
+    backend: str,
+    only: tuple[str, ...],
+    limit: int | None,
+    dry_run: bool,
+    quiet: bool,
+) -> None:
+    """Train the models of a grid and record them in a ledger.
+
+    Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
+    """
+    _require_installed("filelock", "torch")
+    from hpobench_nmt.execution import BACKENDS
+    from hpobench_nmt.runner import training
+    from hpobench_nmt.runner.ledger import read_ledger
+    from hpobench_nmt.runner.spec import load_spec, select
+
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
+    what = load_spec(spec)
+    rows = select(what, only)
+    folder = out or Path(what.name)
+    if dry_run:
+        _print_plan(what, rows, folder, jobs, limit)
+        return
+    _require_family(what)
+    devices = training.find_devices(device) if backend == "loky" else [device if device != "auto" else "cpu"]
+    bench, ledger = training.open_bench(what, folder, _cache())
+    todo = training.pending(what, ledger, rows)[:limit]
+    with progress_bar(quiet, what.name) as progress:
+        training.train(
+            bench,
+            todo,
+            devices,
+            jobs or _default_jobs(devices),
+            backend,
+            progress,
+            lambda message: click.echo(message, err=True),
+        )
+    records = read_ledger(bench.ledger).records
+    failed = sum(record.status == "failed" for record in records)
+    left = len(training.pending(what, read_ledger(bench.ledger), range(len(what.configs))))
+    click.echo(f"{bench.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
+    if not left:
+        click.echo(f"Make the table: hpobench-nmt tables build {bench.ledger}")
+
+
+@click.command()
+@_spec
+@click.option(
+    "--method", default="BO_EI_M_std", show_default=True, help="NAME, FILE.py:CLASS or MODULE:CLASS."
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), default=20, show_default=True, help="Trainings at most."
+)
+@click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
+@_out
+@_device
+def tune(
+    spec: Path,
+    method: str,
+    budget: int,
+    objectives: tuple[str, ...],
+    seed: int,
+    out: Path | None,
+    device: str,
+) -> None:
+    """Let a method pick configurations of a grid, training each: the loop of the benchmark, live.
+
+    Every training goes to the same ledger as 'train' fills, and none that it holds is done again.
+    """
+    _require_installed("filelock", "torch")
+    from hpobench_nmt.plugins import resolve_methods
+    from hpobench_nmt.runner import training
+    from hpobench_nmt.runner.spec import describe, load_spec
+    from hpobench_nmt.runner.tune import Step, pick_metrics
+    from hpobench_nmt.runner.tune import tune as run
+
+    what = load_spec(spec)
+    _require_family(what)
+    (named,) = resolve_methods([method])
+    metrics = pick_metrics(what, objectives, named)
+    (first, *_) = training.find_devices(device)
+    bench, _ledger = training.open_bench(what, out or Path(what.name), _cache())
+    best: dict[str, Any] = {}
+
+    def told(step: Step) -> None:
+        record = step.record
+        values = " ".join(
+            f"{m.name}={record.metrics[m.name]:.6g}" for m in metrics if m.name in record.metrics
+        )
+        mark = ""
+        if step.losses[0] < best.get("loss", math.inf):  # never true of NaN
+            best.update(loss=step.losses[0], record=record)
+            mark = "  best so far" if len(metrics) == 1 else ""
+        source = "from the ledger" if step.known else f"{record.seconds:.0f} s"
+        outcome = values if record.status == "done" else f"failed: {record.reason}"
+        click.echo(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
+
+    run(bench, named, metrics, budget, seed, first, told=told)
+    if len(metrics) == 1 and best:
+        click.echo(f"Best: {describe(best['record'].config)}")
+    click.echo(f"Ledger: {bench.ledger}")
+
+
+@click.command("build")
+@click.argument("ledger", type=click.Path(path_type=Path))
+def build(ledger: Path) -> None:
+    """Make a table folder from a LEDGER of 'train', beside it."""
+    _require_installed("filelock")
+    from hpobench_nmt.runner.build import build as make
+
+    with writing(ledger):
+        table, folder = make(ledger)
+    claims = table.claims
+    click.echo(
+        f"{folder}: table {table.name!r}, {len(table)} of {claims['configurations']} configurations, "
+        f"{claims['failed']} failed, {'complete' if claims['complete'] else 'not complete'}."
+    )
+    click.echo(f"Install it: hpobench-nmt tables add {folder}")
+
+
+def _require_installed(*modules: str) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise InputError(f"{module} is not installed: pip install 'hpobench-nmt[train]'")
+
+
+def _require_family(spec: Spec) -> None:
+    missing = spec.family.missing()
+    if missing:
+        raise InputError(f"family {spec.family.name!r} needs what is not installed: {missing}")
+
+
+def _cache() -> Path:
+    from hpobench_nmt.catalog import training_cache
+
+    return training_cache()
+
+
+def _default_jobs(devices: list[str]) -> int:
+    import joblib
+
+    return int(joblib.cpu_count()) if devices == ["cpu"] else len(devices)
+
+
+def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, limit: int | None) -> None:
+    """What `train` would do, from the spec and the ledger alone."""
+    from rich.table import Table as Grid
+
+    from hpobench_nmt.runner.ledger import LEDGER, Ledger, read_ledger
+    from hpobench_nmt.runner.spec import describe
+    from hpobench_nmt.runner.training import pending
+
+    path = folder / LEDGER
+    ledger = read_ledger(path) if path.exists() else Ledger({}, {}, ())
+    todo = pending(spec, ledger, rows)
+    grid = Grid(box=None, pad_edge=False)
+    for heading in ("hyperparameter", "values", "scale"):
+        grid.add_column(heading)
+    for axis in spec.axes:
+        grid.add_row(axis.name, ", ".join(f"{v:g}" for v in axis.values), axis.scale)
+    make_console().print(grid, markup=False)
+    failed = sum(record.status == "failed" for record in ledger.records)
+    click.echo(
+        f"{len(spec.configs)} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}."
+    )
+    again = spec.replicated[0] * spec.replicated[1]
+    click.echo(f"In {path}: {len(ledger.records) - failed} trained, {failed} failed.")
+    click.echo(
+        f"To do: {len(todo)} trainings" + (f", {again} of all again with other seeds." if again else ".")
+    )
+    if limit and limit < len(todo):
+        click.echo(f"This time: {limit}.")
+    if ledger.records:
+        mean = sum(record.seconds for record in ledger.records) / len(ledger.records)
+        hours = mean * min(len(todo), limit or len(todo)) / (jobs or 1) / 3600
+        click.echo(f"{mean:.0f} s a training so far: about {hours:.1f} h with {jobs or 1} at a time.")
+    for row, replicate in todo[:3]:
+        click.echo(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))

@@ -1,0 +1,130 @@
+"""Make a table folder from a ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record, read_ledger, training_key
+from hpobench_nmt.runner.spec import Spec, load_spec
+from hpobench_nmt.table import Table
+from hpobench_nmt.table_folder import write_into_folder
+
+
+def build(ledger_path: Path) -> tuple[Table, Path]:
+    """Write table.csv, datasheet.toml and, where there are any, replicates.csv beside a ledger.
+
+    Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
+    measured are left out too.
+
+    Args:
+        ledger_path: the ledger, or the folder that holds it; its spec.toml is there too.
+
+    Returns:
+        the table and its folder.
+    """
+    path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
+    ledger = read_ledger(path)
+    spec = load_spec(path.parent / "spec.toml")
+    for key, value in spec.identity.items():
+        if ledger.spec.get(key) != value:
+            raise InputError(
+                f"{path}: belongs to another spec than {spec.path}: {key} is {ledger.spec.get(key)!r} in the "
+                f"ledger and {value!r} in the spec."
+            )
+    finished = ledger.finished()
+    keys = [training_key(spec.configuration(row), 0) for row in range(len(spec.configs))]
+    done = [finished[key] for key in keys if key in finished and finished[key].status == "done"]
+    if not done:
+        raise InputError(f"{path}: no configuration has been trained with success yet.")
+    metrics = [m for m in spec.metrics if any(m.name in record.metrics for record in done)]
+    names = [m.name for m in metrics]
+    failed = [finished[key] for key in keys if key in finished and finished[key].status == "failed"]
+    grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
+    table = Table(
+        name=spec.name,
+        # A value whose every configuration failed is not part of the table's space.
+        hyperparameters=tuple(
+            replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes
+        ),
+        metrics=tuple(metrics),
+        configs=np.array([[record.config[a.name] for a in spec.axes] for record in done]),
+        values=_values(done, names),
+        objectives=tuple(o for o in spec.objectives if o in names),
+        provenance=_provenance(spec, ledger, path, done, failed),
+        claims={
+            "configurations": len(keys),
+            "failed": len(failed),
+            "complete": len(done) + len(failed) == len(keys),
+        },
+    )
+    write_into_folder(table, path.parent, _replicates(spec, finished.values(), names))
+    return table, path.parent
+
+
+def _values(
+    records: Sequence[Record], names: Sequence[str]
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    return np.array([[record.metrics.get(name, np.nan) for name in names] for record in records])
+
+
+def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
+    """Trainings again with other seeds: hyperparameters, replicate, seed, metrics."""
+    again = sorted(
+        (r for r in records if r.replicate > 0 and r.status == "done"),
+        key=lambda r: ([r.config[a.name] for a in spec.axes], r.replicate),
+    )
+    rows = [
+        [
+            *(r.config[a.name] for a in spec.axes),
+            r.replicate,
+            r.seed,
+            *(r.metrics.get(n, np.nan) for n in names),
+        ]
+        for r in again
+    ]
+    return pd.DataFrame(rows, columns=[*(a.name for a in spec.axes), "replicate", "seed", *names])
+
+
+def _provenance(
+    spec: Spec, ledger: Ledger, path: Path, done: Sequence[Record], failed: Sequence[Record]
+) -> dict[str, str]:
+    trained = [*done, *failed]
+    seconds = [record.seconds for record in trained]
+    told = {
+        "title": spec.title,
+        **{f"corpus_{key}": value for key, value in ledger.corpus.items() if key != "licence"},
+        "licence": ledger.corpus.get("licence", ""),
+        "family": spec.family.name,
+        "trained": f"{len(done)} of {len(spec.configs)} configurations",
+        "failed": _reasons(failed),
+        "device": _most(record.device for record in trained),
+        "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
+        "first": min(record.started for record in trained),
+        "last": max(record.started for record in trained),
+        "seconds": f"{statistics.median(seconds):.0f} a training in the median, {sum(seconds):.0f} in all",
+        "ledger_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "reproduce": "hpobench-nmt train spec.toml (the spec is in this folder)",
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _reasons(failed: Sequence[Record]) -> str:
+    counted = Counter(record.reason for record in failed)
+    return "; ".join(f"{count} ({reason})" for reason, count in counted.most_common())
+
+
+def _most(texts: Iterable[str]) -> str:
+    """Distinct texts, the most frequent first."""
+    counted = Counter(texts).most_common()
+    return (
+        counted[0][0] if len(counted) == 1 else "; ".join(f"{text} ({count} rows)" for text, count in counted)
+    )

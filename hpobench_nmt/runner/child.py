@@ -1,0 +1,77 @@
+"""What runs in a training's own process."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a training went: an outcome, or why it failed, or what is wrong with the run as a whole."""
+
+    outcome: Outcome | None = None
+    failure: str = ""
+    wrong_input: str = ""
+    device: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def train_one(family: str, job: Job) -> Answer:
+    """Train one configuration. What it cannot learn or hold in memory is a failure of the configuration."""
+    import torch
+
+    torch.set_num_threads(1)  # the same sums in the same order on every machine
+    try:
+        outcome = load_family(family).train(job)
+    except TrainingFailed as error:
+        return Answer(failure=str(error), device=_device(job.device), versions=_versions())
+    except InputError as error:
+        return Answer(wrong_input=str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        return Answer(failure="out of memory", device=_device(job.device), versions=_versions())
+    return Answer(outcome, device=_device(job.device), versions={**_versions(), **outcome.versions})
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    # On a CPU torch's allocator raises a RuntimeError that only its text tells from others.
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _device(device: str) -> str:
+    if device.startswith("cuda"):
+        import torch
+
+        return f"{device}: {torch.cuda.get_device_name(device)}"
+    return f"cpu, one thread: {_cpu()}"
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("hpobench-nmt", "numpy", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

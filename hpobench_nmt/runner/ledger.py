@@ -1,0 +1,249 @@
+"""The ledger: one line of JSON for every training that ended, whether it succeeded or not.
+
+It is only ever appended to, under a lock, one flushed line at a time, and it is the truth: what it holds
+is never trained again, and tables are built from nothing else. Its first line says which spec and which
+corpus it belongs to.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from filelock import FileLock
+
+from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.runner.spec import configuration_key
+
+LEDGER = "ledger.jsonl"
+_FORMAT = 1
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RESERVE = "reserve"
+_RESERVE_BYTES = 2**20
+
+Status = Literal["done", "failed"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One training that ended.
+
+    Attributes:
+        config: its place on the grid.
+        replicate: 0 for the table's own row, 1, 2, … for trainings again with other seeds.
+        seed: of all its randomness.
+        status: "done", or "failed" for a configuration that cannot be trained.
+        reason: why it failed.
+        metrics: what was measured.
+        curve: dev metrics at every checkpoint.
+        device: what it ran on.
+        versions: of the libraries that did the work.
+        started: UTC, ISO 8601.
+        seconds: wall-clock time of training and measuring.
+    """
+
+    config: Mapping[str, float]
+    replicate: int
+    seed: int
+    status: Status
+    reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curve: Sequence[Mapping[str, float]] = ()
+    device: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    started: str = ""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells trainings apart."""
+        return training_key(self.config, self.replicate)
+
+
+def training_key(config: Mapping[str, float], replicate: int) -> tuple[str, int]:
+    """What tells trainings apart."""
+    return configuration_key(config), replicate
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a ledger file holds.
+
+    Attributes:
+        spec: the identity of the spec (Spec.identity).
+        corpus: where the corpus came from, with its hash.
+        records: in the order they were written; the first one of each training.
+    """
+
+    spec: Mapping[str, Any]
+    corpus: Mapping[str, str]
+    records: tuple[Record, ...]
+
+    def finished(self) -> dict[tuple[str, int], Record]:
+        """Records by key."""
+        return {record.key: record for record in self.records}
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Read a ledger. A last line that was cut short is left out: its training never ended.
+
+    Raises:
+        InputError: no such file, not a ledger, or a damaged line, with its number.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    lines = text.split("\n")[:-1]  # what follows the last line end is not a line yet
+    if not lines:
+        raise InputError(f"{path}: is empty, not a ledger.")
+    header = _parsed(lines[0], path, 1)
+    if header.get("ledger") != _FORMAT or not isinstance(header.get("spec"), dict):
+        raise InputError(f"{path}, line 1: not the head of a ledger that this version reads.")
+    records: dict[tuple[str, int], Record] = {}
+    for number, line in enumerate(lines[1:], start=2):
+        record = _record(_parsed(line, path, number), path, number)
+        records.setdefault(record.key, record)
+    return Ledger(header["spec"], header.get("corpus", {}), tuple(records.values()))
+
+
+def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) -> Ledger:
+    """Read the ledger of a spec, or begin one.
+
+    Raises:
+        InputError: the ledger belongs to another spec, or its corpus has changed since.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        if not path.exists() or _mend(path) == 0:
+            _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
+        found = read_ledger(path)
+    for key, value in spec.items():
+        if found.spec.get(key) != value:
+            raise InputError(
+                f"{path}: belongs to another spec: {key} is {found.spec.get(key)!r} there, {value!r} here. "
+                "Take another folder with --out."
+            )
+    then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
+    if then != now:
+        raise InputError(
+            f"{path}: the corpus has changed since its first row (SHA-256 {then}… then, {now}… now). "
+            "Take another folder with --out."
+        )
+    return found
+
+
+def append(path: Path, record: Record) -> None:
+    """Add a record. When it returns, the line is on the disk.
+
+    Raises:
+        RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
+    """
+    entry = {key: value for key, value in asdict(record).items() if value not in ("", (), [], {})}
+    for name, value in record.metrics.items():
+        if not math.isfinite(value):
+            raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")
+    with _locked(path):
+        _mend(path)
+        try:
+            _write(path, entry)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            _mend(path)
+            (path.parent / _RESERVE).unlink(missing_ok=True)
+            _write(path, entry)
+            raise RunError(
+                f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "
+                "command again to go on."
+            ) from error
+        reserve(path.parent)
+
+
+def reserve(folder: Path) -> None:
+    """Keep room for a last record, so that a full disk does not cost a training.
+
+    Raises:
+        RunError: there is none.
+    """
+    path = folder / _RESERVE
+    if not path.exists():
+        try:
+            path.write_bytes(bytes(_RESERVE_BYTES))
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            if error.errno not in _NO_ROOM:
+                raise
+            raise RunError(
+                f"{folder}: no room left on the disk. Make room and run the same command again."
+            ) from error
+
+
+def release_reserve(folder: Path) -> None:
+    """Give the room back when the run is over."""
+    (folder / _RESERVE).unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> FileLock:
+    return FileLock(path.with_name(path.name + ".lock"))
+
+
+def _mend(path: Path) -> int:
+    """Move a line that was cut short to a file of its own, and return the size of what is whole."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        if size == 0 or file.read(1) == b"\n":
+            return size
+        file.seek(0)
+        whole = file.read().rfind(b"\n") + 1
+        file.seek(whole)
+        torn = file.read()
+        with path.with_name(path.name + ".torn").open("ab") as aside:
+            aside.write(torn + b"\n")
+        file.truncate(whole)
+        return whole
+
+
+def _write(path: Path, entry: Mapping[str, Any]) -> None:
+    line = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    with path.open("ab", buffering=0) as file:
+        before = file.seek(0, os.SEEK_END)
+        written = 0
+        try:
+            while written < len(line):
+                written += file.write(line[written:])
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        entry = None
+    if not isinstance(entry, dict):
+        raise InputError(
+            f"{path}, line {number}: damaged. If it cannot be mended, remove the line: that training is then "
+            "done again."
+        )
+    return entry
+
+
+def _record(entry: Mapping[str, Any], path: Path, number: int) -> Record:
+    try:
+        record = Record(**entry)
+        if record.status not in get_args(Status):
+            raise ValueError
+        record.key  # noqa: B018
+    except (TypeError, ValueError, AttributeError):
+        raise InputError(f"{path}, line {number}: not a record of a training.") from None
+    return record

@@ -1,0 +1,315 @@
+"""Train the configurations of a spec that its ledger does not hold yet."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+
+from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.execution import BACKENDS, Backend, cluster
+from hpobench_nmt.runner import ledger as ledgers
+from hpobench_nmt.runner.child import Answer, train_one
+from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.isolation import Crashed, Killed, Processes
+from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record
+from hpobench_nmt.runner.spec import Configuration, Spec, describe, load_spec, short_key
+from hpobench_nmt.seeds import generator
+
+SPEC = "spec.toml"
+WORK = "work"
+_ATTEMPTS = 2
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where a spec is trained.
+
+    Attributes:
+        spec: what to train.
+        folder: holds the spec, the ledger and, in the end, the table.
+        cache: corpora and models that trainings share.
+    """
+
+    spec: Spec
+    folder: Path
+    cache: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file."""
+        return self.folder / LEDGER
+
+
+def open_bench(spec: Spec, folder: Path, cache: Path) -> tuple[Bench, Ledger]:
+    """Prepare the corpus and open the ledger, or begin one, with a copy of the spec beside it."""
+    from hpobench_nmt.runner.corpora import load_corpus
+
+    corpus = load_corpus(spec.corpus, spec.base, cache)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ledgers.reserve(folder)
+        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
+        copy = folder / SPEC
+        if not copy.exists() or copy.resolve() != spec.path.resolve():
+            copy.write_bytes(spec.path.read_bytes())
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+    return Bench(spec, folder, cache), ledger
+
+
+def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """(row, replicate) of the trainings that are still to do.
+
+    Rows come in a random order, the same every time, so that what is there when a run is stopped is a
+    fair sample of the grid. Trainings again with other seeds come last.
+    """
+    finished = ledger.finished()
+    order = generator(spec.seed, "order").permutation(len(spec.configs)).tolist()
+    wanted = [(row, 0) for row in order]
+    wanted += [(row, turn + 1) for turn in range(spec.replicated[1]) for row in spec.replicate_rows]
+    chosen = set(rows)
+    return [
+        (row, replicate)
+        for row, replicate in wanted
+        if row in chosen and ledgers.training_key(spec.configuration(row), replicate) not in finished
+    ]
+
+
+def train(
+    bench: Bench,
+    trainings: Sequence[tuple[int, int]],
+    devices: Sequence[str],
+    jobs: int,
+    backend: Backend = "loky",
+    progress: Callable[[int, int], None] | None = None,
+    notify: Callable[[str], None] = lambda message: None,
+) -> None:
+    """Train configurations and record them in the ledger.
+
+    Args:
+        bench: where.
+        trainings: (row, replicate) pairs.
+        devices: "cpu", or CUDA devices to share among the jobs.
+        jobs: trainings at a time.
+        backend: "loky" for processes on this machine; "dask" or "ray" for a cluster whose machines share
+            the folder. Ray gives each training its part of a GPU.
+        progress: called with (done, total).
+        notify: called with a line about each failed configuration.
+
+    Raises:
+        RunError: something is wrong with the run, not with a configuration. What was recorded is kept.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+    done = 0
+    remaining = list(trainings)
+    for wait in (False, True):
+        # Another run may be at the same ledger. What it trains now is waited for at the end.
+        elsewhere = []
+        for training, record in _run(bench, remaining, devices, jobs, backend, wait):
+            if record is None:
+                elsewhere.append(training)
+                continue
+            done += 1
+            if record.status == "failed":
+                notify(f"Failed: {describe(record.config)}: {record.reason}")
+            if progress:
+                progress(done, len(trainings))
+        remaining = elsewhere
+    ledgers.release_reserve(bench.folder)
+    every = range(len(bench.spec.configs))
+    if not pending(bench.spec, ledgers.read_ledger(bench.ledger), every):
+        shutil.rmtree(bench.folder / WORK, ignore_errors=True)  # nobody needs the claims any more
+
+
+Trained = Iterator[tuple[tuple[int, int], Record | None]]
+
+
+def _run(
+    bench: Bench,
+    trainings: Sequence[tuple[int, int]],
+    devices: Sequence[str],
+    jobs: int,
+    backend: Backend,
+    wait: bool,
+) -> Trained:
+    if not trainings:
+        return iter(())
+    if backend == "loky":
+        return _run_local(bench, trainings, devices, jobs, wait)
+    return _run_on_cluster(bench, trainings, devices, jobs, wait, backend)
+
+
+def _run_local(
+    bench: Bench, trainings: Sequence[tuple[int, int]], devices: Sequence[str], jobs: int, wait: bool
+) -> Trained:
+    free: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for job in range(jobs):
+        free.put(devices[job % len(devices)])
+    processes = Processes()
+
+    def on_free_device(training: tuple[int, int]) -> Record | None:
+        device = free.get()
+        try:
+            return train_and_record(bench, *training, device, processes, wait)
+        finally:
+            free.put(device)
+
+    with ThreadPoolExecutor(jobs) as threads:
+        futures = {threads.submit(on_free_device, training): training for training in trainings}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            processes.stop()
+
+
+def _run_on_cluster(
+    bench: Bench,
+    trainings: Sequence[tuple[int, int]],
+    devices: Sequence[str],
+    jobs: int,
+    wait: bool,
+    backend: Literal["dask", "ray"],
+) -> Trained:
+    import joblib
+
+    place = (bench.spec.path.resolve(), bench.folder.resolve(), bench.cache.resolve(), devices[0], wait)
+    with cluster(backend, jobs, processes=False):
+        options = _gpu_share(devices[0], jobs) if backend == "ray" else {}
+        with joblib.parallel_config(backend=backend, n_jobs=jobs, **options):
+            pool = joblib.Parallel(
+                batch_size=1, return_as="generator_unordered" if backend == "dask" else "list"
+            )
+            yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
+
+
+def _gpu_share(device: str, jobs: int) -> dict[str, Any]:
+    """Ray gives each training its part of the cluster's GPUs, and shows it no other."""
+    if device == "cpu":
+        return {}
+    import ray
+
+    if not ray.is_initialized():
+        ray.init()
+    resources: Any = ray.cluster_resources
+    gpus = resources().get("GPU", 0)
+    if not gpus:
+        raise InputError(
+            "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
+        )
+    return {"ray_remote_args": {"num_gpus": min(1.0, gpus / jobs)}}
+
+
+def _train_remotely(
+    training: tuple[int, int], spec: Path, folder: Path, cache: Path, device: str, wait: bool
+) -> tuple[tuple[int, int], Record | None]:
+    bench = Bench(load_spec(spec), folder, cache)
+    return training, train_and_record(bench, *training, device, Processes(), wait)
+
+
+def train_and_record(
+    bench: Bench, row: int, replicate: int, device: str, processes: Processes, wait: bool = True
+) -> Record | None:
+    """Train one configuration and append its record, unless the ledger holds it by now.
+
+    Returns:
+        its record; None when another run is training it and `wait` is false.
+
+    Raises:
+        RunError: what is wrong with the run.
+    """
+    configuration = bench.spec.configuration(row)
+    work = bench.folder / WORK / short_key(configuration, replicate)
+    work.mkdir(parents=True, exist_ok=True)
+    claim = FileLock(bench.folder / WORK / f"{work.name}.claim", blocking=wait)
+    try:
+        claim.acquire()
+    except Timeout:
+        return None
+    with claim:
+        known = ledgers.read_ledger(bench.ledger).finished()
+        record = known.get(ledgers.training_key(configuration, replicate))
+        if record is None:
+            record = _train(bench, configuration, replicate, device, processes, work)
+            ledgers.append(bench.ledger, record)
+        shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+def _train(
+    bench: Bench, configuration: Configuration, replicate: int, device: str, processes: Processes, work: Path
+) -> Record:
+    spec = bench.spec
+    shutil.rmtree(work)  # what a training that was killed left
+    scratch = work / "scratch"
+    scratch.mkdir(parents=True)
+    seed = spec.training_seed(configuration, replicate)
+    job = Job(spec.settings(configuration), seed, spec.corpus, spec.base, bench.cache, scratch, device)
+    started, clock = datetime.now(UTC), time.perf_counter()
+    answer = _attempt(spec, job, processes, work / "log")
+    if answer.wrong_input:
+        raise InputError(f"{describe(configuration)}: {answer.wrong_input}")
+    outcome = answer.outcome
+    return Record(
+        config=configuration,
+        replicate=replicate,
+        seed=seed,
+        status="done" if outcome else "failed",
+        reason=answer.failure,
+        metrics=dict(outcome.metrics) if outcome else {},
+        curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
+        device=answer.device or device,
+        versions=dict(answer.versions),
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(time.perf_counter() - clock, 3),
+    )
+
+
+def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
+    for attempt in range(_ATTEMPTS):
+        try:
+            answer: Answer = processes.run(train_one, spec.family.name, job, log=log)
+            return answer
+        except Killed as error:
+            if processes.stopped:
+                raise RunError("stopped. Run the same command again to go on.") from None
+            # The system kills what takes too much memory, but a kill may come from anywhere: try it again.
+            if attempt + 1 == _ATTEMPTS:
+                return Answer(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
+        except Crashed as error:
+            raise RunError(f"a training stopped with an error: {error} Its output is in {log}.") from None
+    raise AssertionError("unreachable")
+
+
+def find_devices(text: str) -> list[str]:
+    """Devices from "auto" (all CUDA devices, else the CPU), "cpu", "cuda" or "cuda:0,cuda:1".
+
+    Raises:
+        InputError: no such device here.
+    """
+    if text == "cpu":
+        return ["cpu"]
+    import torch
+
+    found = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    if text == "auto":
+        return found or ["cpu"]
+    wanted = found if text == "cuda" else [part.strip() for part in text.split(",")]
+    if not found and (text == "cuda" or any(w.startswith("cuda:") for w in wanted)):
+        raise InputError(f"--device {text}: torch {torch.__version__} finds no CUDA device here.")
+    for device in wanted:
+        if device not in found:
+            raise unknown("device", device, ["auto", "cpu", "cuda", *found], "(--device)")
+    return wanted

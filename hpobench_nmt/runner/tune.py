@@ -1,0 +1,118 @@
+"""A method picks configurations of a grid one by one, and each is trained (Zhang & Duh 2020, Figure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.loop import run_trial
+from hpobench_nmt.plugins import NamedMethod
+from hpobench_nmt.problem import Problem
+from hpobench_nmt.runner.isolation import Processes
+from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
+from hpobench_nmt.runner.spec import Spec, describe
+from hpobench_nmt.runner.training import Bench, train_and_record
+from hpobench_nmt.seeds import initial_rows, method_generator
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric
+from hpobench_nmt.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Step:
+    """One look-up of a tuning run.
+
+    Attributes:
+        number: from 1.
+        record: what the ledger holds of it.
+        known: whether the ledger held it before.
+        losses: what the method was told, NaN where the training failed.
+    """
+
+    number: int
+    record: Record
+    known: bool
+    losses: NDArray[np.float64]
+
+
+def tune(
+    bench: Bench,
+    method: NamedMethod,
+    metrics: Sequence[Metric],
+    budget: int,
+    seed: int,
+    device: str,
+    n_initial: int = 3,
+    told: Callable[[Step], None] = lambda step: None,
+) -> Trajectory:
+    """Run the loop with training as the look-up. Everything trained goes to the ledger.
+
+    The same command goes on where it was: rows that the ledger holds are not trained again, so a method
+    that was stopped takes the same way back to where it was.
+
+    Args:
+        bench: the spec and its ledger.
+        method: picks the configurations.
+        metrics: what to optimise, as pick_metrics gives them.
+        budget: look-ups, the initial design included.
+        seed: of the initial design and the method.
+        device: to train on.
+        n_initial: size of the initial design.
+        told: called after every look-up.
+    """
+    spec = bench.spec
+    budget = min(budget, len(spec.configs))
+    n_initial = min(n_initial, budget)
+    problem = Problem(features(spec.axes, spec.configs), len(metrics), budget, n_initial)
+    processes = Processes()
+    steps = 0
+
+    def evaluate(row: int) -> NDArray[np.float64]:
+        nonlocal steps
+        steps += 1
+        key = training_key(spec.configuration(row), 0)
+        known = key in read_ledger(bench.ledger).finished()
+        record = train_and_record(bench, row, 0, device, processes)
+        if record is None:
+            raise RunError(f"{describe(spec.configuration(row))} could not be claimed for training.")
+        losses = np.array([_loss(record, metric) for metric in metrics])
+        told(Step(steps, record, known, losses))
+        return losses
+
+    try:
+        initial = initial_rows(seed, spec.name, 0, len(spec.configs), n_initial)
+        rng = method_generator(seed, spec.name, method.name, 0)
+        return run_trial(problem, evaluate, method.load(), rng, initial)
+    finally:
+        processes.stop()
+
+
+def features(axes: Sequence[Hyperparameter], configs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Configurations scaled to [0, 1], shape (N, H)."""
+    return np.column_stack([axis.scaled(configs[:, j]) for j, axis in enumerate(axes)])
+
+
+def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:
+    """The metrics to optimise: those named, or the spec's first objective.
+
+    Raises:
+        InputError: the spec does not measure one, or the method is not for that many.
+    """
+    known = {metric.name: metric for metric in spec.metrics}
+    chosen = list(names) or [spec.objectives[0]]
+    for name in chosen:
+        if name not in known:
+            raise unknown("metric", name, known, f"({spec.path})")
+    if method.objectives and len(chosen) not in method.objectives:
+        counts = " or ".join(map(str, method.objectives))
+        raise InputError(f"method {method.name} is for {counts} objectives, not {len(chosen)}.")
+    return [known[name] for name in chosen]
+
+
+def _loss(record: Record, metric: Metric) -> float:
+    value = float(record.metrics.get(metric.name, np.nan))
+    return -value if metric.direction == "max" else value
