@@ -123,7 +123,7 @@ def load_spec(path: Path) -> Spec:
     Raises:
         InputError: what is wrong, with the nearest valid name.
     """
-    from hpobench_nmt.runner.corpora import check_section
+    from hpobench_nmt.runner.corpora import check_section, corpus_kind
 
     content = read_toml(path)
     for key in content:
@@ -147,6 +147,12 @@ def load_spec(path: Path) -> Spec:
         if setting.default is None and setting.name not in fixed and setting.name not in sections["grid"]:
             raise InputError(f"{path}: family {family.name!r} needs {setting.name}, in [grid] or in [fixed].")
     check_section(sections["corpus"])
+    kind = corpus_kind(sections["corpus"])
+    if kind != family.corpus:
+        raise InputError(
+            f"{path}: family {family.name!r} trains on a {family.corpus} corpus, and "
+            f"{sections['corpus']['name']!r} is a {kind} corpus."
+        )
     metrics = _metrics(family, _texts(content, "metrics", path), path)
     objectives = _texts(content, "objectives", path) or (metrics[0].name,)
     for objective in objectives:
