@@ -11,10 +11,11 @@ from typing import Any, Literal
 from hpobench_nmt.errors import InputError, RunError, unknown
 from hpobench_nmt.runner.corpora.addresses import SOTU
 from hpobench_nmt.runner.corpora.corpus import Corpus, load, save
+from hpobench_nmt.runner.corpora.lohelp import LOHELP
 from hpobench_nmt.runner.corpora.reader import Options, Reader
 from hpobench_nmt.runner.locks import made_once
 
-READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SOTU,)}
+READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SOTU, LOHELP)}
 
 # Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
 FORMAT = 1
