@@ -1,0 +1,130 @@
+"""AWD-LSTM language models (Merity et al. 2018), with neural cache and dynamic evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpobench_nmt.runner.family import Family, Job, Outcome, Setting
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
+
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.corpora import TextCorpus
+    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM
+    from hpobench_nmt.runner.lm.training import Training
+
+_MOST_DROPPED = 0.95
+
+
+def _dropout(name: str, default: float, what: str) -> Setting:
+    return Setting(name, default, float, 0.0, _MOST_DROPPED, description=f"dropout of {what}")
+
+
+MODEL_SETTINGS = (
+    Setting("layers", 3, int, 1, 20, description="LSTM layers"),
+    Setting("embedding_size", 400, int, 1, 100_000, description="of words, and of the last layer (tied)"),
+    Setting("hidden_size", 1150, int, 1, 100_000, description="of every layer but the last"),
+    _dropout("dropout_input", 0.4, "embedded words, one mask a sequence"),
+    _dropout("dropout_hidden", 0.25, "what goes from layer to layer, one mask a sequence"),
+    _dropout("dropout_output", 0.4, "the last layer's output, one mask a sequence"),
+    _dropout("dropout_embedding", 0.1, "whole words"),
+    _dropout("weight_drop", 0.5, "single hidden-to-hidden weights, one mask a sequence"),
+    Setting("alpha", 2.0, float, 0.0, 1e3, description="activation regularisation (AR)"),
+    Setting("beta", 1.0, float, 0.0, 1e3, description="temporal activation regularisation (TAR)"),
+    Setting("learning_rate", 30.0, float, 0.0, 1e4, scale="log", description="of a sequence of bptt steps"),
+    Setting("weight_decay", 1.2e-6, float, 0.0, 1.0, scale="log", description="L2 penalty"),
+    Setting("batch_size", 20, int, 1, 100_000, scale="log", unit="streams", description="parallel streams"),
+    Setting("bptt", 70, int, 1, 100_000, scale="log", unit="steps", description="mean length of a sequence"),
+    Setting("clip", 0.25, float, 0.0, 1e6, scale="log", description="norm of the gradient; 0: not clipped"),
+    Setting(
+        "averaging_window",
+        5,
+        int,
+        0,
+        1000,
+        unit="checks",
+        description="averaging starts when dev is worse than the best of all but the last n checks",
+    ),
+    Setting("patience", 5, int, 1, 1000, unit="checks", description="without improvement, once averaging"),
+    Setting("max_epochs", 500, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
+    Setting("checks_per_epoch", 1, int, 1, 1000, description="dev evaluations a pass over the training data"),
+)
+
+
+def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str) -> tuple[AWDLSTM, Training]:
+    """A trained model, and what its training did.
+
+    Raises:
+        TrainingFailed: it diverged or learned nothing.
+    """
+    import numpy as np
+    import torch
+
+    from hpobench_nmt.runner.lm.optimise import NTASGD
+    from hpobench_nmt.runner.lm.states import set_up
+    from hpobench_nmt.runner.lm.training import Schedule, train
+
+    where = set_up(device)
+    of_model, of_data = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    model = build(settings, len(corpus.vocabulary), torch.Generator(where).manual_seed(of_model))
+    optimiser = NTASGD(
+        list(model.parameters()),
+        learning_rate=settings["learning_rate"],
+        weight_decay=settings["weight_decay"],
+        window=settings["averaging_window"],
+        patience=settings["patience"],
+    )
+    schedule = Schedule(
+        batch_size=settings["batch_size"],
+        bptt=settings["bptt"],
+        vary=True,
+        clip=settings["clip"],
+        max_epochs=settings["max_epochs"],
+        checks_per_epoch=settings["checks_per_epoch"],
+    )
+    lengths = torch.Generator().manual_seed(of_data)
+    return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths)
+
+
+def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> AWDLSTM:
+    """A model with fresh weights, drawn from the torch.Generator, on its device."""
+    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM, Regularisation
+
+    return AWDLSTM(
+        vocabulary,
+        layers=settings["layers"],
+        embedding_size=settings["embedding_size"],
+        hidden_size=settings["hidden_size"],
+        regularisation=Regularisation(
+            input=settings["dropout_input"],
+            hidden=settings["dropout_hidden"],
+            output=settings["dropout_output"],
+            embedding=settings["dropout_embedding"],
+            weight=settings["weight_drop"],
+            alpha=settings["alpha"],
+            beta=settings["beta"],
+        ),
+        generator=generator,
+    )
+
+
+def _train(job: Job) -> Outcome:
+    from hpobench_nmt.runner.corpora import load_corpus
+    from hpobench_nmt.runner.lm.measure import failures, measure, versions
+
+    corpus: Any = load_corpus(job.corpus, job.base, job.cache)
+    with failures():
+        model, training = fit(job.settings, corpus, job.seed, job.device)
+        metrics = measure(model, corpus, job.settings)
+    metrics |= {"train_time": training.seconds, "num_updates": float(training.updates)}
+    return Outcome(metrics, training.curve, versions())
+
+
+FAMILY = Family(
+    name="awd-lstm",
+    corpus="text",
+    settings=(*MODEL_SETTINGS, *EVALUATION_SETTINGS),
+    metrics=METRICS,
+    train=_train,
+    missing=missing,
+)

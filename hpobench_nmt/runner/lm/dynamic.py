@@ -1,0 +1,242 @@
+"""Dynamic evaluation: the model goes on learning from what it has just predicted (Krause et al. 2018).
+
+A stream is read in segments s_1, s_2, ... of n tokens. Segment i is predicted with the local parameters
+left by segment i-1, and only then are they updated with the gradient g of its mean loss, back-propagated
+to the segment's beginning. With global (trained) parameters G, learning rate eta and decay lambda:
+
+    sgd             L <- L - eta g
+    sgd-prior       L <- L - eta g + lambda (G - L)                                         eq. 4
+    rms-prior       L <- L - eta g / (R + epsilon) + lambda (G - L)                         eq. 6
+    rms-rms-prior   L <- L - eta g / (R + epsilon) + (G - L) min(lambda R / avg(R), 1)      eq. 8
+    sparse          the last, on matrices M (G = 0) that change hidden states: h' = h + M h  eq. 9
+
+R = sqrt(MS_g), the root mean square of the gradients on batches of the training data (eq. 5); avg is over
+all adapted parameters. "sgd" with n = 1 is traditional dynamic evaluation.
+
+Time O(N). Memory: local and global parameters, gradient and R, four times the parameters; updates run in
+chunks that stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.runner.lm.evaluation import evaluating
+from hpobench_nmt.runner.lm.optimise import swapped
+from hpobench_nmt.runner.lm.settings import RULES
+from hpobench_nmt.runner.lm.softmax import nll_with_gradients
+from hpobench_nmt.runner.lm.states import LanguageModel, SparselyAdaptable, State, detach, streams
+
+Tokens = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_CHUNK = {"cpu": 1 << 15}
+_CHUNK_ELSEWHERE = 1 << 24
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How parameters are adapted.
+
+    Attributes:
+        name: one of RULES.
+        learning_rate: eta.
+        segment: n, tokens read between two updates.
+        decay: lambda, for the rules with a prior.
+        epsilon: for the RMS rules.
+        units: hidden units of each layer that `sparse` adapts; layers with fewer are adapted whole.
+    """
+
+    name: str
+    learning_rate: float
+    segment: int = 5
+    decay: float = 0.0
+    epsilon: float = 1e-5
+    units: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no rule."""
+        if self.name not in RULES:
+            raise unknown("dynamic-evaluation rule", self.name, RULES)
+        if self.segment < 1:
+            raise InputError(f"a segment has at least 1 token, not {self.segment}.")
+        if not 0 <= self.decay <= 1:
+            raise InputError(f"the decay rate goes from 0 to 1, not {self.decay!r}.")
+        if self.name == "sparse" and self.units < 1:
+            raise InputError("sparse dynamic evaluation adapts at least 1 hidden unit a layer.")
+
+    @property
+    def needs_rms(self) -> bool:
+        """Whether it divides by the RMS of training gradients."""
+        return self.name not in ("sgd", "sgd-prior")
+
+
+def dynamic_nll(
+    model: LanguageModel, tokens: Tokens, rule: Rule, rms: Sequence[Tensor] | None = None
+) -> Floats:
+    """Negative log-likelihood (nats) of every token but the first, shape (N - 1,).
+
+    Args:
+        model: its parameters are the same after as before.
+        tokens: one stream.
+        rule: how to adapt.
+        rms: of `gradient_rms` for the same model and number of units, for the rules that need it.
+    """
+    if rule.needs_rms and rms is None:
+        raise InputError(f"rule {rule.name!r} needs the RMS of the gradients on training data.")
+    parts: list[Tensor] = []
+    with _adapting(model, rule.units if rule.name == "sparse" else 0) as local:
+        update = _updater(rule, local, rms)
+        state = model.initial_state(1)
+        for piece in _pieces(model, tokens, 1, rule.segment):
+            nll, state = local.gradient(piece, state)
+            parts.append(nll)
+            update()
+    return torch.cat(parts).cpu().numpy().astype(np.float64)
+
+
+def gradient_rms(
+    model: LanguageModel, tokens: Tokens, batch: int, segment: int, units: int = 0
+) -> list[Tensor]:
+    """sqrt(MS_g), eq. 5: the RMS of the gradients on batches of the training data, a tensor a parameter.
+
+    Args:
+        model: its parameters are not changed.
+        tokens: the training data, or a part of it.
+        batch: parallel streams; more make gradients, and so their squares, smaller.
+        segment: time steps of a batch.
+        units: 0 for the model's parameters; otherwise for the adaptation matrices of rule "sparse".
+    """
+    count = 0
+    with _adapting(model, units) as local:
+        totals = [torch.zeros_like(p) for p in local.parameters]
+        state = model.initial_state(batch)
+        for piece in _pieces(model, tokens, batch, segment):
+            _, state = local.gradient(piece, state)
+            count += 1
+            for total, p in zip(totals, local.parameters, strict=True):
+                gradient: Tensor = p.grad  # type: ignore[assignment]
+                total.addcmul_(gradient, gradient)
+    if not count:
+        raise InputError(f"{len(tokens)} tokens are too few for gradients of batches of {batch}.")
+    return [total.div_(count).sqrt_() for total in totals]
+
+
+def _pieces(model: LanguageModel, tokens: Tokens, batch: int, segment: int) -> Iterator[Tensor]:
+    """Segments with the token that follows each, shape (segment + 1, batch); the last may be shorter."""
+    columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
+    columns = columns.to(model.output_weight.device)
+    for start in range(0, len(columns) - 1, segment):
+        yield columns[start : start + segment + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Local:
+    """What is adapted: leaves with local values and gradients, and the global values (None: zeros)."""
+
+    parameters: Sequence[Tensor]
+    globals: Sequence[Tensor] | None
+    gradient: Callable[[Tensor, State], tuple[Tensor, State]]
+
+
+@contextmanager
+def _adapting(model: LanguageModel, units: int) -> Iterator[_Local]:
+    """The model with local parameters (units = 0) or adaptation matrices inside; as it was after."""
+    with evaluating(model), torch.enable_grad():
+        yield from _with_matrices(model, units) if units else _with_parameters(model)
+
+
+def _with_parameters(model: LanguageModel) -> Iterator[_Local]:
+    parameters: list[nn.Parameter] = list(model.parameters())
+    own = [p.data for p in parameters]
+    weight, bias = model.output_weight, model.output_bias
+    rest = [p for p in parameters if p is not weight and p is not bias]
+
+    def gradient(piece: Tensor, state: State) -> tuple[Tensor, State]:
+        for p in rest:
+            p.grad.zero_()  # type: ignore[union-attr]
+        hidden, state = model(piece[:-1], detach(state))
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        nll, grad_hidden = nll_with_gradients(
+            flat.detach(), weight.data, bias.data, piece[1:].reshape(-1), weight.grad, bias.grad
+        )
+        torch.autograd.backward([flat], [grad_hidden])
+        return nll, state
+
+    # Gradients are written into the same memory again and again: fresh memory would cost more than the
+    # arithmetic.
+    with swapped(parameters, [p.data.clone() for p in parameters]):
+        for p in parameters:
+            p.grad = torch.zeros_like(p)
+        try:
+            yield _Local(parameters, own, gradient)
+        finally:
+            for p in parameters:
+                p.grad = None
+
+
+def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
+    if not hasattr(model, "adapted"):
+        raise InputError(f"sparse dynamic evaluation is not there for {type(model).__name__}.")
+    adaptable: SparselyAdaptable = model  # type: ignore[assignment]
+    weight = model.output_weight
+    matrices = [
+        torch.zeros(n, n, device=weight.device, requires_grad=True)
+        for n in (min(units, size) for size in adaptable.hidden_sizes)
+    ]
+
+    def gradient(piece: Tensor, state: State) -> tuple[Tensor, State]:
+        for matrix in matrices:
+            matrix.grad = None
+        hidden, state = adaptable.adapted(piece[:-1], detach(state), matrices)
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        nll, grad_hidden = nll_with_gradients(
+            flat.detach(), weight.data, model.output_bias.data, piece[1:].reshape(-1), None, None
+        )
+        torch.autograd.backward([flat], [grad_hidden], inputs=matrices)
+        return nll, state
+
+    yield _Local(matrices, None, gradient)
+
+
+def _updater(rule: Rule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[], None]:
+    """The rule as a function that updates the local parameters with their gradients, chunk by chunk."""
+    parameters = [p.data.view(-1) for p in local.parameters]
+    globals_ = [torch.zeros_like(p) for p in parameters] if local.globals is None else local.globals
+    size = _CHUNK.get(parameters[0].device.type, _CHUNK_ELSEWHERE)
+    spare, decays = (parameters[0].new_empty(size) for _ in range(2))
+    mean = 1.0
+    if rms is not None:
+        mean = sum(float(r.sum(dtype=torch.float64)) for r in rms) / sum(r.numel() for r in rms)
+    eta, decay, epsilon = rule.learning_rate, rule.decay, rule.epsilon
+
+    @torch.no_grad()
+    def update() -> None:
+        for i, (p, g) in enumerate(zip(parameters, globals_, strict=True)):
+            gradient = local.parameters[i].grad.view(-1)  # type: ignore[union-attr]
+            whole, r = g.view(-1), rms[i].view(-1) if rms is not None else None
+            for start in range(0, len(p), size):
+                chunk = slice(start, start + size)
+                theta, grad = p[chunk], gradient[chunk]
+                if rule.name == "sgd-prior" or rule.name == "rms-prior":
+                    theta.lerp_(whole[chunk], decay)
+                if rule.name in ("sgd", "sgd-prior") or r is None:
+                    theta.add_(grad, alpha=-eta)
+                    continue
+                buffer = spare[: len(theta)]
+                if rule.name in ("rms-rms-prior", "sparse"):
+                    # min(R / avg(R), 1 / lambda) * lambda
+                    rates = torch.mul(r[chunk], decay / mean, out=decays[: len(theta)]).clamp_(max=1.0)
+                    theta.lerp_(whole[chunk], rates)
+                torch.add(r[chunk], epsilon, out=buffer)
+                theta.addcdiv_(grad, buffer, value=-eta)
+
+    return update

@@ -1,0 +1,168 @@
+"""What a trained language model is worth: static, with a neural cache, and with dynamic evaluation."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache
+from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll
+from hpobench_nmt.runner.lm.states import parameter_count
+from hpobench_nmt.runner.lm.training import seconds
+
+Tokens = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Around the settings' own values.
+_THETA_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+_LAMBDA_FACTORS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+_MOST_CACHE = 0.95
+# The learning rate matters most (Krause et al. 2018, section 5), so it is searched first and longest.
+_LEARNING_RATE_TRIALS = 6
+_DECAY_TRIALS = 4
+
+
+def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics of a trained model on dev and test.
+
+    Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
+    of evaluating takes on dev; memory and the number of parameters. Cache and dynamic evaluation are
+    tuned on the first `tuning_tokens` of dev.
+
+    Args:
+        model: a LanguageModel; not changed.
+        corpus: what it was trained on.
+        settings: the values of EVALUATION_SETTINGS, among others.
+    """
+    lm: Any = model
+    metrics: dict[str, float] = {}
+
+    def evaluate(suffix: str, clock: str, nll: Callable[[Tokens], Floats]) -> None:
+        device = lm.output_weight.device
+        started = seconds(device)
+        dev = nll(corpus.dev)
+        metrics[clock] = seconds(device) - started
+        metrics.update(scores(corpus, suffix, dev, nll(corpus.test)))
+
+    evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
+    tuning = corpus.dev[: settings["tuning_tokens"]]
+    if settings["cache_window"]:
+        cache = Cache(settings["cache_window"], settings["cache_theta"], settings["cache_lambda"])
+        if len(tuning) > 1:
+            cache = _tune_cache(lm, tuning, cache)
+        evaluate("_cache", "cache_time", lambda tokens: cache_nll(lm, tokens, cache))
+    if settings["dynamic_rule"] != "none":
+        rule = rule_of(settings)
+        rms = statistics(model, corpus.train, rule, settings)
+        if len(tuning) > 1:
+            rule = _tune_rule(lm, tuning, rule, rms)
+        evaluate("_dynamic", "dynamic_time", lambda tokens: dynamic_nll(lm, tokens, rule, rms))
+    metrics.update(sizes(model))
+    return metrics
+
+
+def scores(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
+    """Perplexities of dev and test, or bits per character, by the metrics' names."""
+    if corpus.unit == "character":
+        return {f"dev_bpc{suffix}": bits(dev), f"test_bpc{suffix}": bits(test)}
+    return {f"dev_ppl{suffix}": perplexity(dev), f"test_ppl{suffix}": perplexity(test)}
+
+
+def sizes(model: nn.Module) -> dict[str, float]:
+    """num_param and memory; gpu_memory where the model is on a CUDA device."""
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024
+    found = {"num_param": float(parameter_count(model)), "memory": resident * unit / 1e6}
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        found["gpu_memory"] = torch.cuda.max_memory_allocated(device) / 1e6
+    return found
+
+
+def rule_of(settings: Mapping[str, Any]) -> Rule:
+    """The dynamic-evaluation rule that the settings ask for."""
+    return Rule(
+        settings["dynamic_rule"],
+        settings["dynamic_learning_rate"],
+        settings["dynamic_segment"],
+        settings["dynamic_decay"],
+        settings["dynamic_epsilon"],
+        settings["dynamic_units"],
+    )
+
+
+def statistics(
+    model: nn.Module, train: Tokens, rule: Rule, settings: Mapping[str, Any]
+) -> list[Tensor] | None:
+    """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed."""
+    if not rule.needs_rms:
+        return None
+    lm: Any = model
+    train = train[: settings["dynamic_statistics"] or len(train)]
+    units = rule.units if rule.name == "sparse" else 0
+    return gradient_rms(lm, train, settings["dynamic_batch"], rule.segment, units)
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that do the work."""
+    return {"torch": torch.__version__, "numpy": np.__version__}
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Inside, running out of memory is a failure of the configuration, not of the runner."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise TrainingFailed(f"out of memory: {str(error).splitlines()[0] if str(error) else ''}") from error
+    except RuntimeError as error:
+        # The CPU allocator has no exception of its own.
+        if "allocate memory" not in str(error):
+            raise
+        raise TrainingFailed("out of memory") from error
+
+
+def _tune_cache(lm: Any, tokens: Tokens, start: Cache) -> Cache:
+    thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
+    weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
+    return tuned_cache(lm, tokens, start.window, thetas, weights)
+
+
+def _tune_rule(lm: Any, tokens: Tokens, start: Rule, rms: list[Tensor] | None) -> Rule:
+    """First the learning rate, then the decay: doubled or halved for as long as that helps."""
+
+    def loss(rule: Rule) -> float:
+        mean = float(dynamic_nll(lm, tokens, rule, rms).mean())
+        return mean if math.isfinite(mean) else math.inf
+
+    best, best_loss = start, loss(start)
+    for name, trials in (("learning_rate", _LEARNING_RATE_TRIALS), ("decay", _DECAY_TRIALS)):
+        if name == "decay" and start.name == "sgd":
+            break
+        for factor in (2.0, 0.5):
+            improved = False
+            while trials:
+                candidate = replace(best, **{name: getattr(best, name) * factor})
+                if candidate.decay > 1 or candidate == best:
+                    break
+                trials -= 1
+                found = loss(candidate)
+                if found >= best_loss:
+                    break
+                best, best_loss, improved = candidate, found, True
+            if improved:
+                break
+    return best

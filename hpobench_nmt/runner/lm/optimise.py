@@ -1,0 +1,90 @@
+"""NT-ASGD: gradient descent that turns to averaging once it stops making progress (Merity et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def swapped(parameters: list[nn.Parameter], values: list[Tensor]) -> Iterator[None]:
+    """The parameters hold other values inside, their own again after."""
+    own = [p.data for p in parameters]
+    for p, value in zip(parameters, values, strict=True):
+        p.data = value
+    try:
+        yield
+    finally:
+        for p, value in zip(parameters, own, strict=True):
+            p.data = value
+
+
+class NTASGD:
+    """Plain gradient descent until the dev loss has not improved for a while, then the average of all steps.
+
+    Averaging starts at the first check whose dev loss is worse than the best one that is more than
+    `window` checks old. Checks after that judge the averaged weights, and training ends when
+    `patience` of them in a row have brought no improvement.
+
+    Args:
+        parameters: what to train.
+        learning_rate: of a full-length sequence.
+        weight_decay: L2, added to the gradient.
+        window: the n of NT-ASGD, in checks.
+        patience: in checks.
+    """
+
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        *,
+        learning_rate: float,
+        weight_decay: float,
+        window: int,
+        patience: int,
+    ) -> None:
+        self.parameters = parameters
+        self.learning_rate = learning_rate
+        self.window = window
+        self.patience = patience
+        self._descent = torch.optim.SGD(parameters, lr=learning_rate, weight_decay=weight_decay)
+        self._losses: list[float] = []
+        self._averages: list[Tensor] | None = None
+        self._averaged = 0
+        self._waited = 0
+
+    @property
+    def averaging(self) -> bool:
+        """Whether the switch to averaging has happened."""
+        return self._averages is not None
+
+    def step(self, scale: float) -> None:
+        """One update with the parameters' gradients and `scale` times the learning rate."""
+        for group in self._descent.param_groups:
+            group["lr"] = self.learning_rate * scale
+        self._descent.step()
+        if self._averages is not None:
+            self._averaged += 1
+            with torch.no_grad():
+                torch._foreach_lerp_(self._averages, tuple(self.parameters), 1.0 / self._averaged)
+
+    @contextmanager
+    def evaluated(self) -> Iterator[None]:
+        """Inside, the parameters are those to judge: the average, once there is one."""
+        if self._averages is None or not self._averaged:
+            yield
+        else:
+            with swapped(self.parameters, self._averages):
+                yield
+
+    def checked(self, dev_loss: float) -> bool:
+        """Take note of the dev loss; True: training has converged."""
+        if self.averaging:
+            self._waited = 0 if dev_loss < min(self._losses) else self._waited + 1
+        elif len(self._losses) > self.window and dev_loss > min(self._losses[: -self.window or None]):
+            self._averages = [p.detach().clone() for p in self.parameters]
+        self._losses.append(dev_loss)
+        return self._waited >= self.patience

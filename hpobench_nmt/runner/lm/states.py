@@ -1,0 +1,98 @@
+"""What a language model is to the code that trains and evaluates it, and the state it carries along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+State = Any
+"""Nested tuples of tensors, each with the batch as its last dimension but one."""
+
+
+def detach(state: State) -> State:
+    """The same state, cut off from the graph that computed it (truncated back-propagation)."""
+    if isinstance(state, Tensor):
+        return state.detach()
+    return tuple(detach(part) for part in state)
+
+
+class LanguageModel(Protocol):
+    """A module that reads tokens and gives, at every step, the hidden vector that predicts the next one.
+
+    Attributes:
+        training: whether dropout is on.
+    """
+
+    training: bool
+
+    @property
+    def output_weight(self) -> nn.Parameter:
+        """The output embedding, shape (V, D); where weights are tied, the same Parameter as the input's."""
+        ...
+
+    @property
+    def output_bias(self) -> nn.Parameter:
+        """Shape (V,)."""
+        ...
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first token of `batch` streams."""
+        ...
+
+    def regularisation(self) -> Tensor | float:
+        """What the last forward pass in training adds to the loss."""
+        ...
+
+    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
+        ...
+
+    def train(self, mode: bool = True) -> Any:
+        """Switch dropout on or off."""
+        ...
+
+    def parameters(self) -> Any:
+        """Every parameter, once."""
+        ...
+
+
+class SparselyAdaptable(LanguageModel, Protocol):
+    """A language model whose hidden states an adaptation matrix can change (Krause et al. 2018, eq. 9)."""
+
+    @property
+    def hidden_sizes(self) -> Sequence[int]:
+        """The number of hidden units of each recurrent layer."""
+        ...
+
+    def adapted(self, tokens: Tensor, state: State, matrices: Sequence[Tensor]) -> tuple[Tensor, State]:
+        """The forward pass with h' = h + M h in place of h on each layer's first units.
+
+        `matrices` has one square matrix a layer. h' goes on both to the layer's next step and to the
+        next layer.
+        """
+        ...
+
+
+def streams(tokens: Tensor, batch: int) -> Tensor:
+    """One stream cut into `batch` parallel ones of equal length, shape (T, batch); the rest is left out."""
+    length = len(tokens) // batch
+    return tokens[: length * batch].view(batch, length).t().contiguous()
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Number of parameters; a tied one counts once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def set_up(device: str) -> torch.device:
+    """The device of that name, ready for full 32-bit arithmetic; one thread on a CPU."""
+    chosen = torch.device(device)
+    torch.set_float32_matmul_precision("highest")
+    if chosen.type == "cpu":
+        torch.set_num_threads(1)
+    else:
+        torch.backends.cudnn.allow_tf32 = False
+    return chosen
