@@ -1,4 +1,4 @@
-"""The recurrent cells of Melis et al. (2018): LSTM, recurrent highway network (RHN), and NAS cell.
+"""LSTM and recurrent highway network (RHN) as in Melis et al. (2018), and what their gradients share.
 
 T time steps, B sequences, H hidden units, G blocks of H pre-activations. What the input contributes to
 the pre-activations is computed for all time steps at once, by the caller; a cell adds what the state
@@ -6,10 +6,10 @@ contributes:
 
     z_t = x_t + R (s . h_t-1)        x (T, B, G H), R (G H, H), s the state mask
 
-The gradients are written by hand. In all three cells the gradient of z_t is, element by element, that
+The gradients are written by hand. In these cells, in the NAS cell and in the mLSTM, the gradient of z_t is, element by element, that
 of h_t or of c_t times a factor known from the forward pass, so that the factors are computed for all time
 steps at once, and a step back is a matrix product and a handful of element-wise operations. It takes
-about a third of the time of the same loop under automatic differentiation.
+half to two thirds of the time of the same loop under automatic differentiation.
 
 Dropout of the recurrence, one mask a sequence, is passed as masks of shape (B, H), scaled by whoever
 drew them: `state_mask` is the variational kind (Gal & Ghahramani 2016), the same for all gates, and
@@ -59,42 +59,6 @@ def lstm(
     """
     outputs, c = _LSTM.apply(inputs, weight, h, c, gates, state_mask, update_mask)  # type: ignore[no-untyped-call]
     return outputs, outputs[-1], c
-
-
-def nas(
-    inputs: Tensor,
-    weight: Tensor,
-    h: Tensor,
-    c: Tensor,
-    state_mask: Mask = None,
-    update_mask: Mask = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The cell that a search found on Penn Treebank (Zoph & Le 2017), with its eight leaves in pairs.
-
-        a_0 = sigmoid(z_0)   a_1 = relu(z_1)               l_0 = tanh(a_0 a_1)
-        a_2 = sigmoid(z_2)   a_3 = relu(x_3 . (R h)_3)     l_1 = tanh(a_2 + a_3)
-        a_4 = tanh(z_4)      a_5 = sigmoid(z_5)            l_2 = tanh(a_4 a_5)
-        a_6 = tanh(z_6)      a_7 = sigmoid(z_7)            l_3 = sigmoid(a_6 + a_7)
-        c_t = tanh(u . l_0 + c_t-1) l_1                    h_t = tanh(c_t tanh(l_2 + l_3))
-
-    The third leaf multiplies where the others add; there are no biases.
-
-    Args:
-        inputs: shape (T, B, 8 H), in blocks 4, 6, 5, 7, 0, 2, 1, 3: those of one kind are neighbours.
-        weight: shape (8 H, H), in the same order.
-        h, c: the state, shape (B, H).
-        state_mask: on h_t-1.
-        update_mask: u, on what is added to the memory.
-
-    Returns:
-        Outputs (T, B, H), and h and c after the last step.
-    """
-    outputs, c = _NAS.apply(inputs, weight, h, c, state_mask, update_mask)  # type: ignore[no-untyped-call]
-    return outputs, outputs[-1], c
-
-
-NAS_BLOCKS = (4, 6, 5, 7, 0, 2, 1, 3)
-"""Which leaf of the NAS cell each block of its pre-activations belongs to."""
 
 
 def rhn(
@@ -163,20 +127,20 @@ def lstm_factors(
     o, f, j = z[:, :, 0], z[:, :, 1], z[:, :, -1]
     update = j if update_mask is None else j * update_mask
     factors = torch.empty_like(z)
-    torch.mul(_slope(o), squashed, out=factors[:, :, 0])
+    torch.mul(slope(o), squashed, out=factors[:, :, 0])
     if gates == "untied":
         admitted = z[:, :, 2]
-        torch.mul(before, _slope(f), out=factors[:, :, 1])
-        torch.mul(update, _slope(admitted), out=factors[:, :, 2])
+        torch.mul(before, slope(f), out=factors[:, :, 1])
+        torch.mul(update, slope(admitted), out=factors[:, :, 2])
     elif gates == "tied":
         admitted = 1.0 - f
-        torch.mul(before - update, _slope(f), out=factors[:, :, 1])
+        torch.mul(before - update, slope(f), out=factors[:, :, 1])
     else:
         i = z[:, :, 2]
         admitted = torch.minimum(1.0 - f, i)
         shut = update.masked_fill(admitted == i, 0.0)  # where f, not i, says how much is let in
-        torch.mul(before - shut, _slope(f), out=factors[:, :, 1])
-        torch.mul(update - shut, _slope(i), out=factors[:, :, 2])
+        torch.mul(before - shut, slope(f), out=factors[:, :, 1])
+        torch.mul(update - shut, slope(i), out=factors[:, :, 2])
     torch.addcmul(admitted, admitted, j.square(), value=-1.0, out=factors[:, :, -1])
     if update_mask is not None:
         factors[:, :, -1].mul_(update_mask)
@@ -232,11 +196,13 @@ def outer(dz: Tensor, x: Tensor) -> Tensor:
     return dz.reshape(-1, dz.shape[-1]).t() @ x.reshape(-1, x.shape[-1])
 
 
-def _slope(sigmoid: Tensor) -> Tensor:
+def slope(sigmoid: Tensor) -> Tensor:
+    """The derivative of a sigmoid from its value."""
     return torch.addcmul(sigmoid, sigmoid, sigmoid, value=-1.0)
 
 
-def _bend(tanh: Tensor) -> Tensor:
+def bend(tanh: Tensor) -> Tensor:
+    """The derivative of a tanh from its value."""
     return tanh.square().neg_().add_(1.0)
 
 
@@ -278,87 +244,6 @@ class _LSTM(torch.autograd.Function):
         return dz, dw, dh, dc, None, None, None
 
 
-class _NAS(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: Tensor,
-        weight: Tensor,
-        h: Tensor,
-        c: Tensor,
-        state_mask: Mask,
-        update_mask: Mask,
-    ) -> tuple[Tensor, Tensor]:
-        hidden = h.shape[1]
-        product = 7 * hidden  # where the block of the multiplying leaf starts
-        z = torch.empty_like(inputs)
-        from_state, cells, outputs = h.new_empty((3, len(inputs), *h.shape)).unbind(0)
-        inner = h.new_empty((len(inputs), len(h), 6, hidden))  # l_0 to l_3, the new memory, the output gate
-        last_h, last_c, transposed = h, c, weight.t()
-        for t, x in enumerate(inputs.unbind(0)):
-            zt = torch.mm(masked(last_h, state_mask), transposed, out=z[t])
-            from_state[t] = zt[:, product:]
-            zt[:, :product].add_(x[:, :product])
-            zt[:, product:].mul_(x[:, product:])
-            zt[:, : 2 * hidden].tanh_()
-            zt[:, 2 * hidden : 6 * hidden].sigmoid_()
-            zt[:, 6 * hidden :].relu_()
-            a = dict(zip(NAS_BLOCKS, zt.view(len(h), 8, hidden).unbind(1), strict=True))
-            l0, l1, l2, l3, memory, gate = inner[t].unbind(1)
-            torch.mul(a[0], a[1], out=l0).tanh_()
-            torch.add(a[2], a[3], out=l1).tanh_()
-            torch.mul(a[4], a[5], out=l2).tanh_()
-            torch.add(a[6], a[7], out=l3).sigmoid_()
-            torch.add(masked(l0, update_mask), last_c, out=memory).tanh_()
-            torch.add(l2, l3, out=gate).tanh_()
-            last_c = torch.mul(memory, l1, out=cells[t])
-            last_h = torch.mul(last_c, gate, out=outputs[t]).tanh_()
-        ctx.save_for_backward(
-            inputs, z, inner, from_state, cells, outputs, weight, h, state_mask, update_mask
-        )
-        return outputs, last_c.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_outputs: Tensor, grad_c: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, z, inner, from_state, cells, outputs, weight, h, state_mask, update_mask = ctx.saved_tensors
-        hidden = h.shape[1]
-        product = 7 * hidden
-        a = dict(zip(NAS_BLOCKS, z.view(*z.shape[:2], 8, hidden).unbind(2), strict=True))
-        l0, l1, l2, l3, memory, gate = inner.unbind(2)
-        bent = _bend(outputs)
-        on_gate = bent * cells * _bend(gate)
-        on_memory = l1 * _bend(memory)
-        on_l0 = masked(on_memory, update_mask) * _bend(l0)
-        on_l1 = memory * _bend(l1)
-        on_l2, on_l3 = on_gate * _bend(l2), on_gate * _slope(l3)
-        leaves = {
-            0: on_l0 * a[1] * _slope(a[0]),
-            1: on_l0 * a[0] * (a[1] > 0),
-            2: on_l1 * _slope(a[2]),
-            3: on_l1 * (a[3] > 0),
-            4: on_l2 * a[5] * _bend(a[4]),
-            5: on_l2 * a[4] * _slope(a[5]),
-            6: on_l3 * _bend(a[6]),
-            7: on_l3 * _slope(a[7]),
-        }
-        factors = torch.stack([leaves[leaf] for leaf in NAS_BLOCKS], 2)
-        multiplied = torch.empty_like(from_state)
-
-        def to_state(t: int, dz: Tensor) -> Tensor:
-            torch.mul(dz[:, product:], inputs[t, :, product:], out=multiplied[t])
-            dh = torch.addmm(dz[:, :product] @ weight[:product], multiplied[t], weight[product:])
-            return masked(dh, state_mask)
-
-        dz, dh, dc = back_through_time(factors, 4, bent * gate, on_memory, grad_outputs, grad_c, to_state)
-        dw = None
-        if ctx.needs_input_grad[1]:
-            before = masked(shifted(h, outputs), state_mask)
-            dw = torch.cat((outer(dz[:, :, :product], before), outer(multiplied, before)))
-        dz[:, :, product:].mul_(from_state)
-        return dz, dw, dh, dc, None, None
-
-
 class _RHN(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -393,7 +278,7 @@ class _RHN(torch.autograd.Function):
         before = shifted(s, states.view(steps * depth, batch, hidden)).view_as(states)
         h, gate = z.view(steps, depth, batch, 2, hidden).unbind(3)
         factors = torch.stack(
-            (masked(gate * _bend(h), update_mask), (masked(h, update_mask) - before) * _slope(gate)), 3
+            (masked(gate * bend(h), update_mask), (masked(h, update_mask) - before) * slope(gate)), 3
         )
         carried = 1.0 - gate
         flat = factors.view_as(z)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hpobench_nmt.runner.corpora import TextCorpus
-from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll
@@ -114,25 +112,6 @@ def statistics(
     train = train[: settings["dynamic_statistics"] or len(train)]
     units = rule.units if rule.name == "sparse" else 0
     return gradient_rms(lm, train, settings["dynamic_batch"], rule.segment, units)
-
-
-def versions() -> dict[str, str]:
-    """Of the libraries that do the work."""
-    return {"torch": torch.__version__, "numpy": np.__version__}
-
-
-@contextmanager
-def failures() -> Iterator[None]:
-    """Inside, running out of memory is a failure of the configuration, not of the runner."""
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise TrainingFailed(f"out of memory: {str(error).splitlines()[0] if str(error) else ''}") from error
-    except RuntimeError as error:
-        # The CPU allocator has no exception of its own.
-        if "allocate memory" not in str(error):
-            raise
-        raise TrainingFailed("out of memory") from error
 
 
 def _tune_cache(lm: Any, tokens: Tokens, start: Cache) -> Cache:

@@ -58,7 +58,7 @@ EVALUATION_SETTINGS = (
     ),
 )
 
-_CLOCK = "processor time on a CPU, wall clock on a CUDA device"
+CLOCK = "processor time on a CPU, wall clock on a CUDA device"
 
 _EVALUATIONS = (
     ("", "static"),
@@ -83,10 +83,10 @@ METRICS = (
         for suffix, how in _EVALUATIONS
         for part in ("dev", "test")
     ),
-    Metric("eval_time", "min", "s", description=f"static evaluation of dev: {_CLOCK}"),
-    Metric("cache_time", "min", "s", description=f"evaluation of dev with a neural cache: {_CLOCK}"),
-    Metric("dynamic_time", "min", "s", description=f"dynamic evaluation of dev: {_CLOCK}"),
-    Metric("train_time", "min", "s", description=f"training without the dev evaluations: {_CLOCK}"),
+    Metric("eval_time", "min", "s", description=f"static evaluation of dev: {CLOCK}"),
+    Metric("cache_time", "min", "s", description=f"evaluation of dev with a neural cache: {CLOCK}"),
+    Metric("dynamic_time", "min", "s", description=f"dynamic evaluation of dev: {CLOCK}"),
+    Metric("train_time", "min", "s", description=f"training without the dev evaluations: {CLOCK}"),
     Metric("num_updates", "min", "updates", description="updates until training had converged"),
     *COUNT_METRICS,
 )

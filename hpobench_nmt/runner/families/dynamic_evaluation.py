@@ -1,0 +1,159 @@
+"""Dynamic-evaluation settings of one trained AWD-LSTM (Krause et al. 2018): a pass over dev a configuration.
+
+The model is trained once for each corpus, set of model settings and model_seed, and kept in the cache;
+so are its static perplexities and the gradient statistics MS_g of each batch size and segment length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.families.awd_lstm import MODEL_SETTINGS, build, fit
+from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
+from hpobench_nmt.runner.lm.settings import CLOCK, COUNT_METRICS, DYNAMIC_SETTINGS, RULES, missing
+from hpobench_nmt.runner.locks import made_once
+from hpobench_nmt.table import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hpobench_nmt.runner.corpora import TextCorpus
+    from hpobench_nmt.runner.lm.dynamic import Rule
+
+# Part of a kept file's name: raise it whenever the same settings give another model or other statistics.
+_FORMAT = 1
+_WEIGHTS = "weights.pt"
+_TRAINING = "training.json"
+
+
+METRICS = (
+    *(
+        Metric(name, "min", unit, description=f"{part} {what}, {how}")
+        for suffix, how in (("", "with dynamic evaluation"), ("_static", "of the model as it was trained"))
+        for part in ("dev", "test")
+        for name, unit, what in (
+            (f"{part}_ppl{suffix}", "", "perplexity a token"),
+            (f"{part}_bpc{suffix}", "bits/character", "cross-entropy"),
+        )
+    ),
+    Metric("dev_time", "min", "s", description=f"the pass over dev: {CLOCK}"),
+    *COUNT_METRICS,
+)
+
+
+def _train(job: Job) -> Outcome:
+    import numpy as np
+    import torch
+
+    from hpobench_nmt.runner.corpora import load_corpus
+    from hpobench_nmt.runner.lm.dynamic import dynamic_nll
+    from hpobench_nmt.runner.lm.measure import rule_of, scores, sizes
+    from hpobench_nmt.runner.lm.states import set_up
+    from hpobench_nmt.runner.lm.training import seconds
+
+    corpus: Any = load_corpus(job.corpus, job.base, job.cache)
+    device = set_up(job.device)
+    folder = _trained(job, corpus)
+    model = build(job.settings, len(corpus.vocabulary), torch.Generator(device))
+    model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
+    rule = rule_of(job.settings)
+    rms = _statistics(job, folder, model, corpus, rule)
+    started = seconds(device)
+    dev = dynamic_nll(model, corpus.dev, rule, rms)
+    taken = seconds(device) - started
+    if not np.isfinite(dev.mean()):
+        raise TrainingFailed("diverged: the loss on dev is not a number")
+    test = dynamic_nll(model, corpus.test, rule, rms)
+    if not np.isfinite(test.mean()):
+        raise TrainingFailed("diverged: the loss on test is not a number")
+    known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
+    metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
+    return Outcome(metrics)
+
+
+def _trained(job: Job, corpus: TextCorpus) -> Path:
+    """The folder of the trained model: its weights and what its training did."""
+
+    def make(folder: Path) -> None:
+        import torch
+
+        from hpobench_nmt.runner.lm.evaluation import static_nll
+        from hpobench_nmt.runner.lm.measure import scores
+
+        settings = job.settings
+        try:
+            model, training = fit(settings, corpus, settings["model_seed"], job.device)
+        except TrainingFailed as error:
+            # All configurations share the model: there is nothing to go on with.
+            raise InputError(
+                f"the model cannot be trained: {error}. Change its settings in [fixed]."
+            ) from error
+        static = scores(corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test))
+        folder.mkdir()
+        torch.save(model.state_dict(), folder / _WEIGHTS)
+        about = {
+            "settings": _model_settings(settings),
+            "corpus": dict(corpus.provenance),
+            "static": static,
+            "train_time": training.seconds,
+            "num_updates": training.updates,
+            "best_update": training.best_update,
+            "curve": training.curve,
+            "versions": {"torch": torch.__version__},
+        }
+        (folder / _TRAINING).write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+    # Sums differ between devices, and a model with them.
+    identity = [_model_settings(job.settings), corpus.provenance["sha256"], job.device.partition(":")[0]]
+    return made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
+
+
+def _statistics(job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: Rule) -> list[Tensor] | None:
+    """sqrt(MS_g) of the model for the batch and segment of this configuration; None: the rule needs none."""
+    import torch
+
+    from hpobench_nmt.runner.lm.measure import statistics
+
+    if not rule.needs_rms:
+        return None
+
+    def make(path: Path) -> None:
+        torch.save(statistics(model, corpus.train, rule, job.settings), path)
+
+    names = ["dynamic_batch", "dynamic_segment", "dynamic_statistics"]
+    names += ["dynamic_units"] if rule.name == "sparse" else []
+    identity = [_FORMAT, {name: job.settings[name] for name in names}]
+    path = made_once(folder.with_name(f"{folder.name}-rms-{_key(identity)}.pt"), make)
+    kept: list[Tensor] = torch.load(path, map_location=model.output_weight.device, weights_only=True)
+    return kept
+
+
+def _model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    names = ["model_seed", *(setting.name for setting in MODEL_SETTINGS)]
+    return {"format": _FORMAT} | {name: settings[name] for name in names}
+
+
+def _key(identity: object) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+FAMILY = Family(
+    name="dynamic-evaluation",
+    corpus="text",
+    settings=(
+        Setting(
+            "dynamic_rule", "rms-rms-prior", str, choices=RULES, description="dynamic evaluation: update rule"
+        ),
+        *DYNAMIC_SETTINGS,
+        Setting("model_seed", 1, int, 0, 2**31, description="the training seed of the model"),
+        *MODEL_SETTINGS,
+    ),
+    metrics=METRICS,
+    train=_train,
+    missing=missing,
+)
