@@ -1,0 +1,170 @@
+"""Do good configurations stay good elsewhere? Rank correlation between tables (Zhang & Duh 2020, 3.5).
+
+Two tables are compared on the configurations that both hold. Their Figure 4 takes those that *all* the
+tables hold, so that every cell is about the same configurations: 28 of them for the six published tables,
+with bpe of 30k and 32k taken as one value. That gives their 0.084 for ja-en and so-en.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.table import Table
+
+Floats = NDArray[np.float64]
+Common = Literal["all", "pair"]
+
+# Values of a hyperparameter that count as another one. The paper's note on Figure 4 has this one.
+EQUIVALENT: Mapping[str, Mapping[float, float]] = {"bpe_symbols": {32000.0: 30000.0}}
+
+# Two configurations can only agree or disagree; from three on a coefficient says something.
+_FEWEST = 3
+_Z_95 = 1.959963984540054
+
+
+@dataclass(frozen=True, eq=False)
+class RankCorrelation:
+    """Spearman's coefficient between T tables.
+
+    Attributes:
+        names: of the tables.
+        objectives: what each table ranks by, as "metric:direction".
+        common: "all": on the configurations that every table holds; "pair": that the two tables hold.
+        coefficient: shape (T, T); NaN where fewer than 3 configurations are common, or a metric is constant
+            on them.
+        n_common: configurations with the metric in both, shape (T, T).
+        low, high: 95% interval of the coefficient, shape (T, T); NaN for fewer than 4.
+    """
+
+    names: tuple[str, ...]
+    objectives: tuple[str, ...]
+    common: Common
+    coefficient: Floats
+    n_common: NDArray[np.int64]
+    low: Floats
+    high: Floats
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line a pair of tables."""
+        rows = [
+            (
+                self.names[i],
+                self.names[j],
+                self.n_common[i, j],
+                self.coefficient[i, j],
+                self.low[i, j],
+                self.high[i, j],
+            )
+            for i, j in combinations(range(len(self.names)), 2)
+        ]
+        return pd.DataFrame(rows, columns=["table", "other", "n_common", "spearman", "low", "high"])
+
+
+def rank_correlation(
+    tables: Sequence[Table],
+    metric: str | None = None,
+    *,
+    common: Common = "all",
+    equivalent: Mapping[str, Mapping[float, float]] = EQUIVALENT,
+) -> RankCorrelation:
+    """Spearman correlation of the tables' configuration rankings.
+
+    Ties get their mean rank. Rows without the metric are left out. Tables whose hyperparameters differ in
+    name have no common configuration, which is not an error: the cell is NaN and its n_common 0.
+
+    Args:
+        tables: two or more.
+        metric: to rank by; by default each table's first objective (or else its first metric).
+        common: on which configurations; see RankCorrelation.
+        equivalent: by hyperparameter, values (keys) that are taken as other ones.
+
+    O(T^2 N log N).
+    """
+    if len(tables) < 2:
+        raise InputError("a correlation needs at least two tables.")
+    names = [t.name for t in tables]
+    if len(set(names)) < len(names):
+        raise InputError(f"the same table twice: {', '.join(sorted(names))}.")
+    if common not in ("all", "pair"):
+        raise InputError(f"common must be 'all' or 'pair', not {common!r}.")
+    objectives = [t.objective(metric or main_metric(t)) for t in tables]
+    losses = [_by_configuration(t, str(o), equivalent) for t, o in zip(tables, objectives, strict=True)]
+    shape = (len(tables), len(tables))
+    coefficient, low, high = (np.full(shape, np.nan) for _ in range(3))
+    n_common = np.zeros(shape, dtype=np.int64)
+    everywhere = set.intersection(*(set(one) for one in losses))
+    for i in range(len(tables)):
+        for j in range(i, len(tables)):
+            # Sorted, so that sums round the same way in every process.
+            keys = sorted(everywhere if common == "all" else losses[i].keys() & losses[j].keys())
+            n_common[i, j] = n_common[j, i] = len(keys)
+            r = spearman(np.array([losses[i][k] for k in keys]), np.array([losses[j][k] for k in keys]))
+            bounds = spearman_interval(r, len(keys))
+            for matrix, value in zip((coefficient, low, high), (r, *bounds), strict=True):
+                matrix[i, j] = matrix[j, i] = value
+    return RankCorrelation(
+        tuple(names), tuple(map(str, objectives)), common, coefficient, n_common, low, high
+    )
+
+
+def spearman(x: Floats, y: Floats) -> float:
+    """Pearson's coefficient of the mean ranks; NaN for fewer than 3 values or where one side is constant.
+
+    Args:
+        x, y: shape (n,), without NaN.
+    """
+    if len(x) < _FEWEST or (x == x[0]).all() or (y == y[0]).all():
+        return np.nan
+    a, b = rankdata(x), rankdata(y)
+    a, b = a - a.mean(), b - b.mean()
+    # Rounding may carry a perfect correlation past 1.
+    return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+
+
+def spearman_interval(r: float, n: int) -> tuple[float, float]:
+    """95% interval of a Spearman coefficient from n pairs (Bonett & Wright 2000).
+
+    Normal on Fisher's scale: atanh(r) +- 1.96 sqrt((1 + r^2 / 2) / (n - 3)). NaN for fewer than 4 pairs.
+    """
+    if n <= _FEWEST or np.isnan(r):
+        return np.nan, np.nan
+    if abs(r) == 1.0:
+        return r, r
+    half = _Z_95 * np.sqrt((1 + r * r / 2) / (n - 3))
+    return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
+
+
+def main_metric(table: Table) -> str:
+    """The metric to analyse where none is named: the first objective, or else the first metric."""
+    return table.objectives[0] if table.objectives else table.metrics[0].name
+
+
+def _by_configuration(
+    table: Table, objective: str, equivalent: Mapping[str, Mapping[float, float]]
+) -> dict[tuple[tuple[str, float], ...], float]:
+    """Loss of each configuration that has one; the key names its hyperparameters, in alphabetical order."""
+    names = [h.name for h in table.hyperparameters]
+    configs = table.configs.copy()
+    for j, name in enumerate(names):
+        for value, stand_in in equivalent.get(name, {}).items():
+            configs[table.configs[:, j] == value, j] = stand_in
+    if len(np.unique(configs, axis=0)) < len(configs):
+        raise InputError(
+            f"table {table.name!r}: configurations coincide when values are taken as equal "
+            f"({', '.join(name for name in names if name in equivalent)}): it holds both values."
+        )
+    losses = table.losses([objective])[:, 0]
+    return {
+        tuple(sorted(zip(names, config, strict=True))): float(loss)
+        for config, loss in zip(configs.tolist(), losses, strict=True)
+        if not np.isnan(loss)
+    }

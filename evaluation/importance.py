@@ -1,0 +1,277 @@
+"""How much of a metric's variance each hyperparameter explains: functional ANOVA (Hutter et al. 2014).
+
+symbol       shape     meaning
+f            grid      the metric as a function of the configuration, on the full grid of G points
+x_U                    the values of the hyperparameters in the set U
+a_U(x_U)     grid of U mean of f over the grid points that have x_U
+V            scalar    variance of f over the grid
+V_{i}        scalar    variance of a_{i}:                      share V_{i} / V
+V_{i,j}      scalar    variance of a_{i,j}, less V_{i} and V_{j}: share V_{i,j} / V
+
+Where every point of the grid has a row, f is the table itself and the shares are exact. Where rows are
+lacking, f is a random forest fitted to those that are there. A tree is constant on boxes, so its a_U is a
+sum over leaves and just as exact: nothing is sampled. Shares are means over the trees, with their spread.
+
+The best part (their "improvement over a default"; Hooker 2007; the cutoffs of the fANOVA package) is the
+set of grid points where f is at least as good as a threshold; the means and variances above are then taken
+over these points only. There hyperparameters are not independent: the share of i is the variance that
+knowing x_i explains, shares may overlap, and a pair adds what it explains beyond its two hyperparameters
+(0 where that is negative). Few points make shares large by chance; see `Importance.n_best`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.correlation import main_metric
+from hpobench_nmt.table import Table
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Effect = tuple[int, ...]
+
+N_TREES = 64
+BEST_SHARE = 0.25
+# With fewer rows than this a forest says nothing of a grid that it has not seen.
+_FEWEST_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """Shares of variance.
+
+    Attributes:
+        table, metric: of what.
+        method: "exact" for a complete grid, else "forest".
+        best_share: share of the rows that make up the best part; None for the whole space.
+        threshold: the worst value of the metric that belongs to the best part, in raw units; None likewise.
+        n_rows: rows that have the metric.
+        n_grid: points of the grid of the values that occur.
+        n_best: rows in the best part; n_rows for the whole space.
+        effects: columns first, second ("" for a single hyperparameter), share, spread (standard deviation
+            over the trees; NaN where exact), most important first.
+        out_of_bag_r2: R^2 of the forest on rows that its trees did not see; NaN where exact.
+    """
+
+    table: str
+    metric: str
+    method: Literal["exact", "forest"]
+    best_share: float | None
+    threshold: float | None
+    n_rows: int
+    n_grid: int
+    n_best: int
+    effects: pd.DataFrame
+    out_of_bag_r2: float
+
+    @property
+    def singles(self) -> pd.DataFrame:
+        """Effects of one hyperparameter, most important first."""
+        return self.effects[self.effects["second"] == ""]
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """Effects of two hyperparameters, most important first."""
+        return self.effects[self.effects["second"] != ""]
+
+
+def importance(
+    table: Table,
+    metric: str | None = None,
+    *,
+    best_share: float | None = None,
+    seed: int = 0,
+    trees: int = N_TREES,
+) -> Importance:
+    """Importance of every hyperparameter and every pair for a metric.
+
+    Args:
+        table: any; rows without the metric are left out.
+        metric: by default the table's first objective.
+        best_share: None for the whole space, or the share of the rows (their best) that sets the
+            threshold of the best part, such as 0.25.
+        seed: of the forest.
+        trees: of the forest.
+
+    Raises:
+        InputError: the metric is constant (or constant on the best part), or too few rows have it.
+
+    A forest of 64 trees on 800 rows takes about half a second; exact shares are O(N H^2 k^2) for k values
+    a hyperparameter.
+    """
+    if best_share is not None and not 0 < best_share <= 1:
+        raise InputError(
+            f"the best part must be a share of the rows above 0 and up to 1, not {best_share!r}."
+        )
+    objective = table.objective(metric or main_metric(table))
+    where = f"table {table.name!r}, metric {objective.metric!r}"
+    loss = table.losses([objective])[:, 0]
+    known = np.flatnonzero(~np.isnan(loss))
+    if len(known) < 2:
+        raise InputError(f"{where}: importance needs at least 2 rows that have it, not {len(known)}.")
+    loss = loss[known]
+    if (loss == loss[0]).all():
+        raise InputError(f"{where} is the same in every row: there is no variance to explain.")
+    # Sorted losses up to the last of the best part: the ceil keeps at least one row.
+    limit = np.inf if best_share is None else np.sort(loss)[ceil(best_share * len(loss)) - 1]
+    # The grid of the values that occur; a value without a row would only be guessed.
+    axes = [np.unique(column) for column in table.features[known].T]
+    n_grid = int(np.prod([len(a) for a in axes], dtype=np.float64))
+    exact = len(known) == n_grid
+    if exact:
+        boxes = [column[:, None] == axis for column, axis in zip(table.features[known].T, axes, strict=True)]
+        shares = variance_shares(loss, boxes, loss <= limit)
+        found = [shares] if shares else []
+        r2 = np.nan
+    else:
+        if len(known) < _FEWEST_ROWS:
+            raise InputError(
+                f"{where}: {len(known)} of the {n_grid:,} configurations of the grid have it; with fewer "
+                f"than {_FEWEST_ROWS} the others cannot be estimated."
+            )
+        found, r2 = _forest_shares(table.features[known], loss, axes, limit, seed, trees)
+    if not found:
+        raise InputError(
+            f"{where} is the same in all of the best {best_share:.0%}: there is no variance to explain."
+        )
+    return Importance(
+        table=table.name,
+        metric=objective.metric,
+        method="exact" if exact else "forest",
+        best_share=best_share,
+        threshold=None if best_share is None else float(-limit if objective.direction == "max" else limit),
+        n_rows=len(known),
+        n_grid=n_grid,
+        n_best=int((loss <= limit).sum()),
+        effects=_effects([h.name for h in table.hyperparameters], found, exact),
+        out_of_bag_r2=r2,
+    )
+
+
+def variance_shares(values: Floats, boxes: Sequence[Bools], included: Bools) -> dict[Effect, float]:
+    """Shares of variance of a function that is constant on boxes of a grid.
+
+    The boxes must not overlap, and cover the grid. A share of a pair is what it adds to its two
+    hyperparameters.
+
+    Args:
+        values: of the function on each of L boxes, shape (L,).
+        boxes: by hyperparameter, which of its k values each box spans, shape (L, k).
+        included: boxes to take into account, shape (L,).
+
+    Returns:
+        share by effect: (i,) or (i, j) with i < j; empty where the function is constant on what is
+        included.
+
+    O(L H^2 k^2).
+    """
+    values, boxes = values[included], [b[included].astype(np.float64) for b in boxes]
+    if len(values) == 0 or (values == values[0]).all():
+        return {}
+    widths = [b.mean(axis=1) for b in boxes]  # share of the axis, never 0
+    size = np.prod(widths, axis=0)
+    size = size / size.sum()
+    values = values - size @ values  # the mean is 0 from here on
+    total = size @ (values * values)
+
+    def explained(*effect: int) -> float:
+        """Variance of the mean of the function given the values of the hyperparameters in effect."""
+        # Per cell of the effect's own grid: a box counts with its size divided by its cells.
+        part = size.copy()
+        for j in effect:
+            part = part / boxes[j].sum(axis=1)
+        left, right = boxes[effect[0]], boxes[effect[1]] if len(effect) == 2 else np.ones((len(part), 1))
+        weight = (left * part[:, None]).T @ right
+        weighted = (left * (part * values)[:, None]).T @ right
+        some = weight > 0
+        return float((weighted[some] ** 2 / weight[some]).sum())
+
+    single = [explained(j) / total for j in range(len(boxes))]
+    shares: dict[Effect, float] = {(j,): share for j, share in enumerate(single)}
+    for i, j in combinations(range(len(boxes)), 2):
+        shares[i, j] = max(0.0, explained(i, j) / total - single[i] - single[j])
+    return shares
+
+
+def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools]]:
+    """Leaves of a fitted scikit-learn tree as boxes of a grid.
+
+    Args:
+        tree: a DecisionTreeRegressor.
+        axes: by hyperparameter, the k values of the grid in the units of the tree's features.
+
+    Returns:
+        values of the leaves, shape (L,), and by hyperparameter which values each leaf spans, (L, k).
+
+    O(nodes K) for K values in all, one step a level of the tree.
+    """
+    nodes = tree.tree_  # type: ignore[attr-defined]
+    owner = np.concatenate([np.full(len(axis), j) for j, axis in enumerate(axes)])
+    # scikit-learn compares features in single precision with thresholds in double.
+    place = np.concatenate(axes).astype(np.float32)
+    left, right = nodes.children_left, nodes.children_right
+    box = np.ones((nodes.node_count, len(owner)), dtype=bool)
+    level = np.array([0])
+    while len(level):
+        level = level[left[level] >= 0]
+        other = owner != nodes.feature[level, None]
+        below = place <= nodes.threshold[level, None]
+        box[left[level]] = box[level] & (other | below)
+        box[right[level]] = box[level] & (other | ~below)
+        level = np.concatenate([left[level], right[level]])
+    leaves = np.flatnonzero(left < 0)
+    ends = np.cumsum([len(axis) for axis in axes])[:-1]
+    return nodes.value[leaves, 0, 0], np.split(box[leaves], ends, axis=1)
+
+
+def _forest_shares(
+    features: Floats, loss: Floats, axes: Sequence[Floats], limit: float, seed: int, trees: int
+) -> tuple[list[dict[Effect, float]], float]:
+    from sklearn.ensemble import RandomForestRegressor
+
+    forest = RandomForestRegressor(n_estimators=trees, random_state=seed).fit(features, loss)
+    found = []
+    for tree in forest.estimators_:
+        values, boxes = leaf_boxes(tree, axes)
+        # A tree may be constant on the best part: it has nothing to say.
+        if shares := variance_shares(values, boxes, values <= limit):
+            found.append(shares)
+    return found, _out_of_bag_r2(forest, features, loss)
+
+
+def _out_of_bag_r2(forest: object, features: Floats, loss: Floats) -> float:
+    """R^2 of each row's mean prediction by the trees whose bootstrap sample lacks it."""
+    total, count = np.zeros(len(loss)), np.zeros(len(loss))
+    for tree, sample in zip(forest.estimators_, forest.estimators_samples_, strict=True):  # type: ignore[attr-defined]
+        unseen = np.setdiff1d(np.arange(len(loss)), sample)
+        if len(unseen):
+            total[unseen] += tree.predict(features[unseen])
+            count[unseen] += 1
+    seen = count > 0
+    if not seen.any() or np.ptp(loss[seen]) == 0:
+        return np.nan
+    error = ((total[seen] / count[seen] - loss[seen]) ** 2).mean()
+    return float(1 - error / loss[seen].var())
+
+
+def _effects(names: Sequence[str], found: Sequence[dict[Effect, float]], exact: bool) -> pd.DataFrame:
+    effects = list(found[0])
+    shares = np.array([[one[effect] for effect in effects] for one in found])
+    frame = pd.DataFrame(
+        {
+            "first": [names[effect[0]] for effect in effects],
+            "second": [names[effect[1]] if len(effect) == 2 else "" for effect in effects],
+            "share": shares.mean(axis=0),
+            "spread": np.nan if exact else shares.std(axis=0),
+        }
+    )
+    return frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)

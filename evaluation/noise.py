@@ -1,0 +1,227 @@
+"""How far a metric moves when only the seed changes (Zhang & Duh 2020, 7.2; Melis et al. 2018, 7.2).
+
+A table holds one training a configuration. Where some configurations were trained again with other seeds
+(replicates), the spread within a configuration is the noise of a row:
+
+    s^2 = sum_c sum_r (y_cr - mean_c)^2 / df,   df = sum_c (n_c - 1)
+
+for n_c trainings of configuration c, on the assumption that the noise is the same everywhere (look at the
+spread of each before believing it). The difference of two single trainings of equally good configurations
+has standard deviation s sqrt(2), so with probability 0.95 it stays below
+
+    smallest difference worth believing = t(0.975, df) s sqrt(2)
+
+where t is Student's quantile: 1.96 for many trainings, more for few, because s is uncertain itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import chi2, kendalltau, t
+
+from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.evaluation.correlation import main_metric
+from hpobench_nmt.table import Table
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PooledNoise:
+    """Spread within groups of repeated measurements.
+
+    Attributes:
+        sd: pooled standard deviation.
+        df: degrees of freedom.
+        low, high: 95% interval of sd (chi-squared, for normal noise).
+        smallest_difference: between two single measurements, that noise alone exceeds in 5% of cases.
+    """
+
+    sd: float
+    df: int
+    low: float
+    high: float
+    smallest_difference: float
+
+
+@dataclass(frozen=True, eq=False)
+class SeedNoise:
+    """What replicates say of a table.
+
+    Attributes:
+        table, metric: of what.
+        trainings: one line a training: configuration (a number, best table row first), row (of the table,
+            -1 where it has none), source ("table" or "replicate"), value.
+        configurations: one line a configuration: row, its hyperparameters, in_table (the table's value),
+            n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
+            value is than the mean of the replicates, in units of the pooled sd).
+        pooled: over all configurations.
+        kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th
+            replicates; NaN for fewer than 2 configurations.
+        agreement: by pair of configurations, their rows, the difference in the table, and the probability
+            that one replicate of each are ordered as the table has them (ties count half).
+        pairs_within: share of all pairs of the table's rows that differ by no more than the smallest
+            difference.
+        rows_within: rows of the table that are no further from the best than that, the best included.
+        n_rows: rows of the table that have the metric.
+    """
+
+    table: str
+    metric: str
+    trainings: pd.DataFrame
+    configurations: pd.DataFrame
+    pooled: PooledNoise
+    kendall: float
+    agreement: pd.DataFrame
+    pairs_within: float
+    rows_within: int
+    n_rows: int
+
+    @property
+    def order_holds(self) -> float:
+        """Mean of the agreement over pairs; NaN for fewer than 2 configurations."""
+        return float(self.agreement["probability"].mean()) if len(self.agreement) else np.nan
+
+
+def pooled_noise(groups: Sequence[Floats]) -> PooledNoise:
+    """Spread within groups of measurements of the same thing.
+
+    Args:
+        groups: values of each, without NaN; groups of one say nothing.
+
+    Raises:
+        InputError: no group has two values.
+    """
+    df = sum(len(g) - 1 for g in groups if len(g) > 1)
+    if df == 0:
+        raise InputError("no configuration was trained twice, so there is no spread to measure.")
+    squares = sum(float(((g - g.mean()) ** 2).sum()) for g in groups if len(g) > 1)
+    sd = (squares / df) ** 0.5
+    return PooledNoise(
+        sd=sd,
+        df=df,
+        low=float((squares / chi2.ppf(0.975, df)) ** 0.5),
+        high=float((squares / chi2.ppf(0.025, df)) ** 0.5),
+        smallest_difference=float(t.ppf(0.975, df)) * 2**0.5 * sd,
+    )
+
+
+def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None) -> SeedNoise:
+    """Noise of a table's metric from trainings with other seeds.
+
+    Args:
+        table: holds one training a configuration, which counts as one more.
+        replicates: one line a training, with a column for each hyperparameter and for the metric, in raw
+            units. Lines whose `replicate` is 0 are the table's own and left out, as are those without the
+            metric.
+        metric: by default the table's first objective.
+
+    Raises:
+        InputError: a column is absent, or no configuration has two trainings.
+
+    The table's value of a configuration that was chosen for being the best is lucky on average, which
+    widens the spread a little; its `luck` tells.
+    """
+    objective = table.objective(metric or main_metric(table))
+    sign = -1.0 if objective.direction == "max" else 1.0
+    names = [h.name for h in table.hyperparameters]
+    for column in [*names, objective.metric]:
+        if column not in replicates.columns:
+            raise unknown("column", column, map(str, replicates.columns), f"(replicates of {table.name!r})")
+    if "replicate" in replicates.columns:
+        replicates = replicates[replicates["replicate"] != 0]
+    replicates = replicates[replicates[objective.metric].notna()]
+    in_table = table.column(objective.metric)
+    row_of = {tuple(config): row for row, config in enumerate(table.configs.tolist())}
+    again: dict[tuple[float, ...], list[float]] = {}
+    for config, value in zip(
+        replicates[names].to_numpy(np.float64).tolist(),
+        replicates[objective.metric].astype(float),
+        strict=True,
+    ):
+        again.setdefault(tuple(config), []).append(value)
+    groups = [
+        (row, config, float(in_table[row]) if row >= 0 else np.nan, np.array(values))
+        for config, values in again.items()
+        for row in [row_of.get(config, -1)]
+    ]
+    # Best in the table first; NaN, which no table has a value for, last.
+    groups.sort(key=lambda g: (np.isnan(g[2]), sign * g[2] if not np.isnan(g[2]) else 0.0))
+    pooled = pooled_noise([_with(own, values) for _, _, own, values in groups])
+    losses = np.sort(sign * in_table[~np.isnan(in_table)])
+    limit = pooled.smallest_difference
+    return SeedNoise(
+        table=table.name,
+        metric=objective.metric,
+        trainings=_trainings(groups),
+        configurations=_configurations(groups, names, pooled.sd, sign),
+        pooled=pooled,
+        kendall=_kendall(groups),
+        agreement=_agreement(groups),
+        pairs_within=_pairs_within(losses, limit),
+        rows_within=int((losses - losses[0] <= limit).sum()) if len(losses) else 0,
+        n_rows=len(losses),
+    )
+
+
+_Group = tuple[int, tuple[float, ...], float, Floats]
+
+
+def _with(own: float, values: Floats) -> Floats:
+    return values if np.isnan(own) else np.append(own, values)
+
+
+def _trainings(groups: Sequence[_Group]) -> pd.DataFrame:
+    lines = []
+    for number, (row, _, own, values) in enumerate(groups):
+        if not np.isnan(own):
+            lines.append((number, row, "table", own))
+        lines += [(number, row, "replicate", float(value)) for value in values]
+    return pd.DataFrame(lines, columns=["configuration", "row", "source", "value"])
+
+
+def _configurations(groups: Sequence[_Group], names: Sequence[str], sd: float, sign: float) -> pd.DataFrame:
+    lines = []
+    for row, config, own, values in groups:
+        every = _with(own, values)
+        spread = every.std(ddof=1) if len(every) > 1 else np.nan
+        luck = sign * (values.mean() - own) / sd if sd > 0 else np.nan
+        lines.append((row, *config, own, len(every), every.mean(), spread, np.ptp(every), luck))
+    return pd.DataFrame(lines, columns=["row", *names, "in_table", "n", "mean", "sd", "range", "luck"])
+
+
+def _kendall(groups: Sequence[_Group]) -> float:
+    ranked = [(own, values) for _, _, own, values in groups if not np.isnan(own)]
+    taus = []
+    for r in range(max((len(values) for _, values in ranked), default=0)):
+        here = [(own, values[r]) for own, values in ranked if len(values) > r]
+        own, value = np.array(here).T
+        # Tau is not defined where one side is constant.
+        if len(set(own)) > 1 and len(set(value)) > 1:
+            taus.append(float(kendalltau(own, value).statistic))
+    return float(np.mean(taus)) if taus else np.nan
+
+
+def _agreement(groups: Sequence[_Group]) -> pd.DataFrame:
+    lines = []
+    for (row_a, _, own_a, a), (row_b, _, own_b, b) in combinations(groups, 2):
+        if np.isnan(own_a) or np.isnan(own_b) or own_a == own_b:
+            continue
+        apart = np.sign(a[:, None] - b[None, :]) * np.sign(own_a - own_b)
+        lines.append((row_a, row_b, abs(own_a - own_b), float((apart.mean() + 1) / 2)))
+    return pd.DataFrame(lines, columns=["row", "other_row", "difference", "probability"])
+
+
+def _pairs_within(ordered: Floats, limit: float) -> float:
+    """Share of pairs of sorted values that differ by at most limit. O(N log N)."""
+    n = len(ordered)
+    if n < 2:
+        return np.nan
+    reach = np.searchsorted(ordered, ordered + limit, side="right") - np.arange(n) - 1
+    return float(reach.sum() / (n * (n - 1) / 2))

@@ -1,0 +1,274 @@
+"""Is the best configuration a fluke, and would a grid search have found one as good? (Melis et al. 2018, 7.3)
+
+All distances in a metric are gaps to the best value of the table, in raw units, 0 or more. A row *counts*
+if its gap is at most a tolerance d. Distances between configurations are counted in grid steps: the number
+of moves to a neighbouring value, over all hyperparameters, that lead from one to the other. (A step of a
+hyperparameter with more than 9 values is an eighth of them, so that a fine grid has neighbours too.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, comb, prod
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import hypergeom
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.correlation import main_metric
+from hpobench_nmt.evaluation.scores import question
+from hpobench_nmt.table import Objective, Table
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Rows this many grid steps from the best are near it. (Melis et al. looked at 15-25% of each range; a grid of
+# two or three values a hyperparameter has no such rows.)
+NEAR = 2
+_MOST_VALUES = 9
+# Up to this many coarse grids of one size are all tried; beyond, that many are drawn at random.
+_GRIDS = 20_000
+# Rows that are looked for on the coarse grids at once.
+_BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How a table's metric falls off around its best row, and what a search for it costs.
+
+    Attributes:
+        table, objective: of what ("metric:direction").
+        tolerance: d.
+        gaps: of every row, shape (N,), NaN where the metric is missing.
+        steps: grid steps from each row to the nearest best row, shape (N,).
+        by_steps: one line a number of steps: rows (that have the metric), within (those that count),
+            share, median_gap.
+        near, far: share of the rows that count among those 1 or 2 grid steps from a best row, and among
+            those farther off; NaN where there are none.
+        n_near, n_far: how many rows these are.
+        reach: by hyperparameter: best (its value in the first best row), lowest and highest value that
+            still count when it alone is changed, share (of its values, those in between).
+        interval_trials: trials of the grid that has one value in every interval of that length: the product
+            of ceil(1 / share), Melis et al.'s reckoning.
+        random_trials: trials of a search in random order until a row counts: mean, median, and the number
+            that is enough in 95% of cases. Exact.
+        grids: by number of values a hyperparameter: trials (rows of the table on such a grid, mean),
+            choices (of values: how many such grids there are), success (share of them that hold a row that
+            counts), exact (whether all were tried, or a sample).
+    """
+
+    table: str
+    objective: str
+    tolerance: float
+    gaps: Floats
+    steps: NDArray[np.int64]
+    by_steps: pd.DataFrame
+    near: float
+    far: float
+    n_near: int
+    n_far: int
+    reach: pd.DataFrame
+    interval_trials: int
+    random_trials: tuple[float, int, int]
+    grids: pd.DataFrame
+
+
+def sensitivity(
+    table: Table,
+    objective: str | Objective | None = None,
+    tolerance: float | None = None,
+    *,
+    seed: int = 0,
+) -> Sensitivity:
+    """How sensitive a metric is around the table's best row.
+
+    Args:
+        table: any; rows without the metric are left out.
+        objective: by default the table's first.
+        tolerance: d, in the metric's unit; by default, see default_tolerance.
+        seed: of the sample of coarse grids, where there are too many to try all.
+    """
+    goal = table.objective(objective or main_metric(table))
+    loss = table.losses([goal])[:, 0]
+    if np.isnan(loss).all():
+        raise InputError(f"table {table.name!r}: metric {goal.metric!r} is missing in every row.")
+    if np.nanmin(loss) == np.nanmax(loss):
+        raise InputError(
+            f"table {table.name!r}: metric {goal.metric!r} is the same in every row: nothing is sensitive."
+        )
+    d = default_tolerance(table, goal) if tolerance is None else float(tolerance)
+    if not d >= 0:
+        raise InputError(f"the tolerance must be 0 or more, not {d:g}.")
+    counts = question("ftc", loss[:, None], tolerance=d).targets
+    known = ~np.isnan(loss)
+    best = np.flatnonzero(loss == np.nanmin(loss))
+    gaps = loss - np.nanmin(loss)
+    steps = grid_steps(table, best)
+    near = known & (steps >= 1) & (steps <= NEAR)
+    far = known & (steps > NEAR)
+    reach = _reach(table, int(best[0]), counts)
+    return Sensitivity(
+        table=table.name,
+        objective=str(goal),
+        tolerance=d,
+        gaps=gaps,
+        steps=steps,
+        by_steps=_by_steps(gaps, steps, counts),
+        near=_share(counts[near]),
+        far=_share(counts[far]),
+        n_near=int(near.sum()),
+        n_far=int(far.sum()),
+        reach=reach,
+        interval_trials=prod(ceil(1 / share - 1e-9) for share in reach["share"]),
+        random_trials=random_order(int(known.sum()), int(counts.sum())),
+        grids=coarse_grids(table, counts, seed=seed),
+    )
+
+
+def default_tolerance(table: Table, objective: str | Objective) -> float:
+    """The metric's own tolerance, or else a tenth of the way from the best row to the median one.
+
+    (To the worst one if the best and the median are equal.)
+    """
+    goal = table.objective(objective)
+    metric = table.metric(goal.metric)
+    if metric.tolerance is not None:
+        return metric.tolerance
+    loss = table.losses([goal])[:, 0]
+    to_median = float(np.nanmedian(loss) - np.nanmin(loss))
+    return 0.1 * (to_median or float(np.nanmax(loss) - np.nanmin(loss)))
+
+
+def share_within(gaps: Floats, distances: Floats) -> Floats:
+    """Share of the rows whose gap is at most each distance, shape (D,). NaN gaps are left out."""
+    ordered = np.sort(gaps[~np.isnan(gaps)])
+    return np.searchsorted(ordered, distances, side="right") / max(len(ordered), 1)
+
+
+def grid_steps(table: Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Grid steps from every row to the nearest of some rows, shape (N,). O(N H) for each of them."""
+    columns = zip(table.hyperparameters, table.configs.T, strict=True)
+    ranks = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
+    n_steps = np.array([len(h.values) - 1 for h in table.hyperparameters])
+    scale = np.minimum(1.0, (_MOST_VALUES - 1) / np.maximum(n_steps, 1))
+    nearest = np.full(len(table), np.iinfo(np.int64).max)
+    for row in rows:
+        # A difference in rank that is not 0 is a step at least.
+        steps = np.ceil(np.abs(ranks - ranks[row]) * scale - 1e-9).sum(axis=1)
+        nearest = np.minimum(nearest, steps.astype(np.int64))
+    return nearest
+
+
+def random_order(n_rows: int, n_targets: int) -> tuple[float, int, int]:
+    """Trials until the first of k targets among N rows in random order: mean, median, and 95% quantile."""
+    if n_targets == 0:
+        raise InputError("no row is within the tolerance.")
+    times = np.arange(n_rows + 1)
+    reached = 1 - hypergeom.pmf(0, n_rows, n_targets, times)
+    # Rounding must not ask for one trial more.
+    median, most = (int(np.argmax(reached >= share - 1e-12)) for share in (0.5, 0.95))
+    return (n_rows + 1) / (n_targets + 1), median, most
+
+
+def coarse_grids(table: Table, counts: Bools, *, seed: int = 0) -> pd.DataFrame:
+    """Grid searches that try g values a hyperparameter, over every choice of these values.
+
+    A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values
+    are good, so all choices are alike; a grid succeeds if it holds a row that counts.
+
+    Args:
+        table: its declared values are those that may be tried.
+        counts: rows that count, shape (N,).
+        seed: for more than 20,000 choices, that many are drawn with it.
+
+    Returns:
+        columns values (g, from 1 to 9 and to the full grid), trials, choices, success, exact.
+    """
+    sizes = [len(h.values) for h in table.hyperparameters]
+    columns = zip(table.hyperparameters, table.configs[counts].T, strict=True)
+    targets = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
+    lines = []
+    for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):
+        taken = [min(g, size) for size in sizes]
+        choices = prod(map(comb, sizes, taken))
+        exact = choices <= _GRIDS
+        if exact:
+            tried = _all_choices(sizes, taken)
+        else:
+            rng = np.random.default_rng([seed, g])
+            tried = [_some_choices(size, k, rng) for size, k in zip(sizes, taken, strict=True)]
+        # Every row is on the same share of the grids.
+        trials = len(table) * prod(k / size for k, size in zip(taken, sizes, strict=True))
+        lines.append((g, trials, float(choices), float(_hits(tried, targets).mean()), exact))
+    return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
+
+
+def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> list[Bools]:
+    """By hyperparameter, which of its values each grid tries, over all grids, shape (choices, size)."""
+    options = []
+    for size, k in zip(sizes, taken, strict=True):
+        chosen = np.array(list(combinations(range(size), k)))
+        option = np.zeros((len(chosen), size), dtype=bool)
+        np.put_along_axis(option, chosen, True, axis=1)
+        options.append(option)
+    which = np.indices([len(option) for option in options]).reshape(len(options), -1)
+    return [option[index] for option, index in zip(options, which, strict=True)]
+
+
+def _some_choices(size: int, k: int, rng: np.random.Generator) -> Bools:
+    """Which of its values each of 20,000 random grids tries, shape (20000, size)."""
+    # The first k of a random order are a random choice of k.
+    order = np.argsort(rng.random((_GRIDS, size)), axis=1)
+    tried = np.zeros((_GRIDS, size), dtype=bool)
+    np.put_along_axis(tried, order[:, :k], True, axis=1)
+    return tried
+
+
+def _hits(tried: Sequence[Bools], targets: NDArray[np.int64]) -> Bools:
+    """Whether each grid holds one of the targets (ranks of their values, shape (T, H))."""
+    hit = np.zeros(len(tried[0]), dtype=bool)
+    for start in range(0, len(targets), _BLOCK):
+        block = targets[start : start + _BLOCK]
+        left = np.flatnonzero(~hit)
+        alive = np.ones((len(left), len(block)), dtype=bool)
+        for j, option in enumerate(tried):
+            alive &= option[left][:, block[:, j]]
+        hit[left] = alive.any(axis=1)
+    return hit
+
+
+def _by_steps(gaps: Floats, steps: NDArray[np.int64], counts: Bools) -> pd.DataFrame:
+    lines = []
+    for distance in np.unique(steps):
+        ring = (steps == distance) & ~np.isnan(gaps)
+        if ring.any():
+            within = int(counts[ring].sum())
+            lines.append(
+                (int(distance), int(ring.sum()), within, within / ring.sum(), float(np.median(gaps[ring])))
+            )
+    return pd.DataFrame(lines, columns=["steps", "rows", "within", "share", "median_gap"])
+
+
+def _reach(table: Table, best: int, counts: Bools) -> pd.DataFrame:
+    lines = []
+    for j, h in enumerate(table.hyperparameters):
+        others = np.delete(table.configs, j, axis=1)
+        line = (others == others[best]).all(axis=1) & counts
+        good = np.isin(h.values, table.configs[line, j])
+        here = h.values.index(table.configs[best, j])
+        low = high = here
+        while low > 0 and good[low - 1]:
+            low -= 1
+        while high + 1 < len(good) and good[high + 1]:
+            high += 1
+        share = (high - low + 1) / len(good)
+        lines.append((h.name, h.values[here], h.values[low], h.values[high], share))
+    return pd.DataFrame(lines, columns=["hyperparameter", "best", "lowest", "highest", "share"])
+
+
+def _share(counts: Bools) -> float:
+    return float(counts.mean()) if len(counts) else np.nan

@@ -1,0 +1,230 @@
+"""Functional ANOVA against brute-force marginals, and forests against averages of their own predictions."""
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestRegressor
+
+from hpobench_nmt.catalog import load_table
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.importance import importance, leaf_boxes, variance_shares
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric, Table
+
+
+def grid_table(shape, values, name="grid", direction="min"):
+    """A table with a row for every point of a grid whose values are 1, 2, 3, …"""
+    axes = tuple(Hyperparameter(f"h{j}", tuple(float(v + 1) for v in range(k))) for j, k in enumerate(shape))
+    configs = np.array(list(product(*[h.values for h in axes])))
+    metrics = (Metric("loss", direction),)
+    return Table(name, axes, metrics, configs, np.asarray(values, dtype=float)[:, None], ("loss",))
+
+
+def brute_shares(points, f, included):
+    """Shares by effect, from the definition: loops over points that share the values of an effect."""
+    points, f = [p for p, use in zip(points, included, strict=True) if use], f[included]
+    total = np.var(f)
+
+    def explained(effect):
+        groups = {}
+        for point, value in zip(points, f, strict=True):
+            groups.setdefault(tuple(point[j] for j in effect), []).append(value)
+        return sum(len(g) * (np.mean(g) - f.mean()) ** 2 for g in groups.values()) / len(f) / total
+
+    n = len(points[0])
+    shares = {(j,): explained((j,)) for j in range(n)}
+    for i, j in combinations(range(n), 2):
+        shares[i, j] = max(0.0, explained((i, j)) - shares[i,] - shares[j,])
+    return shares
+
+
+def as_dict(found, names):
+    at = {name: j for j, name in enumerate(names)}
+    return {
+        (at[first],) if second == "" else (at[first], at[second]): share
+        for first, second, share in found.effects[["first", "second", "share"]].itertuples(index=False)
+    }
+
+
+grids = st.lists(st.integers(1, 4), min_size=1, max_size=4).flatmap(
+    lambda shape: st.tuples(
+        st.just(shape),
+        st.lists(st.integers(-50, 50), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))),
+    )
+)
+
+
+@settings(deadline=None)
+@given(grids, st.floats(0.05, 1.0))
+def test_a_full_grid_is_exact(grid, best_share):
+    shape, values = grid
+    f = np.array(values, dtype=float)
+    threshold = np.sort(f)[int(np.ceil(best_share * len(f))) - 1]
+    assume(len(set(values)) > 1)
+    table = grid_table(shape, f)
+    names = [h.name for h in table.hyperparameters]
+    whole = importance(table)
+    assert whole.method == "exact"
+    truth = brute_shares(table.configs.tolist(), f, np.ones(len(f), dtype=bool))
+    assert as_dict(whole, names) == pytest.approx(truth, abs=1e-9)
+    best = f <= threshold
+    if len(set(f[best])) > 1:
+        part = importance(table, best_share=best_share)
+        assert part.threshold == threshold
+        assert part.n_best == best.sum()
+        assert as_dict(part, names) == pytest.approx(brute_shares(table.configs.tolist(), f, best), abs=1e-9)
+    else:
+        with pytest.raises(InputError, match="same in all of the best"):
+            importance(table, best_share=best_share)
+
+
+@settings(deadline=None)
+@given(grids)
+def test_components_of_every_order_sum_to_the_variance(grid):
+    # Singles and pairs are ours; those of three and four hyperparameters are left over, and non-negative.
+    shape, values = grid
+    assume(len(set(values)) > 1)
+    found = importance(grid_table(shape, values))
+    total = found.effects["share"].sum()
+    assert (found.effects["share"] >= 0).all()
+    assert total <= 1 + 1e-9
+    if len(shape) <= 2:
+        assert total == pytest.approx(1.0)
+
+
+def test_shares_by_hand():
+    # f = 3 a + b with a, b in {-1, 1}: variances 9 and 1, no interaction.
+    points = np.array(list(product((-1, 1), (-1, 1), (-1, 1))))
+    additive = importance(grid_table((2, 2, 2), 3 * points[:, 0] + points[:, 1]))
+    assert as_dict(additive, ["h0", "h1", "h2"]) == pytest.approx(
+        {(0,): 0.9, (1,): 0.1, (2,): 0, (0, 1): 0, (0, 2): 0, (1, 2): 0}
+    )
+    assert additive.singles["first"].tolist() == ["h0", "h1", "h2"]
+    # f = a b: neither says anything alone.
+    both = importance(grid_table((2, 2, 2), points[:, 0] * points[:, 1]))
+    assert both.pairs.iloc[0][["first", "second", "share"]].tolist() == ["h0", "h1", 1.0]
+    assert both.singles["share"].tolist() == [0, 0, 0]
+
+
+def test_large_offsets_do_not_drown_small_effects():
+    points = np.array(list(product((-1, 1), (-1, 1))))
+    f = 1e9 + 3e-3 * points[:, 0] + 1e-3 * points[:, 1]
+    assert importance(grid_table((2, 2), f)).singles["share"].tolist() == pytest.approx([0.9, 0.1], abs=1e-3)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) >= 6),
+    st.floats(0.3, 1.0),
+)
+def test_a_forests_shares_are_those_of_its_predictions_over_the_grid(seed, shape, best_share):
+    # The oracle asks every tree for its prediction at every grid point, and averages by the definition.
+    rng = np.random.default_rng(seed)
+    full = grid_table(shape, rng.normal(size=int(np.prod(shape))))
+    rows = rng.random(len(full)) < 0.7
+    assume(rows.sum() >= 3)
+    x, y = full.features[rows], full.values[rows, 0]
+    forest = RandomForestRegressor(8, random_state=0).fit(x, y)
+    axes = [np.unique(column) for column in full.features.T]
+    limit = np.quantile(y, best_share)
+    for tree in forest.estimators_:
+        f = tree.predict(full.features)
+        values, boxes = leaf_boxes(tree, axes)
+        included = f <= limit
+        shares = variance_shares(values, boxes, values <= limit)
+        if len(set(f[included].tolist())) < 2:
+            assert shares == {}
+        else:
+            truth = brute_shares(full.configs.tolist(), f, included)
+            assert shares == pytest.approx(truth, abs=1e-9)
+
+
+def test_an_incomplete_grid_is_estimated_by_a_forest(toy):
+    exact = importance(toy)
+    assert (exact.method, exact.n_rows, exact.n_grid) == ("exact", 36, 36)
+    rows = np.arange(36) != 7
+    holey = replace(toy, configs=toy.configs[rows], values=toy.values[rows])
+    estimate = importance(holey)
+    assert (estimate.method, estimate.n_rows, estimate.n_grid) == ("forest", 35, 36)
+    assert estimate.singles["first"].iloc[0] == exact.singles["first"].iloc[0]
+    assert estimate.singles["share"].iloc[0] == pytest.approx(exact.singles["share"].iloc[0], abs=0.15)
+    assert (estimate.effects["spread"] >= 0).all()
+    assert exact.effects["spread"].isna().all()
+    assert 0 < estimate.out_of_bag_r2 < 1
+    assert np.isnan(exact.out_of_bag_r2)
+
+
+def test_a_forest_on_nearly_all_rows_is_nearly_exact():
+    shape = (4, 3, 3, 2, 2)
+    points = np.array(list(product(*[range(k) for k in shape])), dtype=float)
+    f = 4 * points[:, 0] + points[:, 1] ** 2 + points[:, 0] * points[:, 2]
+    full = grid_table(shape, f)
+    rows = np.arange(len(f)) % 29 != 3
+    holey = replace(full, configs=full.configs[rows], values=full.values[rows])
+    names = [h.name for h in full.hyperparameters]
+    exact, estimate = as_dict(importance(full), names), as_dict(importance(holey), names)
+    assert estimate == pytest.approx(exact, abs=0.03)
+
+
+def test_rows_without_the_metric_make_the_grid_incomplete(toy):
+    values = toy.values.copy()
+    values[4, 0] = np.nan
+    found = importance(replace(toy, values=values))
+    assert (found.method, found.n_rows) == ("forest", 35)
+
+
+def test_a_value_without_a_row_is_not_part_of_the_grid():
+    axes = (Hyperparameter("a", (1.0, 2.0, 3.0)), Hyperparameter("b", (1.0, 2.0)))
+    configs = np.array([(1, 1), (1, 2), (3, 1), (3, 2)], dtype=float)
+    table = Table("t", axes, (Metric("loss", "min"),), configs, np.array([[1.0], [2], [3], [4]]), ("loss",))
+    found = importance(table)
+    assert (found.method, found.n_grid) == ("exact", 4)
+    assert found.singles["share"].tolist() == pytest.approx([0.8, 0.2])
+
+
+def test_the_best_part_is_the_metrics_best(toy):
+    lowest = importance(toy, "seconds", best_share=0.25)
+    assert lowest.threshold == np.sort(toy.column("seconds"))[8]
+    highest = importance(toy, "bleu", best_share=0.25)
+    assert highest.threshold == np.sort(toy.column("bleu"))[-9]
+    assert highest.n_best == (toy.column("bleu") >= highest.threshold).sum()
+
+
+def test_the_same_seed_gives_the_same_shares(toy):
+    holey = replace(toy, configs=toy.configs[1:], values=toy.values[1:])
+    first, again, other = importance(holey), importance(holey), importance(holey, seed=1)
+    assert first.effects.equals(again.effects)
+    assert not first.effects["share"].equals(other.effects["share"])
+
+
+def test_bad_input(toy):
+    constant = replace(toy, values=np.full_like(toy.values, 3.0))
+    with pytest.raises(InputError, match="'bleu' is the same in every row"):
+        importance(constant)
+    missing = replace(toy, values=np.full_like(toy.values, np.nan))
+    with pytest.raises(InputError, match="at least 2 rows that have it, not 0"):
+        importance(missing)
+    few = replace(toy, configs=toy.configs[[0, 5, 17]], values=toy.values[[0, 5, 17]])
+    with pytest.raises(InputError, match="3 of the 12 configurations"):
+        importance(few)
+    for share in (0.0, -0.5, 1.5, float("nan")):
+        with pytest.raises(InputError, match="share of the rows"):
+            importance(toy, best_share=share)
+    with pytest.raises(InputError, match="Did you mean 'bleu'"):
+        importance(toy, "blue")
+
+
+def test_figure_5_of_the_paper(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    en_ja, sw_en = load_table("en-ja"), load_table("sw-en")
+    whole = importance(en_ja)
+    assert whole.method == "forest"
+    assert whole.singles["first"].iloc[0] == "num_embed"
+    assert set(whole.pairs.iloc[0][["first", "second"]]) == {"learning_rate", "num_embed"}
+    assert importance(en_ja, best_share=0.25).singles["first"].iloc[0] == "num_embed"
+    assert importance(sw_en, best_share=0.25).singles["first"].iloc[0] == "bpe_symbols"

@@ -1,0 +1,165 @@
+"""Seed noise: by hand, by brute force, and on simulated trainings whose noise is known."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.noise import pooled_noise, seed_noise
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric, Table
+
+
+def line_table(values, direction="max"):
+    axis = Hyperparameter("width", tuple(float(w) for w in range(1, len(values) + 1)))
+    metric = Metric("score", direction)
+    return Table(
+        "line",
+        (axis,),
+        (metric,),
+        np.array(axis.values)[:, None],
+        np.array(values, float)[:, None],
+        ("score",),
+    )
+
+
+def replicates(lines):
+    return pd.DataFrame(
+        [(width, r + 1, 100 + r, value) for width, values in lines.items() for r, value in enumerate(values)],
+        columns=["width", "replicate", "seed", "score"],
+    )
+
+
+def test_the_pooled_spread_by_hand():
+    # Squares about the means: 2 (of 1, 2, 3) and 8 (of 10, 14); degrees of freedom 2 + 1.
+    found = pooled_noise([np.array([1.0, 2, 3]), np.array([10.0, 14]), np.array([7.0])])
+    assert found.df == 3
+    assert found.sd == pytest.approx((10 / 3) ** 0.5)
+    # Student's 97.5% quantile for 3 degrees of freedom is 3.182446.
+    assert found.smallest_difference == pytest.approx(3.182446 * 2**0.5 * found.sd, rel=1e-6)
+    # Chi-squared quantiles for 3 degrees of freedom: 0.215795 and 9.348404.
+    assert found.low == pytest.approx((10 / 9.348404) ** 0.5, rel=1e-5)
+    assert found.high == pytest.approx((10 / 0.215795) ** 0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize(("groups", "size"), [(5, 6), (3, 2)])
+def test_simulated_noise_is_measured_and_differences_are_believed_at_the_right_rate(groups, size):
+    rng = np.random.default_rng(7)
+    sd, rounds = 0.4, 2000
+    covered = believed = 0
+    estimates = []
+    for _ in range(rounds):
+        means = rng.normal(scale=5, size=groups)
+        noise = pooled_noise([m + rng.normal(scale=sd, size=size) for m in means])
+        estimates.append(noise.sd**2)
+        covered += noise.low <= sd <= noise.high
+        # Two more trainings that are equally good: noise alone must pass for a difference in 5% of cases.
+        believed += abs(np.diff(rng.normal(scale=sd, size=2))[0]) > noise.smallest_difference
+    assert np.mean(estimates) == pytest.approx(sd**2, rel=0.06)
+    assert 0.935 <= covered / rounds <= 0.965
+    assert 0.035 <= believed / rounds <= 0.065
+
+
+def test_a_table_and_its_replicates():
+    table = line_table([10, 20, 30, 30.5])
+    again = replicates({1: [10.5, 9.5], 3: [29, 31, 33], 4: [28.0]})
+    found = seed_noise(table, again)
+    # Best of the table first, and the table's own row is one of the trainings.
+    assert found.configurations["row"].tolist() == [3, 2, 0]
+    assert found.configurations["n"].tolist() == [2, 4, 3]
+    assert found.configurations["mean"].tolist() == pytest.approx([29.25, 30.75, 10])
+    assert found.configurations["range"].tolist() == [2.5, 4.0, 1.0]
+    assert found.configurations["sd"].tolist() == pytest.approx(
+        [np.std(v, ddof=1) for v in ([30.5, 28], [30, 29, 31, 33], [10, 10.5, 9.5])]
+    )
+    assert found.pooled == pooled_noise(
+        [np.array(v, float) for v in ([30.5, 28], [30, 29, 31, 33], [10, 10.5, 9.5])]
+    )
+    # The best row was lucky: its replicate is 2.5 worse.
+    assert found.configurations["luck"].iloc[0] == pytest.approx(2.5 / found.pooled.sd)
+    assert found.configurations["luck"].iloc[1] == pytest.approx(-1 / found.pooled.sd)
+    # Row 3 is above row 2 in the table; its replicate is below all three of row 2's.
+    pairs = found.agreement.set_index(["row", "other_row"])["probability"]
+    assert pairs.to_dict() == {(3, 2): 0.0, (3, 0): 1.0, (2, 0): 1.0}
+    assert found.order_holds == pytest.approx(2 / 3)
+    # Round 1 has all three configurations, round 2 two of them, round 3 only one.
+    first = kendalltau([30.5, 30, 10], [28, 29, 10.5]).statistic
+    assert found.kendall == pytest.approx((first + 1) / 2)
+    assert found.trainings["source"].value_counts().to_dict() == {"replicate": 6, "table": 3}
+
+
+@pytest.mark.parametrize("direction", ["min", "max"])
+def test_pairs_and_rows_that_noise_may_swap(direction):
+    rng = np.random.default_rng(3)
+    values = np.round(rng.normal(scale=2, size=40), 1)
+    table = line_table(values, direction)
+    again = replicates({w: values[w - 1] + rng.normal(scale=0.3, size=3) for w in (3, 9, 20)})
+    found = seed_noise(table, again)
+    limit = found.pooled.smallest_difference
+    naive = [abs(a - b) <= limit for a, b in combinations(values.tolist(), 2)]
+    assert found.pairs_within == pytest.approx(np.mean(naive))
+    best = values.max() if direction == "max" else values.min()
+    assert found.rows_within == (np.abs(values - best) <= limit).sum()
+    assert found.n_rows == 40
+
+
+def test_lower_is_better():
+    found = seed_noise(line_table([3, 1, 2], "min"), replicates({1: [3, 3.1], 2: [1.2, 1.1], 3: [2, 2.2]}))
+    assert found.configurations["row"].tolist() == [1, 2, 0]
+    assert found.configurations["luck"].iloc[0] > 0
+    assert found.kendall == 1.0
+    assert found.order_holds == 1.0
+
+
+def test_ties_between_replicates_count_half():
+    found = seed_noise(line_table([1, 2]), replicates({1: [5, 6], 2: [5, 6]}))
+    assert found.agreement["probability"].tolist() == [0.5]
+
+
+def test_the_tables_own_trainings_are_not_counted_twice():
+    again = replicates({1: [10.5, 9.5]})
+    own = pd.DataFrame({"width": [1.0], "replicate": [0], "seed": [1], "score": [10.0]})
+    table = line_table([10, 20])
+    assert seed_noise(table, pd.concat([again, own])).pooled == seed_noise(table, again).pooled
+
+
+def test_configurations_without_a_row_still_tell_of_the_spread():
+    # Their own training failed, or has no such metric.
+    table = line_table([10, np.nan])
+    found = seed_noise(table, replicates({1: [10.5, 9.5], 2: [4, 5, 6], 9: [1, 2]}))
+    assert found.configurations["row"].tolist() == [0, 1, -1]
+    assert found.configurations["n"].tolist() == [3, 3, 2]
+    assert found.pooled.df == 5
+    assert found.n_rows == 1
+    assert len(found.agreement) == 0
+    assert np.isnan(found.kendall)
+    assert np.isnan(found.order_holds)
+
+
+def test_noise_of_zero():
+    found = seed_noise(line_table([1, 2, 2]), replicates({1: [1, 1], 2: [2, 2]}))
+    assert found.pooled.sd == 0
+    assert found.pooled.smallest_difference == 0
+    assert found.rows_within == 2
+    assert found.configurations["luck"].isna().all()
+
+
+def test_bad_input(toy):
+    table = line_table([1, 2])
+    with pytest.raises(InputError, match="no configuration was trained twice"):
+        seed_noise(table, replicates({}))
+    with pytest.raises(InputError, match="no configuration was trained twice"):
+        seed_noise(table, replicates({9: [1.0]}))
+    with pytest.raises(InputError, match=r"unknown column 'width'.*replicates of 'line'"):
+        seed_noise(table, replicates({1: [1, 2]}).rename(columns={"width": "wide"}))
+    with pytest.raises(InputError, match="unknown column 'score'"):
+        seed_noise(table, replicates({1: [1, 2]}).drop(columns="score"))
+    with pytest.raises(InputError, match="unknown metric"):
+        seed_noise(table, replicates({1: [1, 2]}), "bleu")
+    one = replace(toy, configs=toy.configs[:1], values=toy.values[:1])
+    frame = pd.concat([one.to_frame()] * 3)
+    assert seed_noise(one, frame, "seconds").pooled.sd == 0

@@ -1,0 +1,210 @@
+"""Sensitivity against naive counts, and grid searches against all of them."""
+
+from dataclasses import replace
+from itertools import combinations, permutations, product
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.catalog import load_table
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.sensitivity import (
+    coarse_grids,
+    default_tolerance,
+    grid_steps,
+    random_order,
+    sensitivity,
+    share_within,
+)
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric, Table
+
+
+def grid_table(shape, values, rows=None, direction="min"):
+    axes = tuple(
+        Hyperparameter(f"h{j}", tuple(float(2**v) for v in range(k)), "log") for j, k in enumerate(shape)
+    )
+    configs = np.array(list(product(*[h.values for h in axes])))
+    keep = np.ones(len(configs), dtype=bool) if rows is None else rows
+    metrics = (Metric("loss", direction, tolerance=1.0),)
+    return Table("grid", axes, metrics, configs[keep], np.asarray(values, float)[keep][:, None], ("loss",))
+
+
+@st.composite
+def tables(draw):
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3).filter(lambda s: np.prod(s) >= 3))
+    n = int(np.prod(shape))
+    values = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n).filter(lambda v: len(set(v)) > 1))
+    rows = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    rows[[int(np.argmin(values)), int(np.argmax(values))]] = True
+    return grid_table(shape, values, rows)
+
+
+def steps_between(table, a, b):
+    """Moves between neighbouring values, one by one."""
+    moves = 0
+    for h, x, y in zip(table.hyperparameters, table.configs[a], table.configs[b], strict=True):
+        at, to = h.values.index(x), h.values.index(y)
+        while at != to:
+            at += 1 if to > at else -1
+            moves += 1
+    return moves
+
+
+@settings(deadline=None)
+@given(tables())
+def test_counts_by_distance_from_the_best(table):
+    loss = table.column("loss")
+    best = [r for r in range(len(table)) if loss[r] == loss.min()]
+    steps = [min(steps_between(table, r, b) for b in best) for r in range(len(table))]
+    found = sensitivity(table)
+    assert found.tolerance == 1.0
+    assert found.steps.tolist() == steps
+    assert found.gaps.tolist() == (loss - loss.min()).tolist()
+    assert found.by_steps["rows"].sum() == len(table)
+    for line in found.by_steps.itertuples():
+        ring = [loss[r] - loss.min() for r in range(len(table)) if steps[r] == line.steps]
+        assert (line.rows, line.within) == (len(ring), sum(g <= 1 for g in ring))
+        assert line.share == pytest.approx(line.within / line.rows)
+        assert line.median_gap == np.median(ring)
+    near = [loss[r] - loss.min() <= 1 for r in range(len(table)) if steps[r] in (1, 2)]
+    far = [loss[r] - loss.min() <= 1 for r in range(len(table)) if steps[r] > 2]
+    assert (found.n_near, found.n_far) == (len(near), len(far))
+    for share, counts in ((found.near, near), (found.far, far)):
+        assert (np.isnan(share) and not counts) or share == pytest.approx(np.mean(counts))
+
+
+@settings(deadline=None)
+@given(tables(), st.integers(0, 3))
+def test_coarse_grids_against_all_of_them(table, tolerance):
+    loss = table.column("loss")
+    counts = loss - loss.min() <= tolerance
+    axes = [h.values for h in table.hyperparameters]
+    found = coarse_grids(table, counts)
+    assert found["values"].tolist() == list(range(1, max(map(len, axes)) + 1))
+    for line in found.itertuples():
+        successes, sizes = [], []
+        for choice in product(*[combinations(axis, min(line.values, len(axis))) for axis in axes]):
+            on_grid = [
+                r
+                for r, c in enumerate(table.configs)
+                if all(v in tried for v, tried in zip(c, choice, strict=True))
+            ]
+            successes.append(any(counts[r] for r in on_grid))
+            sizes.append(len(on_grid))
+        assert line.choices == len(successes)
+        assert line.success == pytest.approx(np.mean(successes))
+        assert line.trials == pytest.approx(np.mean(sizes))
+        assert line.exact
+
+
+def test_too_many_grids_are_sampled():
+    table = grid_table((9, 9, 9), np.arange(729.0))
+    counts = np.zeros(729, dtype=bool)
+    counts[300] = True
+    found = coarse_grids(table, counts).set_index("values")
+    assert found.loc[4, "choices"] == comb(9, 4) ** 3
+    assert found["exact"].tolist() == [True] + [False] * 6 + [True, True]
+    for g in range(1, 10):
+        assert found.loc[g, "success"] == pytest.approx((g / 9) ** 3, abs=0.012)
+    assert found.equals(coarse_grids(table, counts).set_index("values"))
+    assert not found.equals(coarse_grids(table, counts, seed=1).set_index("values"))
+
+
+def test_many_rows_that_count_are_all_looked_for():
+    # More than one block of them; only the last lies on the grids that can succeed.
+    table = grid_table((300, 2), np.arange(600.0))
+    counts = np.zeros(600, dtype=bool)
+    counts[1::2] = True
+    counts[-1] = False
+    counts[0] = True
+    found = coarse_grids(table, counts).set_index("values")
+    assert found.loc[1, "success"] == pytest.approx(300 / 600)
+    assert found.index.tolist() == [*range(1, 10), 300]
+
+
+@pytest.mark.parametrize(("n_rows", "n_targets"), [(6, 1), (6, 2), (7, 4), (3, 3)])
+def test_a_search_in_random_order(n_rows, n_targets):
+    trials = np.array(
+        [1 + min(order.index(t) for t in range(n_targets)) for order in permutations(range(n_rows))]
+    )
+    mean, median, most = random_order(n_rows, n_targets)
+    assert mean == pytest.approx(trials.mean())
+    assert np.mean(trials <= median) >= 0.5 > np.mean(trials < median)
+    assert np.mean(trials <= most) >= 0.95 > np.mean(trials < most)
+
+
+def test_how_far_one_hyperparameter_can_be_moved_alone():
+    # Best at (4, 2); along h0 rows 2 and 4 count, 1 does not, and 8 does not although 16 would.
+    loss = np.full((5, 2), 9.0)
+    loss[:, 1] = [5, 0.5, 0, 3, 1]
+    found = sensitivity(grid_table((5, 2), loss.ravel()))
+    reach = found.reach.set_index("hyperparameter")
+    assert reach.loc["h0"].tolist() == [4.0, 2.0, 4.0, 0.4]
+    assert reach.loc["h1"].tolist() == [2.0, 2.0, 2.0, 0.5]
+    assert found.interval_trials == 3 * 2  # one value in every 2/5, and in every half
+    holey = grid_table((5, 2), loss.ravel(), rows=np.arange(10) != 3)  # the row (2, 2)
+    assert sensitivity(holey).reach["lowest"].tolist() == [4.0, 2.0]
+
+
+def test_a_fine_grid_has_neighbours_too():
+    table = grid_table((41,), np.abs(np.arange(41.0) - 20))
+    steps = grid_steps(table, np.array([20]))
+    assert steps[[20, 19, 21, 15, 14, 0, 40]].tolist() == [0, 1, 1, 1, 2, 4, 4]
+
+
+def test_share_within():
+    gaps = np.array([0.0, 0.5, 2.0, np.nan])
+    assert share_within(gaps, np.array([0.0, 0.5, 1.9, 2.0])).tolist() == pytest.approx(
+        [1 / 3, 2 / 3, 2 / 3, 1]
+    )
+
+
+def test_the_tolerance():
+    table = grid_table((4,), [0, 10, 20, 30])
+    assert default_tolerance(table, "loss") == 1.0
+    untold = replace(table, metrics=(Metric("loss", "min"),))
+    assert default_tolerance(untold, "loss") == 1.5
+    tied = replace(untold, values=np.array([[0.0], [0], [0], [30]]))
+    assert default_tolerance(tied, "loss") == 3.0
+    assert sensitivity(table, tolerance=20).by_steps["within"].sum() == 3
+    # On paper 14.66 - 14.16 is 0.5.
+    close = replace(table, values=np.array([[14.66], [14.16], [13], [12]]))
+    assert sensitivity(close, "loss:max", 0.5).by_steps["within"].sum() == 2
+
+
+def test_missing_values_are_left_out(toy):
+    values = toy.values.copy()
+    values[::7, 0] = np.nan
+    found = sensitivity(replace(toy, values=values))
+    assert found.by_steps["rows"].sum() == 30
+    assert found.random_trials[0] == pytest.approx(31 / (found.by_steps["within"].sum() + 1))
+
+
+def test_one_hyperparameter_and_two_rows():
+    found = sensitivity(grid_table((2,), [1, 5]))
+    assert found.by_steps[["steps", "rows", "within"]].to_numpy().tolist() == [[0, 1, 1], [1, 1, 0]]
+    assert found.grids["success"].tolist() == [0.5, 1.0]
+    assert np.isnan(found.far)
+
+
+def test_bad_input(toy):
+    constant = replace(toy, values=np.full_like(toy.values, 3.0))
+    with pytest.raises(InputError, match="'bleu' is the same in every row"):
+        sensitivity(constant)
+    missing = replace(toy, values=np.full_like(toy.values, np.nan))
+    with pytest.raises(InputError, match="'bleu' is missing in every row"):
+        sensitivity(missing)
+    with pytest.raises(InputError, match="tolerance must be 0 or more, not -1"):
+        sensitivity(toy, tolerance=-1)
+    with pytest.raises(InputError, match="no row is within"):
+        random_order(5, 0)
+
+
+def test_the_published_tables(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    # Table 3's random search: 192 look-ups on average to 0.5 BLEU on sw-en.
+    assert sensitivity(load_table("sw-en")).random_trials[0] == 192
