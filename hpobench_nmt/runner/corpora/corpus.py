@@ -67,9 +67,10 @@ Corpus = TextCorpus | ParallelCorpus
 
 
 def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
-    """sha256 of what a corpus holds: of its names (words or languages), then of the arrays in their order."""
+    """sha256 of what a corpus holds: the words or languages, and each array with its name and length."""
     digest = hashlib.sha256(json.dumps(names).encode())
-    for array in arrays.values():
+    for name, array in arrays.items():
+        digest.update(f"{name} {len(array)}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
 
@@ -77,8 +78,8 @@ def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> s
 def save(corpus: Corpus, path: Path) -> None:
     """Write a corpus to one npz file; its sha256 joins the provenance."""
     if isinstance(corpus, TextCorpus):
-        # Two bytes a token are enough for most corpora, and quicker to read than eight.
-        small = np.uint16 if len(corpus.vocabulary) <= 2**16 else np.uint32
+        # One or two bytes a token are enough for most corpora, and quicker to read than eight.
+        small = np.min_scalar_type(len(corpus.vocabulary))
         arrays: dict[str, NDArray[Any]] = {part: getattr(corpus, part).astype(small) for part in PARTS}
         names = corpus.vocabulary
         about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}
@@ -102,7 +103,7 @@ def load(path: Path) -> Corpus:
         InputError: a file that is damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             about = json.loads(_text(arrays["about"]))
             if "unit" in about:
                 about["vocabulary"] = tuple(about["vocabulary"])

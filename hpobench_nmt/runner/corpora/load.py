@@ -12,13 +12,17 @@ from hpobench_nmt.errors import InputError, RunError, unknown
 from hpobench_nmt.runner.corpora.addresses import SOTU
 from hpobench_nmt.runner.corpora.corpus import Corpus, load, save
 from hpobench_nmt.runner.corpora.lohelp import LOHELP
+from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
 from hpobench_nmt.runner.corpora.reader import Options, Reader
+from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
 from hpobench_nmt.runner.locks import made_once
 
-READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SOTU, LOHELP)}
+READERS: Mapping[str, Reader] = {
+    reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)
+}
 
 # Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
-FORMAT = 1
+FORMAT = 2
 
 
 def check_section(section: Mapping[str, Any]) -> None:

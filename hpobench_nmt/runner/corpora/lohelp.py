@@ -42,7 +42,9 @@ def _depends(options: Options, base: Path, cache: Path) -> list[str]:
             for name in sorted(files):
                 path = os.path.join(place, name)  # noqa: PTH118 (thousands of files: a Path takes thrice as long)
                 status = os.stat(path)  # noqa: PTH116
-                digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+                digest.update(
+                    f"{path.removeprefix(str(folder))} {status.st_size} {status.st_mtime_ns}\n".encode()
+                )
     return [_revisions(folder, options), digest.hexdigest()]
 
 

@@ -2,69 +2,117 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.runner.corpora.corpus import PARTS, Ints, TextCorpus, Unit
+from hpobench_nmt.runner.corpora.corpus import PARTS, TextCorpus, Unit
 from hpobench_nmt.runner.corpora.reader import Options
 
 UNKNOWN, END = "<unk>", "<eos>"
+_END_CODE = 0x110000  # of END among characters: the first number that is no character's
+
+Codes = NDArray[np.integer[Any]]
 
 
-def text_corpus(
-    name: str, unit: Unit, parts: Mapping[str, Sequence[str]], options: Options, provenance: Mapping[str, str]
+def word_corpus(
+    name: str, parts: Mapping[str, Sequence[str]], options: Options, provenance: Mapping[str, str]
 ) -> TextCorpus:
-    """A corpus of train, dev and test tokens.
-
-    The vocabulary is <unk>, <eos> if it occurs, and train's other tokens by falling frequency. A vocabulary
-    of characters has <unk> only if a character is left out.
-
-    Options: train_tokens, dev_tokens, test_tokens, vocabulary, min_count (see `reader`).
-
-    Raises:
-        InputError: a part that is empty.
-    """
-    kept = {part: cut(parts[part], part, options[f"{part}_tokens"]) for part in PARTS}
-    for part, tokens in kept.items():
-        if len(tokens) < 2:
-            raise InputError(f"corpus {name!r}: no text is left for {part}. Loosen the corpus's options.")
-    counts = Counter(kept["train"])
-    special = [UNKNOWN] + [END] * (END in counts)
-    frequent = sorted(
-        (token for token, count in counts.items() if count >= options["min_count"] and token not in special),
-        key=lambda token: (-counts[token], token),
-    )
-    if options["vocabulary"]:
-        frequent = frequent[: options["vocabulary"] - len(special)]
-    number = {token: i for i, token in enumerate([*special, *frequent])}
-    streams = {part: _numbered(tokens, number) for part, tokens in kept.items()}
-    vocabulary = tuple(number)
-    if unit == "character" and not any((stream == 0).any() for stream in streams.values()):
-        vocabulary = vocabulary[1:]
-        streams = {part: stream - 1 for part, stream in streams.items()}
-    return TextCorpus(
-        name, unit, vocabulary, **streams, provenance={**provenance, "size": _size(unit, vocabulary, streams)}
-    )
+    """A corpus of words, given as a sequence a part; see `_numbered`."""
+    code: dict[str, int] = {}
+    coded = {}
+    for part in PARTS:
+        tokens = _cut(parts[part], part, options)
+        coded[part] = np.fromiter((code.setdefault(t, len(code)) for t in tokens), np.int64, len(tokens))
+    names = tuple(code)
+    return _numbered(name, "word", coded, names.__getitem__, options, provenance)
 
 
-def cut(tokens: Sequence[str], part: str, limit: int) -> Sequence[str]:
+def character_corpus(
+    name: str,
+    parts: Mapping[str, Sequence[str]],
+    options: Options,
+    provenance: Mapping[str, str],
+    *,
+    ends: bool,
+) -> TextCorpus:
+    """A corpus of characters, given as documents a part; with ends, END is after each document."""
+    end = np.full(int(ends), _END_CODE, np.uint32)
+    coded = {}
+    for part in PARTS:
+        pieces = [end[:0]]
+        for text in parts[part]:
+            pieces += [np.frombuffer(text.encode("utf-32-le"), "<u4"), end]
+        coded[part] = _cut(np.concatenate(pieces), part, options)
+
+    def token(code: int) -> str:
+        return END if code == _END_CODE else chr(code)
+
+    return _numbered(name, "character", coded, token, options, provenance)
+
+
+def byte_corpus(
+    name: str, parts: Mapping[str, bytes], options: Options, provenance: Mapping[str, str]
+) -> TextCorpus:
+    """A corpus of bytes; those that are no printable ASCII are called <0A> and so on."""
+    coded = {part: _cut(np.frombuffer(parts[part], np.uint8), part, options) for part in PARTS}
+    return _numbered(name, "character", coded, _byte_name, options, provenance)
+
+
+def _byte_name(byte: int) -> str:
+    return chr(byte) if 32 <= byte < 127 else f"<{byte:02X}>"
+
+
+def _cut(tokens: Any, part: str, options: Options) -> Any:
     """The last so many tokens of train, the first so many of dev and test; all for 0."""
+    limit = options[f"{part}_tokens"]
     if not limit:
         return tokens
     return tokens[-limit:] if part == "train" else tokens[:limit]
 
 
-def _numbered(tokens: Sequence[str], number: Mapping[str, int]) -> Ints:
-    return np.fromiter((number.get(token, 0) for token in tokens), np.int64, len(tokens))
+def _numbered(
+    name: str,
+    unit: Unit,
+    coded: Mapping[str, Codes],
+    token: Callable[[int], str],
+    options: Options,
+    provenance: Mapping[str, str],
+) -> TextCorpus:
+    """A corpus of tokens that are still in arbitrary codes, with the vocabulary chosen on train.
 
+    The vocabulary is <unk>, <eos> if it occurs, and train's other tokens by falling frequency. A vocabulary
+    of characters has <unk> only if a character is left out.
 
-def _size(unit: Unit, vocabulary: tuple[str, ...], streams: Mapping[str, Ints]) -> str:
+    Raises:
+        InputError: a part that is empty.
+    """
+    for part, codes in coded.items():
+        if len(codes) < 2:
+            raise InputError(f"corpus {name!r}: no text is left for {part}. Loosen the corpus's options.")
+    size = max(int(codes.max()) for codes in coded.values()) + 1
+    counts = np.bincount(coded["train"], minlength=size)
+    names = {int(code): token(int(code)) for code in np.flatnonzero(counts)}
+    special = [UNKNOWN, *(text for text in names.values() if text == END)]
+    frequent = sorted(
+        (c for c, text in names.items() if counts[c] >= options["min_count"] and text not in special),
+        key=lambda c: (-counts[c], names[c]),
+    )
+    if options["vocabulary"]:
+        frequent = frequent[: options["vocabulary"] - len(special)]
+    vocabulary = (*special, *(names[code] for code in frequent))
+    number = np.zeros(size, np.int64)  # of each code
+    number[frequent] = np.arange(len(special), len(vocabulary))
+    number[[code for code, text in names.items() if text == END]] = 1
+    if unit == "character" and not any((number[codes] == 0).any() for codes in coded.values()):
+        vocabulary, number = vocabulary[1:], number - 1
+    streams = {part: number[codes] for part, codes in coded.items()}
     lengths = ", ".join(f"{part} {len(stream):,}" for part, stream in streams.items())
-    text = f"{lengths} {unit}s; vocabulary {len(vocabulary):,}"
+    about = f"{lengths} {unit}s; vocabulary {len(vocabulary):,}"
     if vocabulary[0] == UNKNOWN:
         shares = ", ".join(f"{part} {(stream == 0).mean():.2%}" for part, stream in streams.items())
-        text += f"; {UNKNOWN}: {shares}"
-    return text
+        about += f"; {UNKNOWN}: {shares}"
+    return TextCorpus(name, unit, vocabulary, **streams, provenance={**provenance, "size": about})

@@ -47,3 +47,6 @@ LENGTH_OPTIONS = (
     Setting("test_tokens", 0, int, 0, description="only the first so many tokens of test; 0: all"),
 )
 UNIT_OPTION = Setting("unit", "word", str, choices=("word", "character"), description="what a token is")
+TOKENISE_OPTION = Setting(
+    "tokenise", False, bool, description="split words from punctuation, Chinese and Japanese into characters"
+)

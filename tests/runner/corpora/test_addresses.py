@@ -36,7 +36,10 @@ def test_every_address_is_in_one_part_and_no_other_document_is(cache: Path) -> N
 
 
 def test_the_vocabulary_is_the_most_frequent_words_of_train(cache: Path) -> None:
-    everything, small = addresses(cache, vocabulary=0), addresses(cache, vocabulary=50)
+    everything, small = (
+        addresses(cache, vocabulary=0, since=1930),
+        addresses(cache, vocabulary=50, since=1930),
+    )
     assert len(small.vocabulary) == 50
     counts = Counter(text_of(everything, "train"))
     kept = min(counts[word] for word in small.vocabulary[2:])
@@ -53,14 +56,17 @@ def test_rare_words_are_unknown(cache: Path) -> None:
 
 
 def test_years_and_lengths_cut_the_same_parts(cache: Path) -> None:
-    whole, recent = addresses(cache, vocabulary=0), addresses(cache, vocabulary=0, since=1950, until=1999)
+    whole, recent = (
+        addresses(cache, vocabulary=0, since=1930),
+        addresses(cache, vocabulary=0, since=1950, until=1999),
+    )
     for part in ("train", "dev", "test"):
         # What is known of the part's text is one stretch of the whole part.
         text, inside = text_of(whole, part), text_of(recent, part)
         start = next(i for i in range(len(text)) if text[i : i + 40] == inside[:40])
         pairs = zip(inside, text[start : start + len(inside)], strict=True)
         assert all(a in (b, "<unk>") for a, b in pairs)
-    short = addresses(cache, vocabulary=0, train_tokens=3000, dev_tokens=200, test_tokens=100)
+    short = addresses(cache, vocabulary=0, since=1930, train_tokens=3000, dev_tokens=200, test_tokens=100)
     assert (len(short.train), len(short.dev), len(short.test)) == (3000, 200, 100)
     assert text_of(short, "train") == text_of(whole, "train")[-3000:]
     pairs = zip(text_of(short, "dev"), text_of(whole, "dev")[:200], strict=True)

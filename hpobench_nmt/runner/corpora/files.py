@@ -1,0 +1,62 @@
+"""Reading a user's own text files, with errors that name the file and the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpobench_nmt.errors import InputError
+
+
+def read_bytes(path: Path, option: str) -> bytes:
+    """A file's content.
+
+    Raises:
+        InputError: it is missing, a folder, or not readable.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, option, error) from error
+
+
+def read_text(path: Path, option: str) -> str:
+    """A UTF-8 file's text, with line ends of \\n.
+
+    Raises:
+        InputError: it can't be read, or is not UTF-8: then the line is named.
+    """
+    content = read_bytes(path, option)
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
+        raise InputError(
+            f"{path}, line {line}: not UTF-8 (byte 0x{byte:02x}). Convert the file, for instance with "
+            "`iconv -f LATIN1 -t UTF-8`."
+        ) from error
+
+
+def read_lines(path: Path, option: str) -> list[str]:
+    """The lines of a UTF-8 file; only \\n ends a line, since the files of a pair must agree on that."""
+    lines = read_text(path, option).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def status(path: Path, option: str) -> str:
+    """A file's place, size and time of change, by which another content is noticed without reading it.
+
+    Raises:
+        InputError: no such file.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise _unreadable(path, option, error) from error
+    return f"{path.resolve()} {found.st_size} {found.st_mtime_ns}"
+
+
+def _unreadable(path: Path, option: str, error: OSError) -> InputError:
+    return InputError(f"[corpus] {option}: cannot read {path} ({error.strerror}).")

@@ -1,0 +1,84 @@
+"""Parallel corpora in plain text files of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
+from hpobench_nmt.runner.corpora.files import read_lines, status
+from hpobench_nmt.runner.corpora.pairs import parallel_corpus
+from hpobench_nmt.runner.corpora.reader import TOKENISE_OPTION, Options, Reader
+from hpobench_nmt.runner.corpora.tokens import tokens
+from hpobench_nmt.runner.family import Setting
+
+_FILES = tuple(f"{part}_{side}" for part in PARTS for side in ("source", "target"))
+
+
+def _path(options: Options, base: Path, option: str) -> Path:
+    return base / Path(options[option]).expanduser()
+
+
+def _depends(options: Options, base: Path, cache: Path) -> list[str]:
+    return [status(_path(options, base, option), option) for option in _FILES]
+
+
+def _read(options: Options, base: Path, cache: Path) -> Corpus:
+    sides = {option: _lines(_path(options, base, option), option, options) for option in _FILES}
+    for part in PARTS:
+        source, target = len(sides[f"{part}_source"]), len(sides[f"{part}_target"])
+        if source != target:
+            paths = [_path(options, base, f"{part}_{side}") for side in ("source", "target")]
+            raise InputError(
+                f"{paths[0]} has {source:,} lines but {paths[1]} has {target:,}: the two sides of a pair "
+                "must be on lines of the same number."
+            )
+    return parallel_corpus(
+        "parallel",
+        (options["source"], options["target"]),
+        {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS},
+        {
+            "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
+            "version": "unknown: see sha256",
+            "licence": "the user's",
+        },
+    )
+
+
+def _lines(path: Path, option: str, options: Options) -> Lines:
+    """A file's tokenised lines.
+
+    Raises:
+        InputError: an empty file, or a line that is empty or over-long.
+    """
+    lines = []
+    for number, line in enumerate(read_lines(path, option), 1):
+        found = tokens(line) if options["tokenise"] else line.split()
+        if not found:
+            raise InputError(
+                f"{path}, line {number}: empty. Remove the line, and its partner in the other file."
+            )
+        if len(found) > options["max_words"]:
+            raise InputError(
+                f"{path}, line {number}: {len(found):,} tokens, but max_words is {options['max_words']}. "
+                "Remove the line and its partner in the other file, or set max_words higher."
+            )
+        lines.append(" ".join(found))
+    if not lines:
+        raise InputError(f"[corpus] {option}: {path} is empty.")
+    return tuple(lines)
+
+
+PARALLEL = Reader(
+    name="parallel",
+    kind="parallel",
+    options=(
+        Setting("source", None, str, description="the language to translate from, such as de"),
+        Setting("target", None, str, description="the language to translate to, such as en"),
+        *(Setting(option, None, str, description="a UTF-8 text file, one text a line") for option in _FILES),
+        TOKENISE_OPTION,
+        Setting("max_words", 250, int, 1, description="a line with more tokens is an error"),
+    ),
+    depends=_depends,
+    read=_read,
+)

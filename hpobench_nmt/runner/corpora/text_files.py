@@ -1,0 +1,113 @@
+"""Language-model corpora in files that the user has: plain text, and four well-known data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+from pathlib import Path
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
+from hpobench_nmt.runner.corpora.files import read_bytes, read_lines, read_text, status
+from hpobench_nmt.runner.corpora.numbering import END, byte_corpus, character_corpus, word_corpus
+from hpobench_nmt.runner.corpora.reader import (
+    LENGTH_OPTIONS,
+    TOKENISE_OPTION,
+    UNIT_OPTION,
+    VOCABULARY_OPTIONS,
+    Options,
+    Reader,
+)
+from hpobench_nmt.runner.corpora.tokens import tokens
+from hpobench_nmt.runner.family import Setting
+
+# Where a part is: the option that says so, and the file.
+Places = Mapping[str, tuple[str, Path]]
+
+
+def _corpus(name: str, places: Places, options: Options, licence: str) -> Corpus:
+    """A corpus of a file a part: words with <eos> at every line's end, or characters as they are."""
+    provenance = _provenance(name, [path for _, path in places.values()], licence)
+    if options.get("unit") == "character":
+        texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}
+        return character_corpus(name, texts, options, provenance, ends=False)
+    split = tokens if options.get("tokenise") else str.split
+    lines = {part: read_lines(path, option) for part, (option, path) in places.items()}
+    words = {
+        p: list(chain.from_iterable((*split(line), END) for line in several)) for p, several in lines.items()
+    }
+    return word_corpus(name, words, options, provenance)
+
+
+def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
+    return {
+        "source": f"{name}, files of the user: {', '.join(path.name for path in paths)}",
+        "version": "unknown: see sha256",
+        "licence": licence,
+    }
+
+
+def _own_places(options: Options, base: Path) -> Places:
+    return {part: (part, base / Path(options[part]).expanduser()) for part in PARTS}
+
+
+def _folder_places(names: tuple[str, str, str]) -> Callable[[Options, Path], Places]:
+    def places(options: Options, base: Path) -> Places:
+        folder = base / Path(options["folder"]).expanduser()
+        return {part: ("folder", folder / name) for part, name in zip(PARTS, names, strict=True)}
+
+    return places
+
+
+def _reader(
+    name: str, places: Callable[[Options, Path], Places], options: tuple[Setting, ...], licence: str
+) -> Reader:
+    def depends(options: Options, base: Path, cache: Path) -> list[str]:
+        return [status(path, option) for option, path in places(options, base).values()]
+
+    def read(options: Options, base: Path, cache: Path) -> Corpus:
+        return _corpus(name, places(options, base), options, licence)
+
+    return Reader(name, "text", (*options, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
+
+
+def _one_file(name: str) -> Reader:
+    """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
+
+    def path(options: Options, base: Path) -> Path:
+        return base / Path(options["file"]).expanduser()
+
+    def depends(options: Options, base: Path, cache: Path) -> list[str]:
+        return [status(path(options, base), "file")]
+
+    def read(options: Options, base: Path, cache: Path) -> Corpus:
+        content = read_bytes(path(options, base), "file")
+        if content[:4] == b"PK\x03\x04":
+            raise InputError(f"[corpus] file: {path(options, base)} is a zip archive. Unpack it first.")
+        first, second = len(content) * 90 // 100, len(content) * 95 // 100
+        parts = {"train": content[:first], "dev": content[first:second], "test": content[second:]}
+        provenance = _provenance(name, [path(options, base)], "text of Wikipedia: CC BY-SA and GFDL")
+        return byte_corpus(name, parts, options, provenance)
+
+    file = Setting("file", None, str, description="the unpacked file")
+    return Reader(name, "text", (file, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
+
+
+_FOLDER = Setting("folder", None, str, description="the folder of the three files")
+_FILES = tuple(Setting(part, None, str, description=f"a UTF-8 text file to be {part}") for part in PARTS)
+
+TEXT = _reader("text", _own_places, (*_FILES, UNIT_OPTION, TOKENISE_OPTION), "the user's")
+PTB = _reader(
+    "ptb",
+    _folder_places(("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt")),
+    (_FOLDER,),
+    "LDC User Agreement",
+)
+WIKITEXT_2 = _reader(
+    "wikitext-2",
+    _folder_places(("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens")),
+    (_FOLDER,),
+    "CC BY-SA 3.0",
+)
+ENWIK8 = _one_file("enwik8")
+TEXT8 = _one_file("text8")
