@@ -13,8 +13,7 @@ to the segment's beginning. With global (trained) parameters G, learning rate et
 R = sqrt(MS_g), the root mean square of the gradients on batches of the training data (eq. 5); avg is over
 all adapted parameters. "sgd" with n = 1 is traditional dynamic evaluation.
 
-Time O(N). Memory: local and global parameters, gradient and R, four times the parameters; updates run in
-chunks that stay in the processor's cache.
+Time O(N). Memory: local and global parameters, gradient and R, four times the parameters.
 """
 
 from __future__ import annotations
@@ -31,15 +30,13 @@ from torch import Tensor, nn
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.runner.lm.evaluation import evaluating
 from hpobench_nmt.runner.lm.optimise import swapped
+from hpobench_nmt.runner.lm.rules import descend, descend_rms
 from hpobench_nmt.runner.lm.settings import RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.states import LanguageModel, SparselyAdaptable, State, detach, streams
 
 Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-_CHUNK = {"cpu": 1 << 15}
-_CHUNK_ELSEWHERE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -208,35 +205,25 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
 
 
 def _updater(rule: Rule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[], None]:
-    """The rule as a function that updates the local parameters with their gradients, chunk by chunk."""
-    parameters = [p.data.view(-1) for p in local.parameters]
-    globals_ = [torch.zeros_like(p) for p in parameters] if local.globals is None else local.globals
-    size = _CHUNK.get(parameters[0].device.type, _CHUNK_ELSEWHERE)
-    spare, decays = (parameters[0].new_empty(size) for _ in range(2))
-    mean = 1.0
-    if rms is not None:
-        mean = sum(float(r.sum(dtype=torch.float64)) for r in rms) / sum(r.numel() for r in rms)
-    eta, decay, epsilon = rule.learning_rate, rule.decay, rule.epsilon
+    """The rule as a function that updates the local parameters with their gradients."""
+    wholes = local.globals or [torch.zeros_like(p) for p in local.parameters]
+    scales = [None] * len(wholes) if rms is None else [r.view(-1) for r in rms]
+    decay = 0.0 if rule.name == "sgd" else rule.decay
+    per_rms = 0.0
+    if rule.name in ("rms-rms-prior", "sparse"):
+        average = sum(float(r.sum(dtype=torch.float64)) for r in rms or ()) / sum(
+            r.numel() for r in rms or ()
+        )
+        decay, per_rms = 0.0, rule.decay / average
+    values = [p.data.view(-1) for p in local.parameters]
 
-    @torch.no_grad()
     def update() -> None:
-        for i, (p, g) in enumerate(zip(parameters, globals_, strict=True)):
-            gradient = local.parameters[i].grad.view(-1)  # type: ignore[union-attr]
-            whole, r = g.view(-1), rms[i].view(-1) if rms is not None else None
-            for start in range(0, len(p), size):
-                chunk = slice(start, start + size)
-                theta, grad = p[chunk], gradient[chunk]
-                if rule.name == "sgd-prior" or rule.name == "rms-prior":
-                    theta.lerp_(whole[chunk], decay)
-                if rule.name in ("sgd", "sgd-prior") or r is None:
-                    theta.add_(grad, alpha=-eta)
-                    continue
-                buffer = spare[: len(theta)]
-                if rule.name in ("rms-rms-prior", "sparse"):
-                    # min(R / avg(R), 1 / lambda) * lambda
-                    rates = torch.mul(r[chunk], decay / mean, out=decays[: len(theta)]).clamp_(max=1.0)
-                    theta.lerp_(whole[chunk], rates)
-                torch.add(r[chunk], epsilon, out=buffer)
-                theta.addcdiv_(grad, buffer, value=-eta)
+        for p, value, whole, scale in zip(local.parameters, values, wholes, scales, strict=True):
+            gradient: Tensor = p.grad  # type: ignore[assignment]
+            if scale is None or not rule.needs_rms:
+                descend(value, whole.view(-1), gradient.view(-1), rule.learning_rate, decay)
+            else:
+                eta, epsilon = rule.learning_rate, rule.epsilon
+                descend_rms(value, whole.view(-1), gradient.view(-1), scale, eta, epsilon, decay, per_rms)
 
     return update

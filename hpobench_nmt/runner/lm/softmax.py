@@ -57,20 +57,31 @@ def nll_with_gradients(
     n = len(hidden)
     nll = hidden.new_empty(n)
     grad_hidden = torch.empty_like(hidden)
-    for i, rows in enumerate(_chunks(hidden)):
+    chunks = _chunks(hidden)
+    logits = hidden.new_empty(len(hidden[chunks[0]]), len(weight))
+    # Few passes over a chunk's logits: e = exp(z - max) is never divided by its sum s. The small factors
+    # are, in softmax(z) W = (e W) / s and softmax(z)^T h = e^T (h / s), and the target's -1 comes last.
+    for i, rows in enumerate(chunks):
         chunk, target = hidden[rows], targets[rows, None]
-        z = torch.addmm(bias, chunk, weight.t())
+        z = logits[: len(chunk)]
+        torch.addmm(bias, chunk, weight.t(), out=z)
         of_target = z.gather(1, target)
         top = z.amax(1, keepdim=True)
         total = z.sub_(top).exp_().sum(1, keepdim=True)
-        torch.sub(total.log().add_(top), of_target, out=nll[rows, None])
-        z.div_(total.mul_(n))
-        z.scatter_add_(1, target, torch.full_like(of_target, -1.0 / n))
-        torch.mm(z, weight, out=grad_hidden[rows])
+        nll[rows] = total.log().add_(top).sub_(of_target)[:, 0]
+        scale = total.mul_(n).reciprocal_()
+        grad = grad_hidden[rows]
+        torch.mm(z, weight, out=grad).mul_(scale)
+        kept = float(i > 0)  # 0 also overwrites what was no number
         if grad_weight is not None:
-            torch.addmm(grad_weight, z.t(), chunk, beta=float(i > 0), out=grad_weight)
+            torch.addmm(grad_weight, z.t(), chunk * scale, beta=kept, out=grad_weight)
         if grad_bias is not None:
-            torch.sum(z, 0, out=grad_bias) if i == 0 else grad_bias.add_(z.sum(0))
+            torch.addmv(grad_bias, z.t(), scale[:, 0], beta=kept, out=grad_bias)
+    grad_hidden.sub_(weight[targets], alpha=1.0 / n)
+    if grad_weight is not None:
+        grad_weight.index_add_(0, targets, hidden, alpha=-1.0 / n)
+    if grad_bias is not None:
+        grad_bias.index_add_(0, targets, nll.new_ones(n), alpha=-1.0 / n)
     return nll, grad_hidden
 
 
