@@ -85,6 +85,8 @@ class Job:
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
         scratch: an empty folder of this job's own, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
+        replicate: 0 for the table's own row, 1, 2, … for trainings again; for what a family trains once for
+            many configurations.
     """
 
     settings: Mapping[str, Any]
@@ -94,6 +96,7 @@ class Job:
     cache: Path
     scratch: Path
     device: str
+    replicate: int = 0
 
 
 @dataclass(frozen=True)

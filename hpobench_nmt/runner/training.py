@@ -256,7 +256,8 @@ def _train(
     scratch = work / "scratch"
     scratch.mkdir(parents=True)
     seed = spec.training_seed(configuration, replicate)
-    job = Job(spec.settings(configuration), seed, spec.corpus, spec.base, bench.cache, scratch, device)
+    settings = spec.settings(configuration)
+    job = Job(settings, seed, spec.corpus, spec.base, bench.cache, scratch, device, replicate)
     started, clock = datetime.now(UTC), time.perf_counter()
     answer = _attempt(spec, job, processes, work / "log")
     if answer.wrong_input:

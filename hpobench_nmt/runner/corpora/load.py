@@ -55,8 +55,6 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
         RunError: the cache can't be written.
     """
     reader, options = _options(section)
-    identity = [FORMAT, reader.name, dict(options), reader.depends(options, base, cache)]
-    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     def make(partial: Path) -> None:
         corpus = reader.read(options, base, cache)
@@ -67,6 +65,8 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
             raise
 
     try:
+        identity = [FORMAT, reader.name, dict(options), reader.depends(options, base, cache)]
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         return load(made_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error

@@ -79,6 +79,9 @@ def _train(job: Job) -> Outcome:
 def _trained(job: Job, corpus: TextCorpus) -> Path:
     """The folder of the trained model: its weights and what its training did."""
 
+    # A configuration that is measured again is measured on a model of another seed.
+    seed = job.settings["model_seed"] + job.replicate
+
     def make(folder: Path) -> None:
         import torch
 
@@ -87,7 +90,7 @@ def _trained(job: Job, corpus: TextCorpus) -> Path:
 
         settings = job.settings
         try:
-            model, training = fit(settings, corpus, settings["model_seed"], job.device)
+            model, training = fit(settings, corpus, seed, job.device)
         except TrainingFailed as error:
             # All configurations share the model: there is nothing to go on with.
             raise InputError(
@@ -97,7 +100,7 @@ def _trained(job: Job, corpus: TextCorpus) -> Path:
         folder.mkdir()
         torch.save(model.state_dict(), folder / _WEIGHTS)
         about = {
-            "settings": _model_settings(settings),
+            "settings": _model_settings(settings, seed),
             "corpus": dict(corpus.provenance),
             "static": static,
             "train_time": training.seconds,
@@ -109,7 +112,7 @@ def _trained(job: Job, corpus: TextCorpus) -> Path:
         (folder / _TRAINING).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
     # Sums differ between devices, and a model with them.
-    identity = [_model_settings(job.settings), corpus.provenance["sha256"], job.device.partition(":")[0]]
+    identity = [_model_settings(job.settings, seed), corpus.provenance["sha256"], job.device.partition(":")[0]]
     return made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
 
 
@@ -133,9 +136,9 @@ def _statistics(job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: Ru
     return kept
 
 
-def _model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    names = ["model_seed", *(setting.name for setting in MODEL_SETTINGS)]
-    return {"format": _FORMAT} | {name: settings[name] for name in names}
+def _model_settings(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    names = [setting.name for setting in MODEL_SETTINGS]
+    return {"format": _FORMAT, "model_seed": seed} | {name: settings[name] for name in names}
 
 
 def _key(identity: object) -> str:

@@ -6,10 +6,10 @@ contributes:
 
     z_t = x_t + R (s . h_t-1)        x (T, B, G H), R (G H, H), s the state mask
 
-The gradients are written by hand. In these cells, in the NAS cell and in the mLSTM, the gradient of z_t is, element by element, that
-of h_t or of c_t times a factor known from the forward pass, so that the factors are computed for all time
-steps at once, and a step back is a matrix product and a handful of element-wise operations. It takes
-half to two thirds of the time of the same loop under automatic differentiation.
+The gradients are written by hand. In these cells, in the NAS cell and in the mLSTM, the gradient of z_t is,
+element by element, that of h_t or of c_t times a factor known from the forward pass. So the factors are
+computed for all time steps at once, and a step back is a matrix product and a handful of element-wise
+operations. That takes half to two thirds of the time of the same loop under automatic differentiation.
 
 Dropout of the recurrence, one mask a sequence, is passed as masks of shape (B, H), scaled by whoever
 drew them: `state_mask` is the variational kind (Gal & Ghahramani 2016), the same for all gates, and
@@ -69,7 +69,7 @@ def rhn(
     state_mask: Mask = None,
     update_mask: Mask = None,
 ) -> tuple[Tensor, Tensor]:
-    """A recurrent highway network: L processing steps a token (Zilly et al. 2017), the carry gate 1 - t.
+    """A recurrent highway network: L processing steps a token, carry gate 1 - t (Zilly et al. 2017).
 
         z = R_l (m . s) + (x_t for l = 1, b_l for l > 1)        m the state mask
         h = u . tanh(z_h),  t = sigmoid(z_t)                     u the update mask

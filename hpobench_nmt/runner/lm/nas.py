@@ -1,4 +1,4 @@
-"""The NAS cell of Zoph & Le (2017), found by a search on Penn Treebank. Symbols and dropout are as in cells.py."""
+"""The NAS cell, found by a search on Penn Treebank (Zoph & Le 2017). Symbols and masks as in cells.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nas(
     state_mask: Mask = None,
     update_mask: Mask = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The cell that a search found on Penn Treebank (Zoph & Le 2017), with its eight leaves in pairs.
+    """Eight leaves joined in pairs, the first pair with the memory.
 
         a_0 = sigmoid(z_0)   a_1 = relu(z_1)               l_0 = tanh(a_0 a_1)
         a_2 = sigmoid(z_2)   a_3 = relu(x_3 . (R h)_3)     l_1 = tanh(a_2 + a_3)
@@ -30,7 +30,7 @@ def nas(
         a_6 = tanh(z_6)      a_7 = sigmoid(z_7)            l_3 = sigmoid(a_6 + a_7)
         c_t = tanh(u . l_0 + c_t-1) l_1                    h_t = tanh(c_t tanh(l_2 + l_3))
 
-    The third leaf multiplies where the others add; there are no biases.
+    Leaf 3 multiplies where the others add; there are no biases.
 
     Args:
         inputs: shape (T, B, 8 H), in blocks 4, 6, 5, 7, 0, 2, 1, 3: those of one kind are neighbours.
