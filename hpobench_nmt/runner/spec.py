@@ -123,9 +123,18 @@ def load_spec(path: Path) -> Spec:
     Raises:
         InputError: what is wrong, with the nearest valid name.
     """
+    content = read_toml(path)
+    try:
+        return _checked(content, path)
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from None
+
+
+def _checked(content: Mapping[str, Any], path: Path) -> Spec:
     from hpobench_nmt.runner.corpora import check_section, corpus_kind
 
-    content = read_toml(path)
     for key in content:
         if key not in _KEYS:
             raise unknown("key", key, _KEYS, f"({path})")

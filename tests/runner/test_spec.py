@@ -1,0 +1,174 @@
+"""Specs: what is refused, and with which words; what a grid, a seed and a replicate are."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.spec import configuration_key, load_spec, select, short_key
+
+SPEC = """
+name = "tiny"
+family = "awd-lstm"
+seed = 3
+objectives = ["dev_ppl"]
+
+[corpus]
+name = "text"
+train = "train.txt"
+dev = "dev.txt"
+test = "test.txt"
+
+[grid]
+layers = [2, 1]
+hidden_size = [8, 16, 32]
+learning_rate = [1, 10]
+
+[fixed]
+embedding_size = 8
+
+[replicates]
+configurations = 4
+trainings = 2
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(*changes):
+        text = SPEC
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "spec.toml"
+        path.write_text(text)
+        return load_spec(path)
+
+    return load
+
+
+def test_the_grid_is_the_product_of_its_values_in_ascending_order(load):
+    spec = load()
+    assert [a.name for a in spec.axes] == ["layers", "hidden_size", "learning_rate"]
+    assert spec.configs.tolist() == [list(c) for c in itertools.product([1, 2], [8, 16, 32], [1, 10])]
+    assert [a.scale for a in spec.axes] == ["linear", "linear", "log"]
+    assert load(("[fixed]", '[scale]\nhidden_size = "log"\n[fixed]')).axes[1].scale == "log"
+
+
+def test_settings_have_the_familys_types_and_defaults(load):
+    spec = load()
+    settings = spec.settings(spec.configuration(5))
+    assert (settings["layers"], settings["hidden_size"], settings["learning_rate"]) == (1, 32, 10.0)
+    assert isinstance(settings["layers"], int)
+    assert isinstance(settings["learning_rate"], float)
+    assert settings["embedding_size"] == 8
+    assert settings["bptt"] == 70
+
+
+def test_every_training_has_a_seed_of_its_own_that_never_changes(load):
+    spec = load()
+    seeds = {(row, r): spec.training_seed(spec.configuration(row), r) for row in range(12) for r in range(3)}
+    assert len(set(seeds.values())) == 36
+    # Later values on the grid, or another order, change no seed.
+    grown = load(("layers = [2, 1]", "layers = [1, 3, 2]"))
+    for row in range(12):
+        assert grown.training_seed(spec.configuration(row), 1) == seeds[row, 1]
+    assert load(("seed = 3", "seed = 4")).training_seed(spec.configuration(0), 0) != seeds[0, 0]
+
+
+def test_replicates_are_drawn_before_any_result_is_known(load):
+    rows = load().replicate_rows
+    assert len(set(rows)) == 4
+    assert rows == load().replicate_rows
+    assert set(rows) <= set(range(12))
+    assert len(load(("configurations = 4", "configurations = 40")).replicate_rows) == 12
+
+
+def test_keys_do_not_depend_on_order_or_type():
+    assert configuration_key({"a": 1, "b": 0.5}) == configuration_key({"b": 0.5, "a": 1.0})
+    keys = {short_key({"a": a}, r) for a in (1, 2, 1.0) for r in (0, 1)}
+    assert len(keys) == 4
+
+
+def test_only_selects_rows(load):
+    spec = load()
+    rows = select(spec, ["layers=2", "hidden_size=16"])
+    assert spec.configs[rows].tolist() == [[2, 16, 1], [2, 16, 10]]
+    assert select(spec, []) == list(range(12))
+    for condition, message in [
+        ("layer=2", "Did you mean 'layers'"),
+        ("layers=3", "layers has the values 1, 2"),
+        ("layers=two", "the value a number"),
+        ("layers", "the value a number"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            select(spec, [condition])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[grid]", "[gird]", r"unknown key 'gird'. Did you mean 'grid'"),
+        ("seed = 3", "sede = 3", r"Did you mean 'seed'"),
+        ("seed = 3", "seed = -3", "seed must be a whole number of 0 or more"),
+        ("seed = 3", 'seed = "x"', "seed must be a whole number"),
+        ('family = "awd-lstm"', 'family = "adw-lstm"', "Did you mean 'awd-lstm'"),
+        ('family = "awd-lstm"', "", "needs family"),
+        ("name = 'tiny'".replace("'", '"'), 'name = "ti/ny"', "table name 'ti/ny' cannot be used"),
+        ("layers = [2, 1]", "layer = [2, 1]", r"unknown setting 'layer'. Did you mean 'layers'"),
+        ("layers = [2, 1]", "layers = [0, 1]", "layers is 0, but goes from 1 to"),
+        ("layers = [2, 1]", "layers = [1.5]", "layers must be a whole number, not 1.5"),
+        ("layers = [2, 1]", "layers = [true]", "layers must be a whole number, not True"),
+        ("layers = [2, 1]", "layers = [1, 1]", "layers has a value twice"),
+        ("layers = [2, 1]", "layers = 1", "layers must be a list of numbers"),
+        ("layers = [2, 1]", "layers = []", "layers must be a list of numbers"),
+        ("layers = [2, 1]", 'layers = ["a"]', "layers must be a whole number, not 'a'"),
+        ("layers = [2, 1]", "weight_drop = [nan]", "weight_drop must be a number, not nan"),
+        ("layers = [2, 1]", 'dynamic_rule = ["sgd"]', "only numbers can be on the grid"),
+        (
+            "embedding_size = 8",
+            "embedding_size = 8\nlayers = 1",
+            r"layers is both in \[grid\] and in \[fixed\]",
+        ),
+        ("embedding_size = 8", 'dynamic_rule = "sdg"', "Did you mean 'sgd'"),
+        ("embedding_size = 8", "embeding_size = 8", "Did you mean 'embedding_size'"),
+        ('objectives = ["dev_ppl"]', 'objectives = ["dev_pll"]', "Did you mean 'dev_ppl'"),
+        ('objectives = ["dev_ppl"]', 'objectives = "dev_ppl"', "objectives must be a list of texts"),
+        ('objectives = ["dev_ppl"]', 'metrics = ["ppl"]', "unknown metric 'ppl'"),
+        ('name = "text"', 'name = "txet"', "Did you mean 'text'"),
+        ('dev = "dev.txt"', 'dve = "dev.txt"', "Did you mean 'dev'"),
+        ("configurations = 4", "configurations = 0", "configurations must be a whole number of 1 or more"),
+        ("configurations = 4", "", r"\[replicates\] needs configurations"),
+        ("[fixed]", '[scale]\nlayers = "cubic"\n[fixed]', "scale must be 'linear' or 'log'"),
+        ("[fixed]", '[scale]\nbptt = "log"\n[fixed]', "unknown hyperparameter 'bptt'"),
+        ("layers = [2, 1]", f"bptt = {list(range(1, 20000))}", "at most 100,000"),
+        ("[grid]", "[grid", "not valid TOML"),
+    ],
+)
+def test_a_wrong_spec_is_told_in_one_line(load, tmp_path, old, new, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load((old, new))
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path / "spec.toml") in str(caught.value)
+
+
+def test_a_family_wants_its_own_kind_of_corpus(load):
+    with pytest.raises(InputError, match=r"trains on a text corpus, and .* is a parallel corpus"):
+        load(
+            (
+                'name = "text"\ntrain = "train.txt"\ndev = "dev.txt"\ntest = "test.txt"',
+                'name = "lohelp"\nsource = "de"\ntarget = "en"',
+            )
+        )
+
+
+def test_a_spec_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        load_spec(tmp_path / "none.toml")
+
+
+def test_configs_are_numbers(load):
+    assert load().configs.dtype == np.float64
