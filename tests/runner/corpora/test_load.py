@@ -85,7 +85,7 @@ def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(base: Path) ->
     same = load_corpus(dict(reversed(TEXT.items())), base, base / "cache")
     assert same.provenance == first.provenance
     assert prepared[0].stat().st_mtime_ns == written
-    (base / "dev.txt").write_text("a new line\n" * 50)
+    (base / "dev.txt").write_text("two line of dev\n" * 50)  # of the same size
     second = load_corpus(TEXT, base, base / "cache")
     assert second.provenance["sha256"] != first.provenance["sha256"]
     shorter = load_corpus({**TEXT, "dev_tokens": 5}, base, base / "cache")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.runner.corpora import ParallelCorpus, check_section, corpus_kind, load_corpus
 from hpobench_nmt.runner.corpora.help_pages import catalog_texts, help_texts
 
@@ -232,6 +232,9 @@ def test_a_failed_download_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     with pytest.raises(InputError, match=r"Unable to locate.*apt-get update.*set \[corpus\] folder"):
         load(tmp_path, folder="")
+    (tmp_path / "a file").touch()
+    with pytest.raises(RunError, match="cannot keep the prepared corpus"):
+        load_corpus({"name": "lohelp", "source": "de", "target": "en"}, tmp_path, tmp_path / "a file")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InputError, match=r"needs apt-get and dpkg-deb .*set \[corpus\] folder"):
         load(tmp_path, folder="")

@@ -50,9 +50,10 @@ def test_characters_are_the_text_itself(tmp_path: Path) -> None:
     corpus = load(tmp_path, name="text", unit="character", **FILES)
     assert {part: "".join(text_of(corpus, part)) for part in texts} == texts
     assert "<unk>" not in corpus.vocabulary
-    write(tmp_path, **{**texts, "dev": "flöx"})
+    write(tmp_path, **{**texts, "dev": "flöx", "test": "z\r\nz"})
     corpus = load(tmp_path, name="text", unit="character", **FILES)
     assert text_of(corpus, "dev") == ["f", "l", "ö", "<unk>"]
+    assert text_of(corpus, "test") == ["z", "\n", "z"]
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=2), st.integers(3, 9), st.integers(1, 4))
@@ -96,6 +97,7 @@ def test_enwik8_is_split_by_bytes(tmp_path: Path) -> None:
     assert (len(corpus.train), len(corpus.dev), len(corpus.test)) == (3600, 200, 200)
     assert corpus.unit == "character"
     assert len(corpus.vocabulary) == 256
+    assert all(name.isprintable() for name in corpus.vocabulary)
 
     def byte(name: str) -> int:
         return int(name[1:3], 16) if re.fullmatch("<[0-9A-F]{2}>", name) else ord(name)
