@@ -43,6 +43,7 @@ class RankCorrelation:
             on them.
         n_common: configurations with the metric in both, shape (T, T).
         low, high: 95% interval of the coefficient, shape (T, T); NaN for fewer than 4.
+        taken_as_equal: values of these tables that were, in words.
     """
 
     names: tuple[str, ...]
@@ -52,6 +53,7 @@ class RankCorrelation:
     n_common: NDArray[np.int64]
     low: Floats
     high: Floats
+    taken_as_equal: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """One line a pair of tables."""
@@ -112,7 +114,14 @@ def rank_correlation(
             for matrix, value in zip((coefficient, low, high), (r, *bounds), strict=True):
                 matrix[i, j] = matrix[j, i] = value
     return RankCorrelation(
-        tuple(names), tuple(map(str, objectives)), common, coefficient, n_common, low, high
+        tuple(names),
+        tuple(map(str, objectives)),
+        common,
+        coefficient,
+        n_common,
+        low,
+        high,
+        _taken_as_equal(tables, equivalent),
     )
 
 
@@ -146,6 +155,18 @@ def spearman_interval(r: float, n: int) -> tuple[float, float]:
 def main_metric(table: Table) -> str:
     """The metric to analyse where none is named: the first objective, or else the first metric."""
     return table.objectives[0] if table.objectives else table.metrics[0].name
+
+
+def _taken_as_equal(
+    tables: Sequence[Table], equivalent: Mapping[str, Mapping[float, float]]
+) -> tuple[str, ...]:
+    found = {(h.name, v) for t in tables for h in t.hyperparameters for v in h.values}
+    return tuple(
+        f"{name} of {stand_in:g} and {value:g}"
+        for name, values in equivalent.items()
+        for value, stand_in in values.items()
+        if {(name, value), (name, stand_in)} <= found
+    )
 
 
 def _by_configuration(

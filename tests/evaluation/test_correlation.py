@@ -59,6 +59,8 @@ def test_equal_values_and_the_order_of_columns_do_not_matter():
     found = rank_correlation([a, b])
     assert found.n_common[0, 1] == 3
     assert found.coefficient[0, 1] == 1.0
+    assert found.taken_as_equal == ("bpe_symbols of 30000 and 32000",)
+    assert rank_correlation([a, replace(a, name="c")]).taken_as_equal == ()
     assert rank_correlation([a, b], equivalent={}).n_common[0, 1] == 0
     assert rank_correlation([a, b], equivalent={"bpe_symbols": {30000: 32000}}).n_common[0, 1] == 3
 

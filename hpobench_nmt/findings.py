@@ -1,0 +1,188 @@
+"""What the analyses of a table say, in sentences. Nothing is said that its interval does not support."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.evaluation.correlation import RankCorrelation, spearman, spearman_interval
+from hpobench_nmt.evaluation.importance import N_TREES, Importance
+from hpobench_nmt.evaluation.noise import SeedNoise
+from hpobench_nmt.evaluation.sensitivity import Sensitivity
+
+Floats = NDArray[np.float64]
+Notes = tuple[str, ...]
+
+# Below this share of explained variance a forest's shares are hardly the table's.
+_POOR_FIT = 0.5
+# A grid search is said to be enough if this share of its choices of values is.
+_ENOUGH = 0.95
+
+
+def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
+    """Of rank correlations between tables.
+
+    Args:
+        every: on the configurations that all tables hold.
+        pairs: on those that each two of them hold.
+    """
+    n, n_tables = int(every.n_common[0, 0]), len(every.names)
+    found = pairs if np.isnan(every.coefficient).all() else every
+    by = ", ".join(sorted(set(every.objectives)))
+    ranked = f"Ranked by {by}; Spearman's coefficient, with its 95% interval."
+    if n:
+        notes = [f"{n:,} configurations are common to the {n_tables} tables. {ranked}"]
+    else:
+        notes = [
+            f"No configuration is common to the {n_tables} tables: each two are compared on those that both "
+            f"hold. {ranked}"
+        ]
+    if every.taken_as_equal:
+        notes.append(f"Taken as equal: {', '.join(every.taken_as_equal)}.")
+    lines = found.to_frame().dropna(subset="spearman").sort_values("spearman", ascending=False)
+    said = [_pair(*line) for line in lines.itertuples(index=False, name=None)]
+    if len(said) > 1:
+        notes += [f"Most alike: {said[0]}", f"Least alike: {said[-1]}"]
+    elif said:
+        notes.append(said[0])
+    none = pairs.to_frame().query("n_common == 0")
+    notes += [
+        f"{a} and {b} are without a common configuration."
+        for a, b in zip(none["table"], none["other"], strict=True)
+    ]
+    return tuple(notes)
+
+
+def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> str:
+    note = f"{table} and {other}, {r:.3f} ({low:.2f} to {high:.2f}, {n:,} configurations)"
+    return f"{note}." if low > 0 or high < 0 else f"{note}, which may be no relation at all."
+
+
+def of_importance(parts: Sequence[Importance]) -> Notes:
+    """Of the importance of hyperparameters, over one or more parts of one table's space."""
+    return (_method(parts[0]), *map(_part, parts))
+
+
+def _method(found: Importance) -> str:
+    if found.method == "exact":
+        return f"Exact: all {found.n_grid:,} configurations of the grid have a row."
+    note = (
+        f"Estimated with a random forest of {N_TREES} trees, as {found.n_rows:,} of the {found.n_grid:,} "
+        "configurations of the grid have a row."
+    )
+    fit = found.out_of_bag_r2
+    if np.isnan(fit):
+        return note
+    if fit < _POOR_FIT:
+        return (
+            f"{note} It explains only {max(0.0, fit):.0%} of the variance of rows that its trees did not "
+            "see: the shares are the forest's rather than the table's."
+        )
+    return f"{note} It explains {fit:.0%} of the variance of rows that its trees did not see."
+
+
+def _part(found: Importance) -> str:
+    if found.best_share is None:
+        note = "Over the whole space"
+    else:
+        note = f"Among the best {found.best_share:.0%} ({found.n_best:,} rows, from {found.threshold:.4g} on)"
+    names, shares, spreads = (found.singles[c].tolist() for c in ("first", "share", "spread"))
+    note += f", {names[0]} explains the most, {shares[0]:.0%} of the variance"
+    if len(names) > 1:
+        note += f", then {names[1]}, {shares[1]:.0%}"
+        # Exact shares have no spread: NaN, and the comparison is false.
+        if shares[0] - shares[1] < np.hypot(spreads[0], spreads[1]):
+            note += " (single trees differ by more than this lead)"
+    for first, second, share in found.pairs[["first", "second", "share"]].to_numpy().tolist()[:1]:
+        note += f"; the strongest pair is {first} × {second}, {share:.0%}"
+    return f"{note}."
+
+
+def of_front(objectives: Sequence[str], losses: Floats, front: NDArray[np.int64]) -> Notes:
+    """Of two metrics against each other.
+
+    Args:
+        objectives: as "metric:direction".
+        losses: minimised, shape (N, 2).
+        front: row numbers of the Pareto front.
+    """
+    complete = ~np.isnan(losses).any(axis=1)
+    n = int(complete.sum())
+    notes = [
+        f"{len(front)} of the {n:,} rows with both are on the Pareto front of {objectives[0]} and "
+        f"{objectives[1]}."
+    ]
+    if n < len(losses):
+        notes.append(f"{len(losses) - n:,} of the {len(losses):,} rows lack one of them.")
+    r = spearman(losses[complete, 0], losses[complete, 1])
+    low, high = spearman_interval(r, n)
+    if not np.isnan(r):
+        alike = f"rows that are better in one tend to be {'better' if r > 0 else 'worse'} in the other"
+        notes.append(
+            f"Spearman's coefficient between the two is {r:.2f} ({low:.2f} to {high:.2f}): "
+            f"{alike if low > 0 or high < 0 else 'no clear relation'}."
+        )
+    return tuple(notes)
+
+
+def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
+    """Of how a metric falls off around the best row, and of what a search costs."""
+    within, n_rows = int(found.by_steps["within"].sum()), int(found.by_steps["rows"].sum())
+    mean, median, most = found.random_trials
+    notes = [
+        f"{within:,} of {n_rows:,} configurations ({within / n_rows:.1%}), the best included, are within "
+        f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
+        f"A search in random order comes that close after {mean:,.0f} trainings on average ({median:,} are "
+        f"enough in half of the cases, {most:,} in 95%).",
+    ]
+    enough = found.grids[found.grids["success"] >= _ENOUGH]
+    if len(enough):
+        g, trials = int(enough["values"].iloc[0]), float(enough["trials"].iloc[0])
+        notes.append(
+            "The smallest grid that holds one that close, for 95% of the choices of its values, has "
+            f"{g} values a hyperparameter: {trials:,.0f} trainings."
+        )
+    if found.interval_trials > 1:
+        notes.append(
+            "Changed alone, each hyperparameter stays that close over a stretch of its values. A grid with "
+            f"one value in every such stretch has {found.interval_trials:,} configurations."
+        )
+    return tuple(notes)
+
+
+def _near_and_far(found: Sensitivity) -> str:
+    if not found.n_near:
+        return "None is 1 or 2 grid steps from it."
+    near = f"Of the {found.n_near:,} that are 1 or 2 grid steps from it, {found.near:.1%} are"
+    return f"{near}; of the {found.n_far:,} farther off, {found.far:.1%}." if found.n_far else f"{near}."
+
+
+def of_noise(found: SeedNoise, unit: str) -> Notes:
+    """Of trainings with other seeds."""
+    pooled = found.pooled
+    notes = [
+        f"{len(found.configurations)} configurations were trained again with other seeds. Standard deviation "
+        f"within a configuration: {_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to "
+        f"{pooled.high:.3g}, {pooled.df} degrees of freedom).",
+        f"The smallest difference worth believing between two single trainings is "
+        f"{_with_unit(pooled.smallest_difference, unit)}: two equally good configurations differ by more in "
+        "5% of cases.",
+    ]
+    if not np.isnan(found.pairs_within):
+        notes.append(
+            f"{found.pairs_within:.1%} of all pairs of the table's {found.n_rows:,} rows differ by no more; "
+            f"{found.rows_within:,} rows, the best included, cannot be told from the best."
+        )
+    if not np.isnan(found.order_holds):
+        tau = "" if np.isnan(found.kendall) else f" (Kendall's tau {found.kendall:.2f})"
+        notes.append(
+            "Trained again, two of these configurations come out in the table's order in "
+            f"{found.order_holds:.0%} of cases{tau}."
+        )
+    return tuple(notes)
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return f"{value:.3g} {unit}".strip()

@@ -1,0 +1,369 @@
+"""`tables analyze`: what its sections say, what is drawn, what is written, and what bad tables give."""
+
+import io
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from hpobench_nmt import plots_tables
+from hpobench_nmt.analyze import analyze_tables, load_with_replicates
+from hpobench_nmt.catalog import load_table
+from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.evaluation.correlation import rank_correlation
+from hpobench_nmt.evaluation.importance import importance
+from hpobench_nmt.evaluation.noise import seed_noise
+from hpobench_nmt.evaluation.sensitivity import sensitivity
+from hpobench_nmt.nmthpo import TABLES
+from hpobench_nmt.sections import print_sections, write_sections
+from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.table_folder import save_folder
+
+ROOT = Path(__file__).parents[1]
+
+
+def again(table, rows, times=5, scale=0.2):
+    """Replicates of some rows, their metrics moved by noise."""
+    rng = np.random.default_rng(5)
+    frame = pd.concat([table.to_frame().iloc[rows]] * times, ignore_index=True)
+    names = [m.name for m in table.metrics]
+    frame[names] += rng.normal(scale=scale, size=(len(frame), len(names)))
+    return frame.assign(replicate=np.repeat(np.arange(1, times + 1), len(rows)), seed=np.arange(len(frame)))
+
+
+def only(sections, kind, table=None):
+    found = [s for s in sections if s.kind == kind and table in (None, s.table)]
+    assert len(found) == 1
+    return found[0]
+
+
+def printed(sections, width=80):
+    file = io.StringIO()
+    print_sections(sections, Console(file=file, width=width))
+    return file.getvalue()
+
+
+@pytest.fixture
+def two(toy):
+    other = np.random.default_rng(9).normal(size=toy.values.shape)
+    return [toy, replace(toy, name="other", values=toy.values + other)]
+
+
+def test_every_analysis_of_two_tables(two):
+    sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
+    each = ["importance", "front", "sensitivity"]
+    assert [(s.table, s.kind) for s in sections] == [
+        ("", "correlation"),
+        *[("toy", kind) for kind in (*each, "noise")],
+        *[("other", kind) for kind in each],
+    ]
+    assert not any(s.problem for s in sections)
+    assert all(s.notes and s.files and s.figures and s.shown is not None for s in sections)
+    stems = [stem for s in sections for stem in (*s.files, *s.figures)]
+    assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(s.figures)) for s in sections)
+
+
+def test_what_is_said_is_what_was_computed(two):
+    toy = two[0]
+    frame = again(toy, [3, 9, 20])
+    sections = analyze_tables(two, replicates={"toy": frame}, tolerance=0.7)
+    r = rank_correlation(two)
+    note = only(sections, "correlation").notes[1]
+    assert f"toy and other, {r.coefficient[0, 1]:.3f}" in note
+    assert f"{r.n_common[0, 1]} configurations" in note
+    whole = importance(toy).singles.iloc[0]
+    exact, over, best = only(sections, "importance", "toy").notes
+    assert exact.startswith("Exact: all 36")
+    assert over.startswith(f"Over the whole space, {whole['first']} explains the most, {whole['share']:.0%}")
+    assert best.startswith("Among the best 25% (9 rows, from ")
+    front = only(sections, "front", "toy")
+    assert front.files["toy-front"]["row"].tolist() == sorted(
+        toy.front(["bleu", "seconds"]), key=lambda row: -toy.column("bleu")[row]
+    )
+    found = sensitivity(toy, tolerance=0.7)
+    n = int(found.by_steps["within"].sum())
+    within = f"{n} of 36 configurations ({n / 36:.1%}), the best included, are within 0.7 BLEU of the best."
+    assert only(sections, "sensitivity", "toy").notes[0].startswith(within)
+    noise = seed_noise(toy, frame)
+    spread, believe, rows, order = only(sections, "noise").notes
+    assert f"{noise.pooled.sd:.3g} BLEU" in spread
+    assert "15 degrees of freedom" in spread
+    assert f"{noise.pooled.smallest_difference:.3g} BLEU" in believe
+    assert f"{noise.rows_within} rows, the best included, cannot be told from the best" in rows
+    assert f"{noise.order_holds:.0%} of cases" in order
+
+
+def test_a_relation_that_may_be_none_is_called_so(toy):
+    shuffled = np.random.default_rng(0).permutation(toy.values)
+    sections = analyze_tables([toy, replace(toy, name="shuffled", values=shuffled)])
+    assert "may be no relation at all" in only(sections, "correlation").notes[1]
+    unrelated = replace(toy, values=np.random.default_rng(1).normal(size=toy.values.shape))
+    assert only(analyze_tables([unrelated]), "front").notes[-1].endswith("no clear relation.")
+    bound = replace(toy, values=np.repeat(toy.values[:, :1], 3, axis=1))
+    assert "tend to be worse in the other" in only(analyze_tables([bound]), "front").notes[-1]
+
+
+def test_a_lead_that_the_trees_do_not_support_is_called_so(toy):
+    noise = np.random.default_rng(2).normal(size=toy.values.shape)
+    holey = replace(toy, configs=toy.configs[1:], values=noise[1:])
+    method, whole, *_ = only(analyze_tables([holey]), "importance").notes
+    assert "35 of the 36 configurations" in method
+    assert "the shares are the forest's rather than the table's" in method
+    assert "single trees differ by more than this lead" in whole
+
+
+def test_tables_without_a_common_configuration(toy):
+    elsewhere = replace(
+        toy,
+        name="elsewhere",
+        hyperparameters=tuple(replace(h, name=f"other_{h.name}") for h in toy.hyperparameters),
+    )
+    problems = [s.problem for s in analyze_tables([toy, elsewhere]) if s.kind == "correlation"]
+    assert len(problems) == 2
+    assert all("without a configuration in common" in p for p in problems)
+    shifted = tuple(
+        replace(h, values=tuple(v + 0.5 for v in h.values)) if h.name == "layers" else h
+        for h in toy.hyperparameters
+    )
+    apart = replace(toy, name="apart", hyperparameters=shifted, configs=toy.configs + np.array([0.5, 0, 0]))
+    sections = analyze_tables([toy, apart])
+    notes = only(sections, "correlation").notes
+    assert notes[0].startswith("No configuration is common to the 2 tables")
+    assert notes[-1] == "toy and apart are without a common configuration."
+    assert "none" in texts(only(sections, "correlation").figures["correlation"]())
+
+
+def test_what_one_table_does_not_allow_is_left_out_and_said(toy):
+    constant = replace(toy, name="constant", values=np.full_like(toy.values, 3.0))
+    single = replace(toy, name="single", objectives=("bleu",))
+    tiny = replace(toy, name="tiny", configs=toy.configs[:1], values=toy.values[:1])
+    untold = replace(toy, name="untold", values=toy.values * np.nan)
+    sections = analyze_tables([toy, constant, single, tiny, untold])
+    assert only(sections, "importance", "constant").problem.endswith("there is no variance to explain.")
+    assert only(sections, "sensitivity", "constant").problem.endswith("nothing is sensitive.")
+    assert len(only(sections, "front", "constant").shown) == 36
+    assert "has no two objectives" in only(sections, "front", "single").problem
+    assert "at least 2 rows" in only(sections, "importance", "tiny").problem
+    assert "is missing in every row" in only(sections, "sensitivity", "untold").problem
+    assert "no row has both bleu and seconds" in only(sections, "front", "untold").problem
+    assert not any(s.problem for s in sections if s.table == "toy")
+    assert printed(sections).count("Left out:") == 8
+
+
+def test_a_best_part_without_variance_leaves_the_whole_space(toy):
+    values = toy.values.copy()
+    values[:, 0] = np.minimum(values[:, 0], np.median(values[:, 0]))
+    section = only(analyze_tables([replace(toy, values=values)]), "importance")
+    assert not section.problem
+    assert section.notes[-1].endswith("same in all of the best 25%: there is no variance to explain.")
+    assert section.shown.columns.tolist() == ["explained by", "whole (%)"]
+
+
+def test_replicates_that_say_nothing_are_left_out(toy):
+    sections = analyze_tables([toy], replicates={"toy": again(toy, [1]).drop(columns="bleu")})
+    assert "unknown column 'bleu'" in only(sections, "noise").problem
+    assert not any(s.kind == "noise" for s in analyze_tables([toy], replicates={"toy": again(toy, [])}))
+
+
+def test_options_that_make_sense_for_no_table(toy):
+    for options, message in (
+        ({"metric": "blue"}, "Did you mean 'bleu'"),
+        ({"objectives": ("bleu", "second")}, "Did you mean 'seconds'"),
+        ({"best_share": 0.0}, "above 0 and up to 1, not 0"),
+        ({"tolerance": -1.0}, "0 or more, not -1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            analyze_tables([toy], **options)
+    with pytest.raises(InputError, match="no table"):
+        analyze_tables([])
+    with pytest.raises(InputError, match="same table twice"):
+        analyze_tables([toy, toy])
+    assert "no two objectives" in only(analyze_tables([toy], objectives=("bleu", "bleu")), "front").problem
+
+
+def test_other_metrics(toy):
+    sections = analyze_tables([toy], metric="seconds", objectives=("memory", "seconds"))
+    assert "importance for seconds" in only(sections, "importance").title
+    assert "0.7" not in only(sections, "sensitivity").notes[0]
+    assert only(sections, "front").title == "toy: memory and seconds"
+    reverse = analyze_tables([toy], metric="seconds:max")
+    assert sensitivity(toy, "seconds:max").by_steps.equals(
+        only(reverse, "sensitivity").files["toy-sensitivity-by-steps"]
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_what_is_printed_fits(two, width):
+    sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
+    text = printed(sections, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    # Every row of every front is there, with all of its digits.
+    for row, value in zip(
+        *only(sections, "front", "toy").files["toy-front"][["row", "bleu"]].to_numpy().T, strict=True
+    ):
+        assert f"{value:.2f}" in text
+        assert str(int(row)) in text
+
+
+def test_names_are_shown_as_they_are(toy):
+    odd = replace(
+        toy,
+        hyperparameters=(replace(toy.hyperparameters[0], name="[red]a$b$^"), *toy.hyperparameters[1:]),
+        metrics=(replace(toy.metrics[0], name="[bold]<script>$x_$"), *toy.metrics[1:]),
+        objectives=("[bold]<script>$x_$", "seconds"),
+    )
+    frame = again(odd, [1, 2, 3])
+    sections = analyze_tables([odd], replicates={"toy": frame})
+    text = printed(sections)
+    assert "[red]a$b$^" in text
+    assert "[bold]<script>$x_$" in text
+    for section in sections:
+        for draw in section.figures.values():
+            draw().savefig(io.BytesIO())
+
+
+def test_files(two, tmp_path):
+    # Drawing takes its time: one table's first two analyses, and the correlation.
+    sections = analyze_tables(two)[:3]
+    first = write_sections(sections, tmp_path / "a" / "b")
+    second = write_sections(sections, tmp_path / "c")
+    assert [p.name for p in first] == [p.name for p in second]
+    assert len({p.name for p in first}) == len(first)
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+        assert one.read_bytes()[:4] == {".png": b"\x89PNG", ".pdf": b"%PDF"}.get(
+            one.suffix, one.read_bytes()[:4]
+        )
+    shares = pd.read_csv(tmp_path / "c" / "toy-importance.csv", keep_default_na=False)
+    assert len(shares) == 2 * (3 + 3)
+    assert shares["share"].astype(float).iloc[0] == importance(two[0]).effects["share"].iloc[0]
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(RunError, match="file: cannot be written"):
+        write_sections(sections, blocked)
+
+
+def test_a_table_with_its_replicates(home):
+    table = load_table(Path(__file__).parents[1] / "tables" / "sotu-ngram")
+    assert len(load_with_replicates("sotu-ngram")[1]) == 0
+    frame = again(table, [1, 5], times=2)
+    columns = [h.name for h in table.hyperparameters]
+    frame = frame[[*columns, "replicate", "seed", *(m.name for m in table.metrics)]]
+    save_folder(replace(table, name="again"), home / "tables" / "again", frame)
+    for source in ("again", str(home / "tables" / "again")):
+        loaded, replicates = load_with_replicates(source)
+        assert loaded.name == "again"
+        pd.testing.assert_frame_equal(replicates, frame, check_dtype=False)
+
+
+# What is drawn.
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return [t.get_text() for t in figure.findobj(Text) if t.get_text()]
+
+
+def test_importance_is_drawn(toy):
+    parts = [importance(toy), importance(toy, best_share=0.5)]
+    figure = plots_tables.plot_importance(parts)
+    (axes,) = figure.axes
+    names = [t.get_text() for t in axes.get_yticklabels()]
+    bars = [
+        [patch.get_width() / 100 for patch in container]
+        for container in axes.containers
+        if len(container) > 3
+    ]
+    assert names[:3] == parts[0].singles["first"].tolist()
+    for part, widths in zip(parts, bars, strict=True):
+        for name, width in zip(names, widths, strict=True):
+            shares = part.effects.set_index(["first", "second"])["share"]
+            first, _, second = name.partition(" × ")
+            assert shares[first, second] == pytest.approx(width)
+    assert any("exact" in t for t in texts(figure))
+    with pytest.raises(InputError, match="one table and one metric"):
+        plots_tables.plot_importance([parts[0], importance(toy, "seconds")])
+    with pytest.raises(InputError, match="one table and one metric"):
+        plots_tables.plot_importance([])
+
+
+def test_correlation_is_drawn(two):
+    found = rank_correlation(two)
+    assert f"{found.coefficient[0, 1]:.2f}" in texts(plots_tables.plot_rank_correlation(found))
+
+
+def test_sensitivity_is_drawn(toy):
+    found = sensitivity(toy)
+    left, right = plots_tables.plot_sensitivity(found, "BLEU").axes
+    assert left.get_xlabel() == "gap to the best bleu (BLEU)"
+    everything = left.lines[0]
+    at = np.searchsorted(everything.get_xdata(), 1.0)
+    distance = everything.get_xdata()[at]
+    assert everything.get_ydata()[at] == pytest.approx((found.gaps <= distance).mean() * 100)
+    assert sorted(right.collections[0].get_offsets()[:, 1]) == pytest.approx(sorted(found.gaps))
+    curve, grids = plots_tables.plot_search_cost(found).axes[0].lines
+    within = int(found.by_steps["within"].sum())
+    assert curve.get_ydata()[0] == pytest.approx(within / 36 * 100)
+    assert curve.get_ydata()[36 - within] == pytest.approx(100)
+    assert grids.get_ydata().tolist() == pytest.approx((found.grids["success"] * 100).tolist())
+
+
+def test_seed_noise_is_drawn(toy):
+    found = seed_noise(toy, again(toy, [3, 9, 20]))
+    (axes,) = plots_tables.plot_seed_noise(found, "BLEU").axes
+    points = np.concatenate([c.get_offsets()[:, 1] for c in axes.collections if len(c.get_offsets()) > 1])
+    assert sorted(points) == pytest.approx(sorted(found.trainings["value"]))
+    assert axes.get_ylabel() == "bleu (BLEU)"
+
+
+def test_small_and_odd_tables_are_drawn():
+    axis = Hyperparameter("a", (1.0, 2.0))
+    metric = Metric("loss", "min")
+    table = Table("two-rows", (axis,), (metric,), np.array([[1.0], [2]]), np.array([[3.0], [4]]), ("loss",))
+    sections = analyze_tables(
+        [table], replicates={"two-rows": pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})}
+    )
+    assert [s.kind for s in sections if not s.problem] == ["importance", "sensitivity", "noise"]
+    for section in sections:
+        for draw in section.figures.values():
+            draw().savefig(io.BytesIO())
+
+
+def test_matplotlib_is_only_imported_to_draw():
+    code = "import sys, hpobench_nmt.analyze, hpobench_nmt.picture; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_example_runs(tmp_path):
+    example = ROOT / "examples" / "analyze_table.py"
+    lines = [line for line in example.read_text().splitlines() if line and not line.startswith(("#", '"""'))]
+    assert len(lines) <= 15
+    subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path)},
+    )
+    assert (tmp_path / "importance.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "search.png").is_file()
+
+
+def test_the_published_tables(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    sections = analyze_tables([load_table(name) for name in TABLES])
+    notes = only(sections, "correlation").notes
+    assert notes[0].startswith("28 configurations are common to the 6 tables")
+    assert notes[1] == "Taken as equal: bpe_symbols of 30000 and 32000."
+    assert notes[2].startswith("Most alike: ja-en and en-ja, 0.964")
+    assert notes[3].startswith("Least alike: ja-en and so-en, 0.084")
+    assert not any(s.problem for s in sections)
