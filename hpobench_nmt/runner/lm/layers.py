@@ -1,0 +1,125 @@
+"""Recurrent layers as modules, and how weights begin. Initial weights are drawn on the generator's device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hpobench_nmt.runner.lm.cells import Gates, Mask, lstm, rhn
+from hpobench_nmt.runner.lm.nas import nas
+
+LayerState = tuple[Tensor, ...]
+
+# Gates start out keeping most of the state.
+_KEEP = 1.0
+
+
+class LSTMLayer(nn.Module):
+    """One layer of LSTM cells."""
+
+    def __init__(self, inputs: int, hidden: int, gates: Gates, generator: torch.Generator) -> None:
+        super().__init__()
+        blocks = 3 if gates == "tied" else 4
+        self.gates = gates
+        self.input_map = weight(blocks * hidden, inputs, generator)
+        self.recurrent = weight(blocks * hidden, hidden, generator)
+        self.bias = constant(0.0, generator, blocks * hidden)
+        self.bias.data[hidden : 2 * hidden] = _KEEP
+
+    def forward(
+        self, x: Tensor, state: LayerState, state_mask: Mask = None, update_mask: Mask = None
+    ) -> tuple[Tensor, LayerState]:
+        """Outputs, shape (T, B, H), of inputs, shape (T, B, .), and the state (h, c) after them."""
+        mapped = functional.linear(x, self.input_map, self.bias)
+        h, c = state
+        x, h, c = lstm(mapped, self.recurrent, h, c, self.gates, state_mask, update_mask)
+        return x, (h, c)
+
+
+class NASLayer(nn.Module):
+    """One layer of NAS cells."""
+
+    def __init__(self, inputs: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.input_map = weight(8 * hidden, inputs, generator)
+        self.recurrent = weight(8 * hidden, hidden, generator)
+
+    def forward(
+        self, x: Tensor, state: LayerState, state_mask: Mask = None, update_mask: Mask = None
+    ) -> tuple[Tensor, LayerState]:
+        """Outputs, shape (T, B, H), of inputs, shape (T, B, .), and the state (h, c) after them."""
+        h, c = state
+        mapped = functional.linear(x, self.input_map)
+        x, h, c = nas(mapped, self.recurrent, h, c, state_mask, update_mask)
+        return x, (h, c)
+
+
+class RHNLayer(nn.Module):
+    """A recurrent highway network of `depth` processing steps a token."""
+
+    def __init__(self, inputs: int, hidden: int, depth: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.input_map = weight(2 * hidden, inputs, generator)
+        drawn = [weight(2 * hidden, hidden, generator) for _ in range(depth)]
+        self.recurrent = nn.Parameter(torch.stack([w.data for w in drawn]))
+        self.biases = constant(0.0, generator, depth, 2 * hidden)
+        self.biases.data[:, hidden:] = -_KEEP
+
+    def forward(
+        self, x: Tensor, state: LayerState, state_mask: Mask = None, update_mask: Mask = None
+    ) -> tuple[Tensor, LayerState]:
+        """Outputs, shape (T, B, H), of inputs, shape (T, B, .), and the state (s,) after them."""
+        mapped = functional.linear(x, self.input_map, self.biases[0])
+        x, s = rhn(mapped, self.recurrent, self.biases[1:], state[0], state_mask, update_mask)
+        return x, (s,)
+
+
+def adapted_layer(layer: Any, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
+    """A layer whose h is replaced by h + M h, on its first units, at every step.
+
+    Args:
+        layer: from inputs (T, B, .) and a state, whose first part is h, to outputs and the state after.
+        x: inputs.
+        state: before the first.
+        matrix: M, square, with no more rows than the layer has units.
+    """
+    outputs = []
+    units = len(matrix)
+    for inputs in torch.split(x, 1):
+        _, (h, *rest) = layer(inputs, state)
+        h = torch.cat((h[:, :units] + h[:, :units] @ matrix.t(), h[:, units:]), 1)
+        outputs.append(h)
+        state = (h, *rest)
+    return torch.stack(outputs), state
+
+
+def embed(embedding: nn.Parameter, tokens: Tensor, output_weight: nn.Parameter) -> Tensor:
+    """Embedded tokens, shape (T, B, E)."""
+    # A batch touches few rows. Where there is a dense gradient to add to in place, a sparse one saves
+    # another V x E matrix: that of the output layer, or what dynamic evaluation writes into.
+    dense = embedding is output_weight or embedding.grad is not None
+    return functional.embedding(tokens, embedding, sparse=dense and torch.is_grad_enabled())
+
+
+def weight(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
+    """A matrix with entries of variance 1 / columns, none beyond two standard deviations."""
+    std = 1.0 / math.sqrt(columns)
+    values = torch.empty(rows, columns, device=generator.device)
+    return nn.Parameter(
+        nn.init.trunc_normal_(values, std=std, a=-2.0 * std, b=2.0 * std, generator=generator)
+    )
+
+
+def constant(value: float, generator: torch.Generator, *shape: int) -> nn.Parameter:
+    """A parameter of equal entries, on the generator's device."""
+    return nn.Parameter(torch.full(shape, value, device=generator.device))
+
+
+def orthogonal(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
+    """A matrix with orthonormal rows, or columns where these are fewer."""
+    values = torch.empty(rows, columns, device=generator.device)
+    return nn.Parameter(nn.init.orthogonal_(values, generator=generator))
