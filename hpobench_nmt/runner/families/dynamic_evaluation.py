@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Part of a kept file's name: raise it whenever the same settings give another model or other statistics.
 _FORMAT = 1
+# Tokens read before the clock starts: the first call of compiled code loads it.
+_WARM_UP = 50
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 
@@ -63,6 +65,7 @@ def _train(job: Job) -> Outcome:
     model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
     rule = rule_of(job.settings)
     rms = _statistics(job, folder, model, corpus, rule)
+    dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
     started = seconds(device)
     dev = dynamic_nll(model, corpus.dev, rule, rms)
     taken = seconds(device) - started
@@ -112,7 +115,11 @@ def _trained(job: Job, corpus: TextCorpus) -> Path:
         (folder / _TRAINING).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
     # Sums differ between devices, and a model with them.
-    identity = [_model_settings(job.settings, seed), corpus.provenance["sha256"], job.device.partition(":")[0]]
+    identity = [
+        _model_settings(job.settings, seed),
+        corpus.provenance["sha256"],
+        job.device.partition(":")[0],
+    ]
     return made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
 
 

@@ -159,7 +159,7 @@ def _with_parameters(model: LanguageModel) -> Iterator[_Local]:
 
     def gradient(piece: Tensor, state: State) -> tuple[Tensor, State]:
         for p in rest:
-            p.grad.zero_()  # type: ignore[union-attr]
+            p.grad = None  # the memory that is freed here is what the next gradients are written to
         hidden, state = model(piece[:-1], detach(state))
         flat = hidden.reshape(-1, hidden.shape[-1])
         nll, grad_hidden = nll_with_gradients(

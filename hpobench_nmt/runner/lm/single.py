@@ -1,0 +1,115 @@
+"""An LSTM layer that reads one sequence on a CPU: several times as fast as torch's for a few time steps.
+
+torch.lstm arranges the weights anew at each call, which pays for long batches, not for the segments of
+dynamic evaluation. With inputs x (T, I), units H, and gates i, f, g, o in blocks of z:
+
+    z_t = W_ih x_t + b_ih + W_hh h_t-1 + b_hh
+    c_t = sigmoid(z_f) c_t-1 + sigmoid(z_i) tanh(z_g),   h_t = sigmoid(z_o) tanh(c_t)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+Floats = NDArray[np.float32]
+
+# Sums in any order, products rounded once: without these promises the loops do not use the vector unit.
+_FAST = {"nnan", "nsz", "contract", "reassoc"}
+
+
+def lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Outputs (T, H), and h and c after the last step, (H,).
+
+    Args:
+        x: inputs, shape (T, I).
+        h, c: the state, shape (H,).
+        weights: W_ih (4 H, I), W_hh (4 H, H), b_ih and b_hh (4 H,).
+    """
+    outputs, c = _Single.apply(x, h, c, *weights)  # type: ignore[no-untyped-call]
+    return outputs, outputs[-1], c
+
+
+class _Single(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        z = torch.addmm(b_ih + b_hh, x, w_ih.t())
+        # One row more than steps: the first is the state that the sequence begins with.
+        hs, cs = x.new_empty(2, len(x) + 1, len(h)).unbind(0)
+        hs[0], cs[0] = h, c
+        _forward(z.numpy(), w_hh.detach().numpy(), hs.numpy(), cs.numpy())
+        ctx.save_for_backward(x, z, hs, cs, w_ih, w_hh)
+        return hs[1:], cs[-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_outputs: Tensor, grad_c: Tensor) -> tuple[Tensor | None, ...]:
+        x, z, hs, cs, w_ih, w_hh = ctx.saved_tensors
+        dz, dh, dc = torch.empty_like(z), torch.zeros_like(grad_c), grad_c.clone()
+        _backward(
+            z.numpy(),
+            w_hh.detach().numpy(),
+            cs.numpy(),
+            grad_outputs.contiguous().numpy(),
+            dz.numpy(),
+            dh.numpy(),
+            dc.numpy(),
+        )
+        bias = dz.sum(0)
+        transposed = dz.t()
+        return dz @ w_ih, dh, dc, transposed @ x, transposed @ hs[:-1], bias, bias.clone()
+
+
+@njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _forward(z: Floats, w: Floats, hs: Floats, cs: Floats) -> None:  # pragma: no cover - compiled
+    """z (T, 4 H): what the inputs contribute; and the gates' values after. Sets rows 1 to T of hs and cs."""
+    one = np.float32(1.0)
+    units = hs.shape[1]
+    for t in range(len(z)):
+        for row in range(4 * units):
+            total = np.float32(0.0)
+            for k in range(units):
+                total += w[row, k] * hs[t, k]
+            value = z[t, row] + total
+            if 2 * units <= row < 3 * units:
+                z[t, row] = math.tanh(value)
+            else:
+                z[t, row] = one / (one + math.exp(-value))
+        for k in range(units):
+            i, f, g, o = z[t, k], z[t, units + k], z[t, 2 * units + k], z[t, 3 * units + k]
+            cs[t + 1, k] = f * cs[t, k] + i * g
+            hs[t + 1, k] = o * math.tanh(cs[t + 1, k])
+
+
+@njit(cache=True, fastmath=_FAST, error_model="numpy")
+def _backward(
+    z: Floats, w: Floats, cs: Floats, grad: Floats, dz: Floats, dh: Floats, dc: Floats
+) -> None:  # pragma: no cover - compiled
+    """dz (T, 4 H) is set; dh and dc (H,), those of the last step, become those of the first."""
+    one = np.float32(1.0)
+    units = len(dh)
+    for t in range(len(z) - 1, -1, -1):
+        for k in range(units):
+            i, f, g, o = z[t, k], z[t, units + k], z[t, 2 * units + k], z[t, 3 * units + k]
+            squashed = math.tanh(cs[t + 1, k])
+            above = grad[t, k] + dh[k]
+            inside = dc[k] + above * o * (one - squashed * squashed)
+            dz[t, k] = inside * g * i * (one - i)
+            dz[t, units + k] = inside * cs[t, k] * f * (one - f)
+            dz[t, 2 * units + k] = inside * i * (one - g * g)
+            dz[t, 3 * units + k] = above * squashed * o * (one - o)
+            dc[k] = inside * f
+            dh[k] = 0.0
+        for row in range(4 * units):
+            factor = dz[t, row]
+            for k in range(units):
+                dh[k] += factor * w[row, k]
