@@ -231,16 +231,22 @@ def train_and_record(
         RunError: what is wrong with the run.
     """
     configuration = bench.spec.configuration(row)
+    key = ledgers.training_key(configuration, replicate)
     work = bench.folder / WORK / short_key(configuration, replicate)
-    work.mkdir(parents=True, exist_ok=True)
-    claim = FileLock(bench.folder / WORK / f"{work.name}.claim", blocking=wait)
-    try:
-        claim.acquire()
-    except Timeout:
-        return None
+    while True:
+        if known := ledgers.read_ledger(bench.ledger).finished().get(key):
+            return known
+        work.mkdir(parents=True, exist_ok=True)
+        claim = FileLock(work.with_name(f"{work.name}.claim"), blocking=wait)
+        try:
+            claim.acquire()
+            break
+        except Timeout:
+            return None
+        except FileNotFoundError:
+            continue  # another run has just finished the ledger and cleared up
     with claim:
-        known = ledgers.read_ledger(bench.ledger).finished()
-        record = known.get(ledgers.training_key(configuration, replicate))
+        record = ledgers.read_ledger(bench.ledger).finished().get(key)
         if record is None:
             record = _train(bench, configuration, replicate, device, processes, work)
             ledgers.append(bench.ledger, record)
@@ -252,7 +258,7 @@ def _train(
     bench: Bench, configuration: Configuration, replicate: int, device: str, processes: Processes, work: Path
 ) -> Record:
     spec = bench.spec
-    shutil.rmtree(work)  # what a training that was killed left
+    shutil.rmtree(work, ignore_errors=True)  # what a training that was killed left
     scratch = work / "scratch"
     scratch.mkdir(parents=True)
     seed = spec.training_seed(configuration, replicate)

@@ -1,0 +1,338 @@
+"""Training through the command line: real trainings, real kills, and the table that comes of them."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+
+import hpobench_nmt as hb
+from hpobench_nmt.cli import main
+from hpobench_nmt.runner.ledger import read_ledger
+from hpobench_nmt.runner.spec import load_spec, select
+from hpobench_nmt.table_folder import load_replicates
+
+SPEC = """
+name = "tiny"
+title = "a tiny AWD-LSTM"
+family = "awd-lstm"
+seed = 3
+objectives = ["dev_ppl", "num_param"]
+metrics = ["dev_ppl", "test_ppl", "num_param", "num_updates", "gpu_memory"]
+
+[corpus]
+name = "text"
+train = "train.txt"
+dev = "dev.txt"
+test = "test.txt"
+
+[grid]
+hidden_size = [4, 8]
+learning_rate = [1, 5, 10000]
+
+[fixed]
+layers = 2
+embedding_size = 8
+batch_size = 4
+bptt = 10
+max_epochs = 4
+clip = 0
+cache_window = 0
+dynamic_rule = "none"
+
+[replicates]
+configurations = 2
+trainings = 1
+"""
+N_CONFIGS, N_TRAININGS = 6, 8
+
+
+def sentences(rng, count):
+    """Text in which every word depends on the one before it."""
+    words = [f"w{i}" for i in range(12)]
+    lines = []
+    for _ in range(count):
+        at = int(rng.integers(12))
+        line = []
+        for _ in range(int(rng.integers(3, 12))):
+            at = (at * 5 + int(rng.integers(3))) % 12
+            line.append(words[at])
+        lines.append(" ".join(line))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a spec and its corpus, and the environment to train in."""
+    folder = tmp_path_factory.mktemp("place")
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 300), ("dev", 40), ("test", 40)):
+        (folder / f"{part}.txt").write_text(sentences(rng, count))
+    (folder / "tiny.toml").write_text(SPEC)
+    return folder
+
+
+def command(place, *arguments):
+    environment = {**os.environ, "HPOBENCH_NMT_HOME": str(place / "home"), "PYTHONWARNINGS": "error"}
+    return {
+        "args": [sys.executable, "-m", "hpobench_nmt", *map(str, arguments)],
+        "cwd": place,
+        "env": environment,
+        "text": True,
+    }
+
+
+@dataclass
+class Done:
+    """How a command that ran in this process ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(place, *arguments):
+    """The command in this process, which spares the imports; its trainings have processes of their own."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.chdir(place)
+        patch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as error:
+            code = int(error.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def lines(ledger):
+    return ledger.read_text().split("\n")[1:-1] if ledger.exists() else []
+
+
+def wait_for(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """The folder of a run that was killed again and again until it was done; asserts on the way."""
+    folder, ledger = place / "out", place / "out" / "ledger.jsonl"
+    train = ("train", "tiny.toml", "--out", folder, "--jobs", "2", "--device", "cpu", "--quiet")
+    for kept in (1, 3):
+        process = subprocess.Popen(
+            **command(place, *train),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        wait_for(lambda enough=kept: len(lines(ledger)) >= enough)
+        process.send_signal(signal.SIGKILL)  # the run alone: its trainings must end by themselves
+        process.wait()
+        before = lines(ledger)
+        assert kept <= len(before) < N_TRAININGS
+    done = run(place, *train)
+    assert done.returncode == 0, done.stderr
+    assert lines(ledger)[: len(before)] == before  # nothing of it was touched or trained again
+    assert "6 trained, 2 failed, 0 to do" in done.stdout
+    return folder
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(trained):
+    records = [json.loads(line) for line in lines(trained / "ledger.jsonl")]
+    keys = [(json.dumps(r["config"]), r["replicate"]) for r in records]
+    assert len(keys) == len(set(keys)) == N_TRAININGS
+    assert not (trained / "work").exists()
+    assert not (trained / "reserve").exists()
+
+
+def test_a_record_tells_how_it_came_about(trained):
+    for record in read_ledger(trained / "ledger.jsonl").records:
+        assert record.seconds > 0
+        assert record.device.startswith("cpu")
+        assert {"python", "numpy", "torch", "hpobench-nmt"} <= set(record.versions)
+        assert record.started.endswith("+00:00")
+        if record.status == "done":
+            assert record.metrics["dev_ppl"] > 1
+            points = [point["dev_ppl"] for point in record.curve]
+            assert len(points) >= 2
+            assert min(points) < points[0]
+        else:
+            assert record.config["learning_rate"] == 10000
+            assert "diverged" in record.reason or "learned nothing" in record.reason
+
+
+def test_a_finished_run_has_nothing_to_do(trained, place):
+    before = (trained / "ledger.jsonl").read_bytes()
+    done = run(place, "train", "tiny.toml", "--out", trained, "--device", "cpu", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert (trained / "ledger.jsonl").read_bytes() == before
+
+
+def test_the_table_of_a_ledger(trained, place):
+    done = run(place, "tables", "build", trained / "ledger.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "4 of 6 configurations, 2 failed, complete" in done.stdout
+    table = hb.load_table(trained)
+    assert [h.name for h in table.hyperparameters] == ["hidden_size", "learning_rate"]
+    assert table.hyperparameters[1].values == (1, 5)  # where everything failed there is nothing to look up
+    assert [m.name for m in table.metrics] == ["dev_ppl", "test_ppl", "num_param", "num_updates"]
+    assert table.objectives == ("dev_ppl", "num_param")
+    assert table.claims == {"configurations": 6, "failed": 2, "complete": True}
+    assert "learned nothing" in table.provenance["failed"] or "diverged" in table.provenance["failed"]
+    by_config = {
+        tuple(r.config.values()): r for r in read_ledger(trained / "ledger.jsonl").records if not r.replicate
+    }
+    for config, values in zip(table.configs.tolist(), table.to_frame().to_dict("records"), strict=True):
+        assert values["dev_ppl"] == by_config[tuple(config)].metrics["dev_ppl"]
+
+
+def test_replicates_stand_beside_the_table_and_are_installed_with_it(trained, place, monkeypatch):
+    run(place, "tables", "build", trained)
+    again = load_replicates(trained)
+    spec = load_spec(trained / "spec.toml")
+    expected = {
+        r.key for r in read_ledger(trained / "ledger.jsonl").records if r.replicate and r.status == "done"
+    }
+    assert len(again) == len(expected)
+    assert set(again["replicate"]) <= {1.0}
+    table = hb.load_table(trained).to_frame()
+    for row in again.to_dict("records"):
+        twin = table[
+            (table.hidden_size == row["hidden_size"]) & (table.learning_rate == row["learning_rate"])
+        ]
+        assert row["dev_ppl"] != twin["dev_ppl"].item()
+        config = {"hidden_size": row["hidden_size"], "learning_rate": row["learning_rate"]}
+        assert row["seed"] == spec.training_seed(config, 1)
+    assert run(place, "tables", "add", trained).returncode == 0
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
+    installed = place / "home" / "tables" / "tiny"
+    assert load_replicates(installed).equals(again)
+    (installed / "replicates.csv").write_text("x\n1\n")
+    with pytest.raises(hb.InputError, match="SHA-256"):
+        load_replicates(installed)
+
+
+def test_the_same_seed_gives_the_same_rows_however_they_are_trained(trained, place):
+    out = place / "again"
+    done = run(
+        place, "train", "tiny.toml", "--out", out, "--jobs", "1", "--device", "cpu", "--only", "hidden_size=8"
+    )
+    assert done.returncode == 0, done.stderr
+    first = read_ledger(trained / "ledger.jsonl").finished()
+    second = read_ledger(out / "ledger.jsonl").finished()
+    assert {json.loads(key)["hidden_size"] for key, _ in second} == {8.0}
+    for key, record in second.items():
+        twin = first[key]
+        assert (record.status, record.seed) == (twin.status, twin.seed)
+        for metric in ("dev_ppl", "test_ppl", "num_updates"):  # not the times
+            assert record.metrics.get(metric) == twin.metrics.get(metric)
+        assert [p["dev_ppl"] for p in record.curve] == [p["dev_ppl"] for p in twin.curve]
+
+
+def test_two_runs_at_one_ledger_share_the_work(place):
+    out = place / "shared"
+    arguments = ("train", "tiny.toml", "--out", out, "--jobs", "1", "--device", "cpu", "--quiet")
+    arguments += ("--only", "hidden_size=4")
+    runs = [subprocess.Popen(**command(place, *arguments), stderr=subprocess.PIPE) for _ in range(2)]
+    errors = [process.communicate(timeout=240)[1] for process in runs]
+    assert [process.returncode for process in runs] == [0, 0], errors
+    records = [json.loads(line) for line in lines(out / "ledger.jsonl")]
+    assert len(records) == len({(json.dumps(r["config"]), r["replicate"]) for r in records})
+    only = select(load_spec(place / "tiny.toml"), ["hidden_size=4"])
+    assert len(records) == 3 + len(set(only) & set(load_spec(place / "tiny.toml").replicate_rows))
+
+
+def test_a_dry_run_trains_and_writes_nothing(place):
+    done = run(place, "train", "tiny.toml", "--out", "none", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "To do: 8 trainings" in done.stdout
+    assert not (place / "none").exists()
+
+
+def test_limit_stops_early(place):
+    done = run(place, "train", "tiny.toml", "--out", "few", "--device", "cpu", "--quiet", "--limit", "1")
+    assert done.returncode == 0, done.stderr
+    assert len(lines(place / "few" / "ledger.jsonl")) == 1
+
+
+def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, place):
+    tune = ("tune", "tiny.toml", "--method", "BO_EI_M", "--out", "tuned", "--device", "cpu", "--seed", "1")
+    first = run(place, *tune, "--budget", "4")
+    assert first.returncode == 0, first.stderr
+    ledger = place / "tuned" / "ledger.jsonl"
+    assert len(lines(ledger)) == 4
+    second = run(place, *tune, "--budget", "6")
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("from the ledger") == 4
+    assert len(lines(ledger)) == N_CONFIGS
+    steps = [line.split("  (")[0] for line in first.stdout.splitlines() if "->" in line]
+    assert [line.split("  (")[0] for line in second.stdout.splitlines() if "->" in line][:4] == steps
+    assert "failed: " in second.stdout
+    best = min(
+        (r for r in read_ledger(ledger).records if r.status == "done"), key=lambda r: r.metrics["dev_ppl"]
+    )
+    assert f"Best: hidden_size={best.config['hidden_size']}" in second.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "tiny.toml", "--device", "cuda:99"), "CUDA|unknown device"),
+        (("train", "tiny.toml", "--device", "gpu"), "unknown device 'gpu'"),
+        (("train", "tiny.toml", "--backend", "lokki"), "Did you mean 'loky'"),
+        (("train", "tiny.toml", "--only", "hidden=4"), "Did you mean 'hidden_size'"),
+        (("train", "none.toml"), "none.toml: cannot be read"),
+        (("tune", "tiny.toml", "--method", "BO_EI_N"), "Did you mean"),
+        (("tune", "tiny.toml", "--objectives", "dev_pll"), "Did you mean 'dev_ppl'"),
+        (
+            ("tune", "tiny.toml", "--method", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
+            "is for 1 objectives",
+        ),
+        (("tables", "build", "none.jsonl"), "cannot be read"),
+    ],
+)
+def test_wrong_input_is_one_line(place, arguments, message):
+    done = run(place, *arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert re.search(message, line)
+
+
+def test_a_ledger_of_another_spec_is_refused_and_kept(trained, place):
+    (place / "other.toml").write_text(SPEC.replace("max_epochs = 4", "max_epochs = 5"))
+    before = (trained / "ledger.jsonl").read_bytes()
+    done = run(place, "train", "other.toml", "--out", trained, "--device", "cpu")
+    assert done.returncode == 2
+    assert "belongs to another spec: fixed is" in done.stderr
+    assert (trained / "ledger.jsonl").read_bytes() == before
+
+
+def test_a_corpus_that_changed_is_refused(trained, place, tmp_path):
+    for name in ("dev.txt", "test.txt", "tiny.toml"):
+        (tmp_path / name).write_text((place / name).read_text())
+    (tmp_path / "train.txt").write_text((place / "train.txt").read_text() + "w1 w2\n")
+    done = run(place, "train", tmp_path / "tiny.toml", "--out", trained, "--device", "cpu")
+    assert done.returncode == 2
+    assert "the corpus has changed" in done.stderr
+
+
+def test_nothing_but_the_runner_imports_torch():
+    code = "import sys, hpobench_nmt, hpobench_nmt.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
