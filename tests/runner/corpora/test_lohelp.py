@@ -119,7 +119,7 @@ def test_the_visible_text_of_a_paragraph(tmp_path: Path) -> None:
     )
     modules = (
         '<span id="swlnappl2" class="switchinline"><span hidden="true" id="WRITERtext2" class="WRITER">pages'
-        '</span><span hidden="true" id="CALCtext2" class="CALC">sheets</span></span> of a <em>file</em>'
+        '</span><span hidden="true" id="CALCtext2" class="CALC">sheets</span></span> of <em>R&amp;D</em>'
     )
     body = (
         '<h1 id="hd_id1" dir="auto"><a name="x"></a>Heading&nbsp;one </h1>'
@@ -135,7 +135,7 @@ def test_the_visible_text_of_a_paragraph(tmp_path: Path) -> None:
     assert dict(help_texts(tmp_path, "de")) == {
         ("swriter/a.html", "h1", "hd_id1"): "Heading one",
         ("swriter/a.html", "p", "par_id1"): "On Tools - Options - View.",
-        ("swriter/a.html", "p", "par_id2"): "pages of a file",
+        ("swriter/a.html", "p", "par_id2"): "pages of R&D",
         ("swriter/a.html", "p", "par_id4"): "A <b> & an icon in two lines",
     }
 

@@ -42,8 +42,10 @@ def test_what_is_dropped() -> None:
 
 
 def test_the_most_frequent_translation_is_kept() -> None:
-    pairs = [("Edit", "Ändern"), ("Edit", "Bearbeiten"), ("Edit", "Bearbeiten"), ("Change", "Ändern")]
-    assert sorted(clean(pairs, ("en", "de"), 1, 10)) == [("Change", "Ändern"), ("Edit", "Bearbeiten")]
+    pairs = [("Edit", "Anpassen"), ("Edit", "Bearbeiten"), ("Edit", "Bearbeiten")]
+    assert clean(pairs, ("en", "de"), 1, 10) == [("Edit", "Bearbeiten")]
+    tied = [("Remove", "Löschen"), ("Delete", "Löschen"), ("Remove", "Entfernen")]
+    assert sorted(clean(tied, ("en", "de"), 1, 10)) == [("Delete", "Löschen"), ("Remove", "Entfernen")]
 
 
 def test_what_was_left_in_english_is_dropped() -> None:
