@@ -26,7 +26,7 @@ TOLERANCE = 0.005
 """A budget is met when the number of parameters differs from it by at most this share."""
 
 # How far the embedding size may be from its ratio, beyond rounding, for the sake of the budget.
-_LARGEST_DEVIATION = 0.05
+_LARGEST_DEVIATION = 0.1
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def sizes(shape: Shape, budget: int, ratio: float) -> tuple[int, int]:
     while parameters(shape, hidden, 1) <= most:
         wanted = ratio * hidden
         embedding = max(1, round(wanted))
-        if ratio != 1:
+        if not shape.square:
             # The number of parameters is linear in the embedding size.
             slope = parameters(shape, hidden, 2) - parameters(shape, hidden, 1)
             fixed = parameters(shape, hidden, 1) - slope
