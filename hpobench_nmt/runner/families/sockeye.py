@@ -1,0 +1,273 @@
+"""Translation: transformers trained, decoded and scored by Sockeye's own commands (Zhang & Duh, Table 1).
+
+Subwords are learned per side, the source and target vocabularies are separate, and the target embedding
+is tied to the output layer. Adam; the learning rate is lowered where dev perplexity stops improving, and
+training ends where it has not improved for `max_not_improved` checkpoints. The best checkpoint is decoded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
+from hpobench_nmt.runner.locks import alone
+from hpobench_nmt.runner.nmt.commands import run_command
+from hpobench_nmt.runner.nmt.logs import Checkpoint, read_checkpoints, read_parameter_count
+from hpobench_nmt.runner.nmt.prepare import ParallelText, Prepared, prepare
+from hpobench_nmt.runner.nmt.timed_translate import read_times
+from hpobench_nmt.table import Metric
+
+SOCKEYE = "3.1.34"
+"""The version that the commands and the log lines were checked with."""
+
+MIN_BLEU = 0.5
+"""A configuration with a lower dev BLEU has learned nothing and counts as failed."""
+
+SETTINGS = (
+    # The six of the paper's Table 1, by their names in the published tables.
+    Setting("bpe_symbols", None, int, 10, 200_000, description="subwords of each side, characters included"),
+    Setting("num_layers", None, int, 1, 100, description="layers of the encoder, and of the decoder"),
+    Setting("num_embed", None, int, 4, 16_384, scale="log", description="model size"),
+    Setting("num_hidden", None, int, 1, 65_536, scale="log", description="feed-forward size"),
+    Setting("num_heads", None, int, 1, 256, scale="log", description="attention heads"),
+    Setting("learning_rate", None, float, 1e-7, 1.0, scale="log", description="Adam's initial step"),
+    Setting("max_length", 95, int, 1, 10_000, unit="subwords", description="longest training sentence"),
+    Setting("batch_size", 4096, int, 1, 1_000_000, unit="subwords", description="target words of an update"),
+    Setting("dropout", 0.1, float, 0.0, 0.95, description="between layers"),
+    Setting("attention_dropout", 0.1, float, 0.0, 0.95, description="of attention weights"),
+    Setting("feed_forward_dropout", 0.1, float, 0.0, 0.95, description="inside feed-forward layers"),
+    Setting("embed_dropout", 0.0, float, 0.0, 0.95, description="of embeddings"),
+    Setting("label_smoothing", 0.1, float, 0.0, 0.95, description="probability spread over all words"),
+    Setting("warmup", 0, int, 0, 1_000_000, unit="updates", description="rise of the learning rate"),
+    Setting("reduce_factor", 0.7, float, 0.01, 1.0, description="of the learning rate; 1 never lowers it"),
+    Setting("reduce_after", 3, int, 1, 1000, unit="checkpoints", description="without improvement"),
+    Setting("checkpoint_interval", 1000, int, 1, 1_000_000, description="updates between checkpoints"),
+    Setting("max_not_improved", 8, int, 1, 1000, unit="checkpoints", description="then training ends"),
+    Setting("min_improvement", 0.0, float, 0.0, 1e6, description="of perplexity over max_not_improved"),
+    Setting("max_updates", 10**6, int, 1, 10**8, description="updates after which training ends anyway"),
+    Setting("checkpoint_sentences", 100, int, 0, 10**6, description="dev sentences decoded for the curve"),
+    Setting("beam_size", 5, int, 1, 100, description="of decoding dev and test"),
+    Setting("decode_batch_size", 16, int, 1, 10_000, unit="sentences", description="decoded at once"),
+)
+
+METRICS = (
+    Metric("dev_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of dev"),
+    Metric("dev_gpu_time", "min", "s", description="decoding of dev by the clock, one job at a time"),
+    Metric("dev_cpu_time", "min", "s", description="processor time of the same decoding"),
+    Metric("dev_ppl", "min", "", description="best dev perplexity of a checkpoint, per subword"),
+    Metric("test_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of test"),
+    Metric("num_updates", "min", "", description="updates until training ended"),
+    Metric("train_time", "min", "s", description="training by the clock, checkpoints included"),
+    Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the GPU in training"),
+    Metric("memory", "min", "MB", description="peak resident memory of training"),
+    Metric("num_param", "min", "", description="trained parameters"),
+)
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """Refuse what no transformer can be made of, in the words of the settings."""
+    if settings["num_embed"] % settings["num_heads"]:
+        raise InputError(
+            f"num_embed {settings['num_embed']} can't be divided among num_heads {settings['num_heads']}: "
+            "take a multiple."
+        )
+    if settings["num_embed"] % 2:
+        raise InputError(f"num_embed {settings['num_embed']} must be even: positions are sines and cosines.")
+    if settings["checkpoint_interval"] > settings["max_updates"]:
+        raise InputError(
+            f"checkpoint_interval {settings['checkpoint_interval']} is more than max_updates "
+            f"{settings['max_updates']}: there would be no checkpoint to choose."
+        )
+
+
+def missing() -> str:
+    """The command that installs what is not there, or "".
+
+    Sockeye's own requirements refuse a current torch, with which it works; hence no ordinary extra.
+    """
+    modules = {"torch": "torch", "yaml": "pyyaml", "sacrebleu": "sacrebleu", "sentencepiece": "sentencepiece"}
+    absent = [package for module, package in modules.items() if importlib.util.find_spec(module) is None]
+    commands = [f"pip install {' '.join(absent)}"] if absent else []
+    try:
+        installed = version("sockeye")
+    except PackageNotFoundError:
+        installed = ""
+    if installed != SOCKEYE:
+        commands.append(f"pip install --no-deps sockeye=={SOCKEYE}")
+    return " && ".join(commands)
+
+
+def train(job: Job) -> Outcome:
+    """Prepare (or reuse), train, translate dev and test, and score."""
+    corpus = _load(job)
+    settings = job.settings
+    prepared = prepare(corpus, settings["bpe_symbols"], settings["max_length"], job.cache)
+    model = job.scratch / "model"
+    usage = run_command("sockeye.train", train_arguments(job, prepared, model), job.scratch / "train.log")
+    log = (model / "log").read_text("utf-8")
+    if job.device != "cpu" and "defaulting to CPU" in log:
+        raise RunError(f"there is no CUDA device for {job.device!r}: set device to 'cpu' or install CUDA.")
+    checkpoints = read_checkpoints((model / "metrics").read_text("utf-8"), log)
+    last = checkpoints[-1]
+    if last.diverged:
+        raise TrainingFailed(f"diverged: dev perplexity {last.perplexity:.6g} after {last.update} updates.")
+
+    bpe = prepared.target_bpe()
+    translations = {}
+    for part in ("dev", "test"):
+        output = job.scratch / f"{part}.translated"
+        command = decode_arguments(job, model, prepared.file(part, "source"), output)
+        decode_log = job.scratch / f"{part}.log"
+        if part == "dev":
+            with alone(job.cache / "measuring.lock"):
+                run_command("hpobench_nmt.runner.nmt.timed_translate", command, decode_log)
+            clock, processor = read_times(decode_log.read_text("utf-8"))
+        else:
+            run_command("sockeye.translate", command, decode_log)
+        translations[part] = bpe.decode(_lines(output))
+    dev_bleu = bleu(translations["dev"], corpus.dev[1])
+    if dev_bleu < MIN_BLEU:
+        raise TrainingFailed(
+            f"dev BLEU {dev_bleu:.2f} is below {MIN_BLEU}: nothing was learned in {last.update} updates."
+        )
+    metrics = {
+        "dev_bleu": dev_bleu,
+        "dev_gpu_time": clock,
+        "dev_cpu_time": processor,
+        "dev_ppl": min(c.perplexity for c in checkpoints),
+        "test_bleu": bleu(translations["test"], corpus.test[1]),
+        "num_updates": last.update,
+        "train_time": usage.seconds,
+        "memory": usage.memory,
+        "num_param": read_parameter_count(log),
+    }
+    if job.device != "cpu":
+        metrics["gpu_memory"] = last.gpu_memory
+    return Outcome(metrics, _curve(model, prepared, checkpoints), _versions())
+
+
+def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
+    """The command line of sockeye.train for a job."""
+    s = job.settings
+    options = {
+        "prepared-data": prepared.data,
+        "validation-source": prepared.file("dev", "source"),
+        "validation-target": prepared.file("dev", "target"),
+        "output": model,
+        "seed": job.seed % 2**32,
+        "max-seq-len": f"{s['max_length']}:{s['max_length']}",
+        "num-layers": f"{s['num_layers']}:{s['num_layers']}",
+        "transformer-model-size": f"{s['num_embed']}:{s['num_embed']}",
+        "transformer-feed-forward-num-hidden": f"{s['num_hidden']}:{s['num_hidden']}",
+        "transformer-attention-heads": f"{s['num_heads']}:{s['num_heads']}",
+        # The two sides have vocabularies of their own.
+        "weight-tying-type": "trg_softmax",
+        "transformer-dropout-prepost": f"{s['dropout']}:{s['dropout']}",
+        "transformer-dropout-attention": f"{s['attention_dropout']}:{s['attention_dropout']}",
+        "transformer-dropout-act": f"{s['feed_forward_dropout']}:{s['feed_forward_dropout']}",
+        "embed-dropout": f"{s['embed_dropout']}:{s['embed_dropout']}",
+        "label-smoothing": s["label_smoothing"],
+        # The same loss as Sockeye's own, computed faster.
+        "label-smoothing-impl": "torch",
+        "batch-type": "word",
+        "batch-size": s["batch_size"],
+        "initial-learning-rate": s["learning_rate"],
+        "learning-rate-warmup": s["warmup"],
+        "learning-rate-scheduler-type": "plateau-reduce",
+        "learning-rate-reduce-factor": s["reduce_factor"],
+        "learning-rate-reduce-num-not-improved": s["reduce_after"],
+        "optimized-metric": "perplexity",
+        "checkpoint-interval": s["checkpoint_interval"],
+        "max-num-checkpoint-not-improved": s["max_not_improved"],
+        "checkpoint-improvement-threshold": s["min_improvement"],
+        "max-updates": s["max_updates"],
+        "decode-and-evaluate": s["checkpoint_sentences"],
+        "keep-last-params": 1,
+    }
+    return _command_line(options) + _device(job.device)
+
+
+def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[str]:
+    """The command line of sockeye.translate: the best checkpoint translates the file source into output."""
+    options = {
+        "models": model,
+        "input": source,
+        "output": output,
+        "beam-size": job.settings["beam_size"],
+        "batch-size": job.settings["decode_batch_size"],
+    }
+    return _command_line(options) + _device(job.device)
+
+
+def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
+    """Corpus BLEU, 0 to 100, with sacrebleu's defaults.
+
+    force: lines may be tokenised already, as those of the built-in corpora are.
+    """
+    import sacrebleu
+
+    return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
+
+
+def _load(job: Job) -> ParallelText:
+    from hpobench_nmt.runner.corpora import ParallelCorpus, load_corpus
+
+    corpus = load_corpus(job.corpus, job.base, job.cache)
+    if not isinstance(corpus, ParallelCorpus):
+        raise InputError(f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel one.")
+    return corpus
+
+
+def _curve(model: Path, prepared: Prepared, checkpoints: Sequence[Checkpoint]) -> list[dict[str, float]]:
+    """Dev perplexity at every checkpoint, and BLEU of the sentences that Sockeye decoded in training.
+
+    Sockeye decodes the same random sentences of dev each time, with a beam of 5. Its own BLEU counts
+    subwords; this one is of the text, as dev_bleu is.
+    """
+    bpe = prepared.target_bpe()
+    reference = model / "decode.target.0"
+    references = bpe.decode(_lines(reference)) if reference.exists() else None
+    curve = []
+    for checkpoint in checkpoints:
+        point: dict[str, float] = {"update": checkpoint.update, "dev_ppl": checkpoint.perplexity}
+        if references is not None:
+            decoded = _lines(model / f"decode.output.0.{checkpoint.number:05d}")
+            point["dev_bleu"] = bleu(bpe.decode(decoded), references)
+        curve.append(point)
+    return curve
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file; unlike str.splitlines, only a newline ends one."""
+    return path.read_text("utf-8").removesuffix("\n").split("\n")
+
+
+def _command_line(options: Mapping[str, object]) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def _device(device: str) -> list[str]:
+    if device == "cpu":
+        return ["--use-cpu"]
+    _, _, number = device.partition(":")
+    return ["--device-id", number or "0"]
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("sockeye", "torch", "sacrebleu", "sentencepiece", "numpy")}
+
+
+FAMILY = Family(
+    name="sockeye",
+    corpus="parallel",
+    settings=SETTINGS,
+    metrics=METRICS,
+    train=train,
+    check=check,
+    missing=missing,
+)

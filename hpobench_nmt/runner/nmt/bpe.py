@@ -1,0 +1,72 @@
+"""Byte-pair encoding of one side of a corpus, by the sentencepiece library.
+
+The library works on plain text, so that languages written without spaces need no word segmentation, and
+its encoding can be undone exactly, so that BLEU is computed on the text itself.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hpobench_nmt.runner.family import TrainingFailed
+
+
+class Bpe:
+    """A learned segmentation of one language."""
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    def encode(self, lines: Sequence[str]) -> list[str]:
+        """The lines as subwords with spaces between; white space within a line counts as one space."""
+        pieces = self._processor.encode([" ".join(line.split()) for line in lines], out_type=str)
+        return [" ".join(line) for line in pieces]
+
+    def decode(self, lines: Sequence[str]) -> list[str]:
+        """The text that the subwords stand for."""
+        return [str(line) for line in self._processor.decode([line.split() for line in lines])]
+
+
+def learn(lines: Iterable[str], symbols: int, side: str) -> bytes:
+    """A model of that many subwords, every character of the lines among them. No randomness.
+
+    Args:
+        lines: training text of one language.
+        symbols: size of the vocabulary.
+        side: "source" or "target", for the error.
+
+    Raises:
+        TrainingFailed: fewer symbols than characters, or more than the text has subwords.
+    """
+    import sentencepiece
+
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(" ".join(line.split()) for line in lines),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=symbols,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            max_sentence_length=1_000_000,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise TrainingFailed(f"bpe_symbols {symbols}: {_reason(str(error), side)}") from None
+    return model.getvalue()
+
+
+def _reason(message: str, side: str) -> str:
+    """What the library's message means for a person."""
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return f"the {side} side alone has {found[1]} characters and marks."
+    if found := re.search(r"value <= (\d+)", message):
+        return f"the {side} side has no more than {found[1]} subwords."
+    return f"no subwords could be learned on the {side} side ({message.strip()})."

@@ -1,0 +1,103 @@
+"""Runs one of Sockeye's commands as a child of this process and tells what it used."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpobench_nmt.errors import RunError
+from hpobench_nmt.runner.family import TrainingFailed
+
+_STOPPED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a command used: seconds by the clock, processor seconds, peak resident memory in MB."""
+
+    seconds: float
+    cpu_seconds: float
+    memory: float
+
+
+def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
+    """Run `python -m module arguments` to its end, on one thread, in this process's group.
+
+    Args:
+        module: for example "sockeye.train".
+        arguments: of its command line.
+        log: file that its output goes to.
+
+    Raises:
+        TrainingFailed: it failed or was killed for memory; with the last line of its log that says why.
+        RunError: it was told to stop, or the disk is full: nothing that the configuration is to blame for.
+    """
+    environment = os.environ | _ENVIRONMENT
+    start = time.perf_counter()
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+        try:
+            _, status, used = os.wait4(child.pid, 0)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+    child.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - start
+    if child.returncode:
+        raise _failure(module, child.returncode, log.read_text("utf-8", errors="replace"))
+    # Linux counts in kB, macOS in bytes.
+    memory = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1024)
+    return Usage(seconds, used.ru_utime + used.ru_stime, memory)
+
+
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # glibc keeps freed memory rather than handing it back: an update makes and frees the same large tensors
+    # over and over, and a third of its time on a CPU went into fresh pages.
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
+    "MALLOC_TRIM_THRESHOLD_": "1000000000",
+}
+
+
+def _failure(module: str, code: int, text: str) -> Exception:
+    """The error for a command that ended with that code and that output."""
+    reason = last_words(text)
+    if "No space left on device" in text:
+        return RunError(f"{module}: no space left on the disk. Make room and run again.")
+    if -code in _STOPPED or "KeyboardInterrupt" in reason:
+        return RunError(f"{module} was stopped.")
+    if code == -signal.SIGKILL:
+        return TrainingFailed(f"{module} was killed, most likely for lack of memory.")
+    if "out of memory" in reason.lower() or "can't allocate memory" in reason.lower():
+        return TrainingFailed(f"{module}: out of memory ({reason})")
+    ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
+    return TrainingFailed(f"{module} {ended}: {reason or 'it wrote no log'}")
+
+
+def last_words(text: str) -> str:
+    """The last line of a log that says something, without its prefix and at most 300 characters long.
+
+    Sockeye prints an exception with its traceback, whose last line names it.
+    """
+    for line in reversed(text.splitlines()):
+        words = _LOG_PREFIX.sub("", line).strip()
+        if words and not words.startswith(("^", "~", "File ", "warnings.warn")):
+            return words[:300]
+    return ""

@@ -1,0 +1,66 @@
+"""Reads what Sockeye writes: its metrics file and the log of a training. Text only; nothing is unpickled."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hpobench_nmt.runner.family import TrainingFailed
+
+_CHECKPOINT = re.compile(r"Checkpoint \[(\d+)\]\s+Updates=(\d+)")
+_PARAMETERS = re.compile(r"# of parameters: (\d+)")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint of a training.
+
+    Attributes:
+        number: from 1.
+        update: how many updates had been made.
+        perplexity: on dev, per subword; NaN or infinite where training diverged.
+        gpu_memory: peak memory of the tensors on the GPU so far, in MB; 0 without one.
+        diverged: Sockeye's verdict: perplexity not finite, or over twice that of a uniform guess.
+    """
+
+    number: int
+    update: int
+    perplexity: float
+    gpu_memory: float
+    diverged: bool
+
+
+def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
+    """The checkpoints of a training, from its metrics file and its log (which has the updates).
+
+    Raises:
+        TrainingFailed: there is no checkpoint, or one without what is looked for.
+    """
+    updates = {int(number): int(update) for number, update in _CHECKPOINT.findall(log)}
+    checkpoints = []
+    for line in metrics.splitlines():
+        first, *rest = line.split("\t")
+        values = dict(item.split("=", 1) for item in rest)
+        try:
+            checkpoints.append(
+                Checkpoint(
+                    int(first),
+                    updates[int(first)],
+                    float(values["perplexity-val"]),
+                    float(values["max-gpu-memory"]) / 2**20,
+                    values["diverged"] == "True",
+                )
+            )
+        except (KeyError, ValueError) as error:
+            raise TrainingFailed(f"Sockeye's metrics file can't be read ({error}): {line[:200]}") from None
+    if not checkpoints:
+        raise TrainingFailed("training ended before its first checkpoint.")
+    return checkpoints
+
+
+def read_parameter_count(log: str) -> int:
+    """Number of trained parameters, tied ones counted once."""
+    found = _PARAMETERS.search(log)
+    if not found:
+        raise TrainingFailed("Sockeye's log does not tell the number of parameters.")
+    return int(found[1])

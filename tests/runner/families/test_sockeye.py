@@ -1,0 +1,153 @@
+"""The translation family: tiny transformers are really trained, by Sockeye's own commands."""
+
+import math
+import random
+
+import pytest
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.family import Job, TrainingFailed
+
+sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
+MISSING = sockeye.FAMILY.missing()
+needs_sockeye = pytest.mark.skipif(bool(MISSING), reason=f"needs: {MISSING}")
+
+WORDS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "und": "and", "oder": "or"}
+CORPUS = {"name": "parallel", "source": "de", "target": "en"} | {
+    f"{part}_{side}": f"{part}.{side}" for part in ("train", "dev", "test") for side in ("source", "target")
+}
+TINY = {
+    "bpe_symbols": 30,
+    "num_layers": 1,
+    "num_embed": 32,
+    "num_hidden": 48,
+    "num_heads": 2,
+    "learning_rate": 0.01,
+    "max_length": 20,
+    "batch_size": 400,
+    "dropout": 0.0,
+    "checkpoint_interval": 40,
+    "max_updates": 120,
+    "checkpoint_sentences": 10,
+    "beam_size": 2,
+}
+
+
+def settings(**changes):
+    return {s.name: s.default for s in sockeye.FAMILY.settings} | TINY | changes
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A language in which every word has its translation, and the order stays."""
+    folder = tmp_path_factory.mktemp("corpus")
+    rng = random.Random(1)
+    for part, size in (("train", 200), ("dev", 20), ("test", 20)):
+        lines = [rng.choices(list(WORDS), k=rng.randint(4, 7)) for _ in range(size)]
+        (folder / f"{part}.source").write_text("".join(" ".join(line) + "\n" for line in lines))
+        translated = [" ".join(WORDS[word] for word in line) for line in lines]
+        (folder / f"{part}.target").write_text("".join(line + "\n" for line in translated))
+    return folder
+
+
+@pytest.fixture
+def job(base, tmp_path):
+    def make(**changes):
+        return Job(settings(**changes), 5, CORPUS, base, base / "cache", tmp_path, "cpu")
+
+    return make
+
+
+@needs_sockeye
+def test_a_model_is_trained_decoded_and_scored(job, base):
+    import torch
+
+    this = job()
+    outcome = sockeye.FAMILY.train(this)
+    metrics = outcome.metrics
+
+    # The parameters are counted in the model itself; a text without the gpu has no gpu_memory.
+    parameters = torch.load(this.scratch / "model" / "params.best", weights_only=True)
+    tied = {tensor.data_ptr(): tensor.numel() for tensor in parameters.values()}
+    assert metrics["num_param"] == sum(tied.values())
+    assert set(metrics) == {m.name for m in sockeye.FAMILY.metrics} - {"gpu_memory"}
+    assert all(math.isfinite(v) and v > 0 for v in metrics.values())
+
+    # The words are so few and regular that 120 updates translate many of them.
+    assert 20 < metrics["dev_bleu"] <= 100
+    assert 1 < metrics["dev_ppl"] < 30
+    assert metrics["num_updates"] == 120
+    assert metrics["dev_gpu_time"] < metrics["train_time"]
+    # Decoding takes less than starting Python with torch and loading the model, which is left out.
+    assert 0.05 < metrics["dev_cpu_time"] < 5
+
+    # BLEU is of words: the score of the translations with their subwords put together by hand.
+    import sacrebleu
+
+    pieces = (this.scratch / "dev.translated").read_text("utf-8").splitlines()
+    texts = [line.replace(" ", "").replace("▁", " ").strip() for line in pieces]
+    references = (base / "dev.target").read_text().splitlines()
+    assert metrics["dev_bleu"] == pytest.approx(sacrebleu.corpus_bleu(texts, [references], force=True).score)
+
+    # The learning curve: every 40 updates, and better at the end than at the start.
+    assert [point["update"] for point in outcome.curve] == [40, 80, 120]
+    assert all(set(point) == {"update", "dev_ppl", "dev_bleu"} for point in outcome.curve)
+    assert metrics["dev_ppl"] == min(point["dev_ppl"] for point in outcome.curve)
+    assert outcome.curve[0]["dev_ppl"] > outcome.curve[-1]["dev_ppl"]
+    assert outcome.curve[0]["dev_bleu"] < outcome.curve[-1]["dev_bleu"]
+    assert outcome.versions["sockeye"] == sockeye.SOCKEYE
+
+
+@needs_sockeye
+def test_training_that_diverges_says_so(job):
+    with pytest.raises(TrainingFailed, match=r"diverged: dev perplexity \S+ after 20 updates"):
+        sockeye.FAMILY.train(job(learning_rate=1.0, checkpoint_interval=20, checkpoint_sentences=0))
+
+
+@needs_sockeye
+def test_more_subwords_than_the_text_has(job):
+    with pytest.raises(TrainingFailed, match="bpe_symbols 9000: the source side has no more than"):
+        sockeye.FAMILY.train(job(bpe_symbols=9000))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_embed": 30, "num_heads": 4}, "num_embed 30 can't be divided among num_heads 4"),
+        ({"num_embed": 9, "num_heads": 3}, "num_embed 9 must be even"),
+        ({"checkpoint_interval": 121}, "checkpoint_interval 121 is more than max_updates 120"),
+    ],
+)
+def test_impossible_settings(changes, message):
+    with pytest.raises(InputError, match=message):
+        sockeye.FAMILY.check(settings(**changes))
+    sockeye.FAMILY.check(settings())
+
+
+def test_the_command_that_installs_what_is_missing(monkeypatch):
+    def absent(name):
+        raise sockeye.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(sockeye, "version", absent)
+    assert sockeye.FAMILY.missing() == (
+        "pip install torch pyyaml sacrebleu sentencepiece && pip install --no-deps sockeye==3.1.34"
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert sockeye.FAMILY.missing() == "pip install --no-deps sockeye==3.1.34"
+    monkeypatch.setattr(sockeye, "version", lambda name: sockeye.SOCKEYE)
+    assert sockeye.FAMILY.missing() == ""
+
+
+def test_tables_have_the_names_of_the_published_ones():
+    names = [s.name for s in sockeye.FAMILY.settings]
+    assert names[:6] == [
+        "bpe_symbols",
+        "num_layers",
+        "num_embed",
+        "num_hidden",
+        "num_heads",
+        "learning_rate",
+    ]
+    published = {"dev_bleu", "dev_gpu_time", "dev_ppl", "num_updates", "gpu_memory", "num_param"}
+    assert published <= {m.name for m in sockeye.FAMILY.metrics}
