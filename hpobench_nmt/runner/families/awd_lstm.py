@@ -46,6 +46,9 @@ MODEL_SETTINGS = (
         description="averaging starts when dev is worse than the best of all but the last n checks",
     ),
     Setting("patience", 5, int, 1, 1000, unit="checks", description="without improvement, once averaging"),
+    Setting(
+        "min_improvement", 0.0, float, 0.0, 10.0, unit="nats", description="of the dev loss, for patience"
+    ),
     Setting("max_epochs", 500, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
     Setting("checks_per_epoch", 1, int, 1, 1000, description="dev evaluations a pass over the training data"),
 )
@@ -73,6 +76,7 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
         weight_decay=settings["weight_decay"],
         window=settings["averaging_window"],
         patience=settings["patience"],
+        min_improvement=settings["min_improvement"],
     )
     schedule = Schedule(
         batch_size=settings["batch_size"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,8 +27,8 @@ class NTASGD:
     """Plain gradient descent until the dev loss has not improved for a while, then the average of all steps.
 
     Averaging starts at the first check whose dev loss is worse than the best one that is more than
-    `window` checks old. Checks after that judge the averaged weights, and training ends when
-    `patience` of them in a row have brought no improvement.
+    `window` checks old. Checks after that judge the averaged weights, which keep improving by less
+    and less; training ends when `patience` of them in a row have brought no improvement worth the name.
 
     Args:
         parameters: what to train.
@@ -35,6 +36,7 @@ class NTASGD:
         weight_decay: L2, added to the gradient.
         window: the n of NT-ASGD, in checks.
         patience: in checks.
+        min_improvement: of the dev loss, in nats a token; smaller ones do not count.
     """
 
     def __init__(
@@ -45,15 +47,18 @@ class NTASGD:
         weight_decay: float,
         window: int,
         patience: int,
+        min_improvement: float = 0.0,
     ) -> None:
         self.parameters = parameters
         self.learning_rate = learning_rate
         self.window = window
         self.patience = patience
+        self.min_improvement = min_improvement
         self._descent = torch.optim.SGD(parameters, lr=learning_rate, weight_decay=weight_decay)
         self._losses: list[float] = []
         self._averages: list[Tensor] | None = None
         self._averaged = 0
+        self._to_beat = math.inf
         self._waited = 0
 
     @property
@@ -83,8 +88,11 @@ class NTASGD:
     def checked(self, dev_loss: float) -> bool:
         """Take note of the dev loss; True: training has converged."""
         if self.averaging:
-            self._waited = 0 if dev_loss < min(self._losses) else self._waited + 1
+            improved = dev_loss < self._to_beat - self.min_improvement
+            self._to_beat = dev_loss if improved else self._to_beat
+            self._waited = 0 if improved else self._waited + 1
         elif len(self._losses) > self.window and dev_loss > min(self._losses[: -self.window or None]):
             self._averages = [p.detach().clone() for p in self.parameters]
+            self._to_beat = min(self._losses)
         self._losses.append(dev_loss)
         return self._waited >= self.patience
