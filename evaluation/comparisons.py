@@ -1,0 +1,236 @@
+"""Paired comparisons of methods: trial i of every method starts from the same rows.
+
+For methods A and B on one table and score, d = A - B in each trial:
+
+    difference     mean of d, with a BCa bootstrap interval over trials
+    p              two-sided permutation test of that mean: had the two methods no difference, the sign of
+                   every d could as well be the other one. All sign flips up to 13 trials, random ones beyond
+    p_holm         Holm's correction over all pairs of methods on that table and score
+    p_a_better     probability that A beats B in a trial, ties counting half, with Wilson's interval
+    rank_biserial  effect size: the share of the ranks of |d| in A's favour minus that in B's, -1 to 1; the
+                   rank of a tie goes half to each (as Demsar 2006 advises for Wilcoxon's test)
+
+Scores are compared by their means, so that is what is tested; the last two say how it looks in a single
+trial, which can differ: a method may win most trials and lose the mean by a few bad ones.
+
+One method is called better only where p_holm is below alpha and the interval of the difference excludes 0.
+Where a trial has no answer because it never reached its target within the look-ups that both methods had
+(infinite), a mean does not exist. Order still does: Wilcoxon's signed-rank test takes the place of the
+permutation test, and the interval of p_a_better, which must exclude a half, that of the difference's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import PermutationMethod, rankdata, wilcoxon
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, mean_intervals, wilson_interval
+
+Floats = NDArray[np.float64]
+
+# Up to here Wilcoxon's test is exact, beyond it the normal approximation, corrected for ties.
+_EXACT_RANKS = 10
+# Up to here all sign flips are tried, beyond it this many, drawn at random.
+_EXACT_FLIPS = 13
+_FLIPS = 9_999
+# More pairs need smaller p-values to survive Holm's correction: at least this many flips a pair.
+_FLIPS_PER_PAIR = 100
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Method a against method b, by their positions in what was compared.
+
+    Attributes:
+        a, b: positions.
+        trials: pairs of trials that count; those that failed on either side do not.
+        difference, low, high: mean of a - b and its interval; NaN where a trial has no answer.
+        test: "permutation", or "signed-rank" where a trial has no answer.
+        p, p_holm: its two-sided p-value, raw and corrected; NaN without trials.
+        rank_biserial: effect size for a, -1 to 1; positive: a better.
+        p_a_better, p_low, p_high: probability that a beats b, and its interval.
+        better: "a", "b", or "" where neither is shown to be better.
+    """
+
+    a: int
+    b: int
+    trials: int
+    difference: float
+    low: float
+    high: float
+    test: str
+    p: float
+    p_holm: float
+    rank_biserial: float
+    p_a_better: float
+    p_low: float
+    p_high: float
+    better: str
+
+
+def compare_pairs(
+    values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE
+) -> list[Comparison]:
+    """All pairs of methods on one table and score.
+
+    Args:
+        values: shape (methods, trials), column i of trials that start alike. NaN: the trial failed or was
+            not run. Infinite: it ran to the end without getting there, whatever is better.
+        lower_is_better: the direction of the score.
+        confidence: of the intervals; 1 - confidence is the level of the test.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2:
+        raise InputError(f"values must have shape (methods, trials), not {values.shape}.")
+    pairs = list(combinations(range(len(values)), 2))
+    if not pairs:
+        return []
+    first, second = (values[[pair[side] for pair in pairs]] for side in (0, 1))
+    with np.errstate(invalid="ignore"):
+        differences = first - second
+        # Positive where a is better. Neither is, where neither got there: inf - inf is not a failure.
+        gains = -differences if lower_is_better else differences
+    neither = np.isinf(first) & np.isinf(second)
+    if not lower_is_better:
+        # An infinite value is always the worst.
+        gains = np.where(np.isinf(first) ^ np.isinf(second), -gains, gains)
+    gains[neither] = 0.0
+    differences[neither] = np.inf
+    counted = ~np.isnan(gains)
+    trials = counted.sum(axis=1)
+    low, high = mean_intervals(differences.T, confidence)
+    endless = np.asarray(np.isinf(differences).any(axis=1))
+    p = np.empty(len(pairs))
+    p[endless], p[~endless] = signed_rank(gains[endless]), sign_flips(differences[~endless])
+    effect = rank_biserial(gains)
+    share = np.array([_share_won(g[c]) for g, c in zip(gains, counted, strict=True)])
+    p_low, p_high = wilson_interval(share, trials, confidence)
+    p_holm = holm(p)
+    comparisons = []
+    for i, (a, b) in enumerate(pairs):
+        kept = differences[i, counted[i]]
+        mean = float(kept.mean()) if len(kept) and not endless[i] else np.nan
+        gain_low, gain_high = (-high[i], -low[i]) if lower_is_better else (low[i], high[i])
+        if endless[i]:
+            gain_low, gain_high = p_low[i] - 0.5, p_high[i] - 0.5
+        better = ""
+        if p_holm[i] < 1 - confidence:
+            better = "a" if gain_low > 0 else "b" if gain_high < 0 else ""
+        comparisons.append(
+            Comparison(
+                a=a,
+                b=b,
+                trials=int(trials[i]),
+                difference=mean,
+                low=float(low[i]),
+                high=float(high[i]),
+                test="signed-rank" if endless[i] else "permutation",
+                p=float(p[i]),
+                p_holm=float(p_holm[i]),
+                rank_biserial=float(effect[i]),
+                p_a_better=float(share[i]),
+                p_low=float(p_low[i]),
+                p_high=float(p_high[i]),
+                better=better,
+            )
+        )
+    return comparisons
+
+
+def sign_flips(differences: Floats, seed: int = 0) -> Floats:
+    """Two-sided permutation test of each row's mean against 0, by flipping signs.
+
+    The same test as `scipy.stats.permutation_test` of kind "samples" for one sample, with the same flips for
+    all pairs, so that it is one matrix product.
+
+    Args:
+        differences: shape (pairs, trials), finite; NaN: does not count.
+        seed: of the flips, where there are too many to try all.
+
+    Returns:
+        p-values, shape (pairs,); NaN where no trial counts.
+    """
+    pairs, n = differences.shape
+    d = np.where(np.isnan(differences), 0.0, differences)
+    observed = np.abs(d.sum(axis=1)) - 1e-9 * np.abs(d).max(axis=1, initial=0.0)
+    counted = ~np.isnan(differences).all(axis=1)
+    if n <= _EXACT_FLIPS:
+        signs = 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+        return np.where(counted, (np.abs(signs @ d.T) >= observed).mean(axis=0), np.nan)
+    flips, as_far = 0, np.ones(pairs)
+    while flips < max(_FLIPS, _FLIPS_PER_PAIR * pairs):
+        as_far += (np.abs(_random_signs(n, seed, flips) @ d.T) >= observed).sum(axis=0)
+        flips += _FLIPS
+    return np.where(counted, as_far / (flips + 1), np.nan)
+
+
+@lru_cache(maxsize=4)
+def _random_signs(n: int, seed: int, part: int) -> Floats:
+    """Signs for n trials, shape (_FLIPS, n), read-only; a generator of its own for each part."""
+    signs = np.random.default_rng([seed, part]).choice([-1.0, 1.0], (_FLIPS, n))
+    signs.setflags(write=False)
+    return signs
+
+
+def signed_rank(gains: Floats) -> Floats:
+    """Wilcoxon's signed-rank test of each row, two-sided, ties split.
+
+    Args:
+        gains: shape (pairs, trials); NaN: does not count. May be infinite.
+
+    Returns:
+        p-values, shape (pairs,); NaN where no trial counts.
+    """
+    p = np.full(len(gains), np.nan)
+    for rows, kept in _by_trials(gains):
+        # Which of the two is fixed by the number of trials: with scipy's own choice ties in one pair would
+        # change the p-values of others.
+        n = kept.shape[1]
+        method = PermutationMethod(n_resamples=2**_EXACT_RANKS) if n <= _EXACT_RANKS else "asymptotic"
+        p[rows] = wilcoxon(kept, zero_method="zsplit", method=method, axis=1).pvalue if n > 1 else 1.0
+    return p
+
+
+def rank_biserial(gains: Floats) -> Floats:
+    """Matched-pairs rank-biserial correlation of each row, shape (pairs,): see the module's docstring.
+
+    Args:
+        gains: shape (pairs, trials); NaN: does not count. May be infinite.
+    """
+    effect = np.full(len(gains), np.nan)
+    for rows, kept in _by_trials(gains):
+        n = kept.shape[1]
+        ranks = rankdata(np.abs(kept), axis=1)
+        effect[rows] = 2.0 * (ranks * np.sign(kept)).sum(axis=1) / (n * (n + 1))
+    return effect
+
+
+def _by_trials(gains: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Rows in which the same trials count, with those trials; such rows are treated at once."""
+    masks, group = np.unique(~np.isnan(gains), axis=0, return_inverse=True)
+    for j, mask in enumerate(masks):
+        if mask.any():
+            rows = np.flatnonzero(group.ravel() == j)
+            yield rows, gains[rows][:, mask]
+
+
+def holm(p: Floats) -> Floats:
+    """Holm's step-down correction of p-values, shape (n,); NaN stays and does not count."""
+    corrected = np.full(len(p), np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
+    return corrected
+
+
+def _share_won(gains: Floats) -> float:
+    """Share of trials won, ties counting half."""
+    return float(((gains > 0).sum() + 0.5 * (gains == 0).sum()) / len(gains)) if len(gains) else np.nan

@@ -1,0 +1,96 @@
+"""Methods ranked over tables: Friedman's test, and Nemenyi's critical difference (Demsar 2006).
+
+On each of N tables the k methods are ranked, 1 the best, ties sharing their mean rank. Friedman's test asks
+whether the mean ranks differ at all. Two methods differ by Nemenyi's test where their mean ranks lie further
+apart than the critical difference
+
+    CD = q sqrt(k (k + 1) / (12 N))
+
+with q the studentized range's quantile for k groups and infinite degrees of freedom, which corrects for all
+pairs. Tables are what varies here, so few tables show little, however many trials each has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, check_confidence
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RankTest:
+    """k methods ranked over N tables, methods in the order in which they were given.
+
+    Attributes:
+        mean_ranks: shape (k,), 1 the best.
+        n_tables: N.
+        statistic, p: Friedman's chi-squared and its p-value, corrected for ties.
+        critical_difference: how far apart two mean ranks must lie.
+        pairwise_p: Nemenyi's p-value of each pair, shape (k, k), 1 on the diagonal.
+        groups: largest sets of methods, by position and best first, of which no two differ; of two or more.
+    """
+
+    mean_ranks: Floats
+    n_tables: int
+    statistic: float
+    p: float
+    critical_difference: float
+    pairwise_p: Floats
+    groups: tuple[tuple[int, ...], ...]
+
+
+def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE) -> RankTest:
+    """Friedman's and Nemenyi's tests.
+
+    Args:
+        values: a score of each method on each table, shape (N, k), all finite.
+        lower_is_better: the direction of the score.
+        confidence: 1 - the level of the tests.
+
+    Raises:
+        InputError: fewer than two tables or three methods.
+    """
+    check_confidence(confidence)
+    values = np.asarray(values, dtype=np.float64)
+    n_tables, k = values.shape
+    if k < 3:
+        raise InputError(f"Friedman's test needs three or more methods, not {k}. Compare two in pairs.")
+    if n_tables < 2:
+        raise InputError(f"Friedman's test needs two or more tables, not {n_tables}.")
+    if not np.isfinite(values).all():
+        raise InputError("Friedman's test needs a score of every method on every table.")
+    ranks = rankdata(values if lower_is_better else -values, axis=1)
+    mean_ranks = ranks.mean(axis=0)
+    if (ranks == ranks[:, :1]).all():
+        statistic, p = 0.0, 1.0  # all equal on every table: 0 / 0 in the correction for ties
+    else:
+        statistic, p = (float(x) for x in friedmanchisquare(*ranks.T))
+    unit = np.sqrt(k * (k + 1) / (12 * n_tables))
+    critical = float(studentized_range.ppf(confidence, k, np.inf) * unit)
+    apart = np.abs(mean_ranks[:, None] - mean_ranks)
+    pairwise = np.ones((k, k))
+    upper = np.triu_indices(k, 1)
+    # The upper tail is an integral, which may come out a little outside of [0, 1].
+    tail = np.clip(studentized_range.sf(apart[upper] / unit, k, np.inf), 0.0, 1.0)
+    pairwise[upper] = pairwise.T[upper] = tail
+    return RankTest(mean_ranks, n_tables, statistic, p, critical, pairwise, _groups(mean_ranks, critical))
+
+
+def _groups(mean_ranks: Floats, critical: float) -> tuple[tuple[int, ...], ...]:
+    """Largest runs of methods, by mean rank, that span no more than the critical difference."""
+    order = np.argsort(mean_ranks, kind="stable")
+    ordered = mean_ranks[order]
+    ends = np.searchsorted(ordered, ordered + critical, side="right")
+    groups, reached = [], 0
+    for start, end in enumerate(ends):
+        if end > max(reached, start + 1):
+            groups.append(tuple(int(i) for i in order[start:end]))
+            reached = end
+    return tuple(groups)
