@@ -1,0 +1,122 @@
+"""Curves against look-ups, over trials: how far a method has come after t look-ups.
+
+A curve of trials has shape (trials, steps), column t - 1 being what holds after t look-ups. Where a trial has
+no value yet (all it has seen are failed trainings) the curve is infinite; where nobody knows it, for the
+trial ended earlier, it is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.trajectory import Trajectory
+
+Floats = NDArray[np.float64]
+
+# The middle half of the trials.
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A quantity over trials, against look-ups.
+
+    Attributes:
+        lookups: after how many, shape (T,).
+        mean: over the trials that have a value, shape (T,).
+        quantiles: of all trials, infinite where that many have no value yet, shape (levels, T).
+        trials: how many trials the mean is over, shape (T,).
+    """
+
+    lookups: NDArray[np.int64]
+    mean: Floats
+    quantiles: Floats
+    trials: NDArray[np.int64]
+
+
+def simple_regret(trials: Sequence[Trajectory], best: float) -> Floats:
+    """Gap between the least loss seen and the best of the table, shape (trials, longest).
+
+    A trial that ended at the best stays there; what one that ended earlier would have found is unknown.
+
+    Args:
+        trials: of one loss.
+        best: least loss in the table.
+    """
+    regret = np.full((len(trials), max((len(t.rows) for t in trials), default=0)), np.nan)
+    for line, trial in zip(regret, trials, strict=True):
+        n = len(trial.rows)
+        losses = np.where(np.isnan(trial.losses[:, 0]), np.inf, trial.losses[:, 0])
+        line[:n] = np.minimum.accumulate(losses) - best
+        if n and line[n - 1] == 0.0:
+            line[n:] = 0.0
+    return regret
+
+
+def summarise_curves(
+    curves: Floats,
+    levels: Sequence[float] = QUARTILES,
+    least_share: float = 1.0,
+    lookups: NDArray[np.int64] | None = None,
+) -> Curve:
+    """Mean and quantiles over trials, as far as they are known.
+
+    Args:
+        curves: shape (trials, T), infinite or NaN as the module says.
+        levels: of the quantiles, each a value that some trial has.
+        least_share: the curve ends where fewer than this share of the trials are known. With 1 the mean is
+            over the same trials throughout.
+        lookups: of each column; 1, 2, ... where left out.
+    """
+    known = ~np.isnan(curves)
+    n_known = known.sum(axis=0)
+    short = np.flatnonzero(n_known < max(1, np.ceil(least_share * len(curves))))
+    end = int(short[0]) if len(short) else curves.shape[1]
+    curves, known, n_known = curves[:, :end], known[:, :end], n_known[:end]
+    there = known & ~np.isinf(curves)
+    n_there = there.sum(axis=0)
+    total = np.where(there, curves, 0.0).sum(axis=0)
+    mean = np.where(n_there > 0, total / np.maximum(n_there, 1), np.nan)
+    ordered = np.sort(curves, axis=0)  # NaN last
+    index = np.maximum(np.ceil(np.outer(levels, n_known)).astype(np.int64) - 1, 0)
+    quantiles = ordered[index, np.arange(end)]
+    steps = np.arange(1, end + 1) if lookups is None else lookups[:end]
+    return Curve(steps, mean, quantiles, n_there)
+
+
+def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:
+    """The regret of random search without simulation: mean and quantiles of the least of t gaps drawn.
+
+    The chance that none of the i best of N rows is among t drawn without replacement is
+    C(N - i, t) / C(N, t), which gives the distribution of the best one's rank. A random initial design
+    changes nothing. O(N lookups).
+
+    Args:
+        gaps: each row's distance from the best, shape (N,), NaN where there is no value.
+        lookups: T, cut to N.
+
+    Returns:
+        the mean is given that a value has been found; `trials` is 0.
+    """
+    ordered = np.sort(gaps[~np.isnan(gaps)])
+    n_rows, n_known = len(gaps), len(ordered)
+    steps = min(lookups, n_rows)
+    mean, quantiles = np.empty(steps), np.empty((len(levels), steps))
+    with_none = np.append(ordered, np.inf)
+    # absent[i]: none of the i best has been drawn.
+    absent = np.ones(n_known + 1)
+    left = n_rows - np.arange(n_known + 1.0)
+    wanted = 1.0 - np.asarray(levels) + 1e-12
+    for t in range(steps):
+        absent *= np.maximum(left - t, 0.0) / (n_rows - t)
+        chance = absent[:-1] - absent[1:]
+        found = 1.0 - absent[-1]
+        mean[t] = (ordered @ chance) / found if found > 0 else np.nan
+        # The first rank i with P(best is among the i + 1 best) >= level.
+        first = n_known - np.searchsorted(absent[:0:-1], wanted, side="right")
+        quantiles[:, t] = with_none[first]
+    return Curve(np.arange(1, steps + 1), mean, quantiles, np.zeros(steps, dtype=np.int64))

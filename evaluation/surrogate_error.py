@@ -1,0 +1,166 @@
+"""How well a surrogate predicts the rows that it has not seen (Zhang & Duh 2020, Figure 6, right).
+
+The look-ups of a trial are replayed into the surrogate. All its states come from one Cholesky factor, since
+the factor for the first j rows is the leading j x j part of that for all:
+
+    symbol   shape    meaning
+    S        n        the rows looked up that gave losses, in order
+    L        n x n    Cholesky factor of K[S,S] + s^2 I
+    z        n        L^-1 y_S
+    A        n x n    row j: sum of z_i (L^-1)_i over i <= j, the weights of the seen rows after j look-ups
+    mean     n x N    A K[S,:], row j: the posterior mean after j look-ups
+
+A trial takes O(n^2 N) in one matrix product, many times faster than one look-up at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.stats import hypergeom
+
+from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
+from hpobench_nmt.methods.graph import NEIGHBOURS, neighbours_for
+from hpobench_nmt.methods.graph_based import graph_prior
+from hpobench_nmt.methods.kernels import Kernel, matern52, rbf
+from hpobench_nmt.methods.posterior import Prior
+from hpobench_nmt.problem import Problem
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A Gaussian prior over a table's rows, and how losses enter it.
+
+    Attributes:
+        prior: covariance over the rows.
+        noise_sd: standard deviation of the observation noise.
+        standardise: whether the losses seen are standardised at every step, or taken as they are around a
+            prior mean of 0.
+    """
+
+    prior: Prior
+    noise_sd: float = 0.0
+    standardise: bool = False
+
+
+def built_in_surrogate(method: str, problem: Problem) -> Surrogate | None:
+    """The surrogate of a method that comes with the package; None where it has none, or is not known."""
+    if method in _GAUSSIAN:
+        kernel, standardise = _GAUSSIAN[method]
+        return Surrogate(kernel_prior(problem, kernel), NOISE_SD, standardise)
+    if method in _GRAPH:
+        kernel, influence = _GRAPH[method]
+        neighbours = NEIGHBOURS if influence else neighbours_for(len(problem.features))
+        return Surrogate(graph_prior(problem, kernel, neighbours))
+    return None
+
+
+# What methods/gaussian_process.py and methods/graph_based.py make; a test replays every one of them.
+_GAUSSIAN: dict[str, tuple[Kernel, bool]] = {
+    "BO_EI_M": (matern52, False),
+    "BO_EI_R": (rbf, False),
+    "BO_EI_M_std": (matern52, True),
+    "BO_EI_R_std": (rbf, True),
+    "BO_M": (matern52, False),
+    "BO_R": (rbf, False),
+    "BO_M_std": (matern52, True),
+    "BO_R_std": (rbf, True),
+}
+_GRAPH: dict[str, tuple[Kernel, bool]] = {
+    "GB_EI_M": (matern52, False),
+    "GB_EI_R": (rbf, False),
+    "GB_EIF_M": (matern52, True),
+    "GB_EIF_R": (rbf, True),
+    "GB_M": (matern52, False),
+    "GB_R": (rbf, False),
+}
+
+
+def squared_error(
+    surrogate: Surrogate, rows: Rows, losses: Floats, truth: Floats, lookups: Rows | None = None
+) -> Floats:
+    """Mean squared error over the unseen rows after some look-ups, in squared units of each loss.
+
+    Before the first loss the prediction is 0, or unknown (NaN) where losses are standardised.
+
+    Args:
+        surrogate: what the look-ups are replayed into.
+        rows: looked up by a trial, in order, shape (n,).
+        losses: found there, shape (n, m); a row with a NaN teaches nothing.
+        truth: losses of the whole table, shape (N, m); rows without a value are left out.
+        lookups: after how many, each from 1 to n, shape (k,); after each one where left out.
+
+    Returns:
+        shape (k, m); NaN where no row is left to predict.
+    """
+    steps = np.arange(1, len(rows) + 1) if lookups is None else lookups
+    learned = np.flatnonzero(~np.isnan(losses).any(axis=1))
+    # How many rows had taught something by then; state 0 is the prior.
+    state = np.searchsorted(learned, steps, side="left")
+    covariances, inverse = _replayed(surrogate, rows[learned])
+    seen_by_then = np.arange(len(rows)) < steps[:, None]
+    errors = np.empty((len(steps), truth.shape[1]))
+    for j in range(truth.shape[1]):
+        weights, centre = _weights(surrogate, inverse, losses[learned, j])
+        known = ~np.isnan(truth[:, j])
+        off = weights[state] @ covariances
+        off += centre[state, None] - np.where(known, truth[:, j], 0.0)
+        off[:, ~known] = 0.0
+        # Over all rows, less those seen by then.
+        total = np.einsum("ij,ij->i", off, off) - (off[:, rows] ** 2 * seen_by_then).sum(axis=1)
+        unseen = known.sum() - np.cumsum(known[rows])[steps - 1]
+        errors[:, j] = np.where(unseen > 0, np.maximum(total, 0.0) / np.maximum(unseen, 1), np.nan)
+    return errors
+
+
+def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
+    """What random search would predict with the mean of the values it has seen: exact, shape (k,).
+
+    Of i values drawn without replacement from a table with variance S^2 (over one less than their number),
+    the mean is off an unseen value by S^2 (1 + 1 / i) on average, squared. Rows without a value make i a
+    hypergeometric number; the mean is given that some value was seen and some is left.
+
+    Args:
+        truth: one loss of the whole table, shape (N,), NaN where missing.
+        lookups: after how many, shape (k,).
+    """
+    known = truth[~np.isnan(truth)]
+    n = len(known)
+    if n < 2:
+        return np.full(len(lookups), np.nan)
+    seen = np.arange(1, n)
+    chance = hypergeom.pmf(seen, len(truth), n, np.minimum(lookups, len(truth))[:, None])
+    total = chance.sum(axis=1)
+    mean = (chance @ (1.0 + 1.0 / seen)) / np.where(total > 0, total, np.nan)
+    return np.asarray(known.var(ddof=1) * mean)
+
+
+def _replayed(surrogate: Surrogate, seen: Rows) -> tuple[Floats, Floats]:
+    """K[S,:], shape (n, N), and L^-1, shape (n, n)."""
+    if len(seen) == 0:
+        return np.empty((0, len(surrogate.prior.diagonal))), np.empty((0, 0))
+    covariances = np.stack([surrogate.prior.row(int(row)) for row in seen])
+    noise = surrogate.noise_sd**2 * np.eye(len(seen))
+    factor = cholesky(covariances[:, seen] + noise, lower=True, check_finite=False)
+    inverse = solve_triangular(factor, np.eye(len(seen)), lower=True, check_finite=False)
+    return covariances, inverse
+
+
+def _weights(surrogate: Surrogate, inverse: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    """What a prediction is made of after 0, 1, ..., n rows: weights of the seen rows, and a constant."""
+    n = len(targets)
+    weights = np.zeros((n + 1, n))
+    np.cumsum((inverse @ targets)[:, None] * inverse, axis=0, out=weights[1:])
+    if not surrogate.standardise:
+        return weights, np.zeros(n + 1)
+    # Standardising is linear: a loss is predicted as its centre where the seen rows say nothing of a
+    # constant 1, and as what they say of it elsewhere.
+    centre = np.append(np.nan, np.cumsum(targets) / np.arange(1, n + 1))
+    weights[1:] -= centre[1:, None] * np.cumsum(inverse.sum(axis=1)[:, None] * inverse, axis=0)
+    return weights, centre

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.evaluation.curves import random_search_regret, simple_regret, summarise_curves
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.scores import question
+from hpobench_nmt.trajectory import Trajectory
+
+CELLS = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 4.0, 9.0])
+
+
+def trial(*losses, failure=""):
+    return Trajectory(np.arange(len(losses)), np.array(losses, dtype=float)[:, None], failure)
+
+
+def test_regret_is_the_gap_to_the_best_so_far():
+    trials = [trial(5, 7, 2, 3), trial(np.nan, np.nan, 4), trial(3, 1)]
+    expected = [[4, 4, 1, 1], [np.inf, np.inf, 3, np.nan], [2, 0, 0, 0]]
+    np.testing.assert_array_equal(simple_regret(trials, best=1.0), expected)
+
+
+def test_no_trials_have_no_regret():
+    assert simple_regret([], 0.0).shape == (0, 0)
+    assert len(summarise_curves(simple_regret([], 0.0)).lookups) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    n=st.integers(1, 7),
+    width=st.integers(1, 5),
+    level=st.sampled_from([0.1, 0.25, 0.5, 0.75, 1.0]),
+)
+def test_mean_and_quantiles_of_whole_curves(data, n, width, level):
+    value = st.sampled_from([np.inf, 0.0, 1.0, 2.0, 5.0])
+    curves = np.array(
+        data.draw(st.lists(st.lists(value, min_size=width, max_size=width), min_size=n, max_size=n))
+    )
+    found = summarise_curves(curves, levels=[level])
+    for t, column in enumerate(curves.T):
+        there = column[np.isfinite(column)]
+        assert found.trials[t] == len(there)
+        assert found.mean[t] == pytest.approx(there.mean()) if len(there) else np.isnan(found.mean[t])
+        # The least value that at least this share of the trials has reached.
+        reached = [v for v in column if (column <= v).mean() >= level - 1e-9]
+        assert found.quantiles[0, t] == min(reached)
+
+
+def test_a_curve_ends_where_too_few_trials_are_known():
+    curves = np.array([[4.0, 3.0, np.nan, np.nan], [4.0, 1.0, 1.0, np.nan], [5.0, 5.0, 2.0, 0.0]])
+    np.testing.assert_array_equal(summarise_curves(curves).lookups, [1, 2])
+    half = summarise_curves(curves, least_share=0.5, lookups=np.array([1, 2, 4, 8]))
+    np.testing.assert_array_equal(half.lookups, [1, 2, 4])
+    np.testing.assert_allclose(half.mean, [13 / 3, 3, 1.5])
+    np.testing.assert_array_equal(half.trials, [3, 3, 2])
+
+
+@settings(max_examples=60, deadline=None)
+@given(gaps=st.lists(CELLS, min_size=1, max_size=6), level=st.sampled_from([0.05, 0.25, 0.5, 0.75, 1.0]))
+def test_random_search_over_all_permutations(gaps, level):
+    gaps = np.array(gaps)
+    assume(not np.isnan(gaps).all())
+    found = random_search_regret(gaps, 10, levels=[level])
+    orders = np.array(list(itertools.permutations(range(len(gaps)))))
+    curves = np.fmin.accumulate(np.where(np.isnan(gaps), np.inf, gaps)[orders], axis=1)
+    assert len(found.lookups) == len(gaps)
+    for t, column in enumerate(curves.T):
+        there = column[np.isfinite(column)]
+        assert found.mean[t] == pytest.approx(there.mean()) if len(there) else np.isnan(found.mean[t])
+        reached = [v for v in np.unique(column) if (column <= v).mean() >= level - 1e-9]
+        assert found.quantiles[0, t] == min(reached)
+
+
+def test_random_search_meets_the_exact_score_of_the_budget():
+    losses = np.random.default_rng(0).exponential(size=(200, 1))
+    curve = random_search_regret(losses[:, 0] - losses.min(), 60)
+    for budget in (3, 20, 60):
+        mean, _ = exact_random_search(question("fb", losses, budget=budget), 3)
+        assert curve.mean[budget - 1] == pytest.approx(mean)

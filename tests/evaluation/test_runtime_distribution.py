@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.errors import InputError
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.runtime_distribution import (
+    Runtimes,
+    expected_runtimes,
+    front_targets,
+    gap_targets,
+    is_settled,
+    random_search_share_met,
+    runtimes,
+    share_met,
+)
+from hpobench_nmt.evaluation.scores import question
+from hpobench_nmt.trajectory import Goal, Trajectory
+
+CELLS = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0, 7.0])
+
+
+def trials_of(losses, rng, lengths):
+    orders = [rng.permutation(len(losses))[:n] for n in lengths]
+    return [Trajectory(rows, losses[rows]) for rows in orders]
+
+
+def naive_runtime(target, rows, n_initial):
+    met = 0
+    for t, row in enumerate(rows, start=1):
+        met += bool(target.goal.targets[row])
+        if met >= target.goal.needed:
+            return max(t, n_initial)
+    return np.inf
+
+
+@pytest.fixture(params=["ranks", "front"])
+def ladder(request):
+    rng = np.random.default_rng(0)
+    losses = np.round(rng.normal(size=(40, 1 if request.param == "ranks" else 2)), 1)
+    targets = gap_targets(losses[:, 0] - losses.min()) if request.param == "ranks" else front_targets(losses)
+    return losses, targets
+
+
+def test_runtimes_and_their_distribution_by_a_naive_count(ladder):
+    losses, targets = ladder
+    trials = trials_of(losses, np.random.default_rng(1), [40, 25, 12, 40, 5])
+    found = runtimes(trials, targets, n_initial=3)
+    naive = [[naive_runtime(target, trial.rows, 3) for target in targets] for trial in trials]
+    np.testing.assert_array_equal(found.times, naive)
+    np.testing.assert_array_equal(found.lengths, [40, 25, 12, 40, 5])
+    budgets = np.arange(1.0, 42.0)
+    counted = [sum(time <= b for line in naive for time in line) / np.size(naive) for b in budgets]
+    np.testing.assert_allclose(share_met(found.times, budgets), counted)
+
+
+def test_shares_are_exact_until_the_first_trial_that_ended_with_targets_open(ladder):
+    losses, targets = ladder
+    rng = np.random.default_rng(1)
+    whole = trials_of(losses, rng, [40] * 6)
+    cut = [Trajectory(t.rows[:n], t.losses[:n]) for t, n in zip(whole, [40, 9, 14, 40, 22, 11], strict=True)]
+    complete, found = runtimes(whole, targets, 3), runtimes(cut, targets, 3)
+    assert complete.exact_until == np.inf
+    open_ended = [n for n, line in zip(found.lengths, found.times, strict=True) if np.isinf(line).any()]
+    assert found.exact_until == min(open_ended)
+    for budget in np.arange(1.0, 41.0):
+        lower, truth = (share_met(r.times, np.array([budget]))[0] for r in (found, complete))
+        assert lower == truth if budget <= found.exact_until else lower <= truth
+
+
+def test_expected_runtimes_by_hand():
+    times = np.array([[3.0, 10.0, np.inf], [5.0, np.inf, np.inf], [4.0, 20.0, np.inf]])
+    found = expected_runtimes(Runtimes(times, np.array([12.0, 30.0, 20.0])))
+    np.testing.assert_allclose(found.ert, [4.0, (10 + 30 + 20) / 2, np.inf])
+    np.testing.assert_array_equal(found.successes, [3, 2, 0])
+    np.testing.assert_array_equal(found.lookups, [12, 60, 62])
+    assert found.low[0] == 3.0
+    assert found.high[0] == 5.0
+    assert found.low[1] <= 30 <= found.high[1] == np.inf
+    assert found.low[2] == np.inf
+
+
+def test_intervals_of_expected_runtimes_cover_them():
+    # Runs that succeed with probability 0.7 after a geometric number of look-ups, or give up at 30.
+    rng = np.random.default_rng(0)
+    reached = rng.geometric(0.05, (60, 400)).astype(float)
+    times = np.where(reached <= 30, reached, np.inf)
+    found = expected_runtimes(Runtimes(times, np.full(60, 30.0)), resamples=999)
+    success = 1 - 0.95**30
+    expected = sum(min(k, 30) * 0.05 * 0.95 ** (k - 1) for k in range(1, 5000)) / success
+    coverage = ((found.low <= expected) & (expected <= found.high)).mean()
+    assert 0.9 < coverage < 0.985
+    assert np.mean(found.ert) == pytest.approx(expected, rel=0.03)
+
+
+def test_one_trial_has_no_interval():
+    found = expected_runtimes(Runtimes(np.array([[3.0]]), np.array([3.0])))
+    assert found.ert[0] == 3.0
+    assert np.isnan([found.low[0], found.high[0]]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(gaps=st.lists(CELLS, min_size=1, max_size=40), n_targets=st.integers(1, 25))
+def test_rank_targets_lead_from_the_better_half_to_the_best(gaps, n_targets):
+    gaps = np.array(gaps)
+    assume(not np.isnan(gaps).all())
+    gaps -= np.nanmin(gaps)
+    targets = gap_targets(gaps, n_targets)
+    counts = [int(t.goal.targets.sum()) for t in targets]
+    assert 1 <= len(targets) <= n_targets
+    assert counts == sorted(set(counts), reverse=True)
+    assert counts[-1] == (gaps == 0).sum()
+    assert targets[-1].label == "the best value"
+    for target in targets:
+        np.testing.assert_array_equal(target.goal.targets, gaps <= target.value)
+    if n_targets > 1:
+        # The easiest is met by half of the rows, and by no more than those that tie with the last of these.
+        half = np.sort(gaps[~np.isnan(gaps)])[max(1, (~np.isnan(gaps)).sum() // 2) - 1]
+        assert targets[0].value == half
+
+
+def test_front_targets_ask_for_one_row_after_another():
+    losses = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0], [np.nan, 0.0]])
+    targets = front_targets(losses)
+    assert [t.label for t in targets] == ["1 of 3 front rows", "2 of 3 front rows", "3 of 3 front rows"]
+    for n, target in enumerate(targets, start=1):
+        np.testing.assert_array_equal(target.goal.targets, [True, True, True, False, False])
+        assert target.goal.needed == n
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), n_rows=st.integers(1, 6))
+def test_settled_targets_are_those_that_every_order_meets_before_it_may_stop(data, n_rows):
+    rows = st.lists(st.booleans(), min_size=n_rows, max_size=n_rows).map(np.array)
+
+    def goal():
+        targets = data.draw(rows.filter(lambda t: t.any()))
+        return Goal(targets, data.draw(st.integers(1, int(targets.sum()))))
+
+    target, goals = goal(), [goal() for _ in range(data.draw(st.integers(1, 2)))]
+
+    def seen(asked, order):
+        return sum(asked.targets[list(order)]) >= asked.needed
+
+    escapes = False
+    for order in itertools.permutations(range(n_rows)):
+        stop = next(t for t in range(n_rows + 1) if all(seen(g, order[:t]) for g in goals))
+        escapes = escapes or not seen(target, order[:stop])
+    # With several goals together the rule may miss a target, but never takes one that can stay open.
+    if len(goals) == 1:
+        assert is_settled(target, goals) == (not escapes)
+    elif is_settled(target, goals):
+        assert not escapes
+
+
+def test_what_the_papers_scores_settle():
+    gaps = np.array([0.0, 0.2, 0.4, 0.4, 1.0, 3.0, 5.0, 6.0])
+    losses = gaps[:, None]
+    ftb, ftc = question("ftb", losses).goal, question("ftc", losses, tolerance=0.5).goal
+    fb = question("fb", losses, budget=3).goal
+    targets = gap_targets(gaps)
+    assert all(is_settled(t.goal, [ftb, ftc, fb]) for t in targets)
+    # Within the tolerance is as far as ftc goes; the rows that tie there count.
+    assert [t.value for t in targets if is_settled(t.goal, [ftc, fb])] == [0.4]
+    assert all(is_settled(t.goal, [fb]) for t in targets)
+    front = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0]])
+    one, whole = question("fto", front).goal, question("fta", front).goal
+    assert [is_settled(t.goal, [one]) for t in front_targets(front)] == [True, False, False]
+    assert all(is_settled(t.goal, [one, whole]) for t in front_targets(front))
+
+
+@pytest.mark.parametrize("n_initial", [1, 3])
+def test_random_search_over_all_permutations(n_initial):
+    losses = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0], [np.nan, 0.0], [4.0, 4.0]])
+    orders = list(itertools.permutations(range(6)))
+    loss = losses[:, 0]
+    for targets in (front_targets(losses), gap_targets(loss - np.nanmin(loss))):
+        times = np.array([[naive_runtime(t, order, n_initial) for t in targets] for order in orders])
+        budgets = np.array([0.5, 1.0, 2.0, 2.99, 3.0, 4.0, 5.0, 6.0, 10.0])
+        expected = [(times <= b).mean() for b in budgets]
+        np.testing.assert_allclose(random_search_share_met(targets, budgets, n_initial), expected)
+
+
+def test_expected_runtime_of_random_search_is_its_score():
+    losses = np.random.default_rng(0).normal(size=(50, 1))
+    target = gap_targets(losses[:, 0] - losses.min())[-1]
+    rng = np.random.default_rng(1)
+    found = expected_runtimes(runtimes(trials_of(losses, rng, [50] * 800), [target], 3))
+    mean, std = exact_random_search(question("ftb", losses), 3)
+    assert abs(found.ert[0] - mean) < 4 * std / np.sqrt(800)
+
+
+def test_targets_of_nothing_are_refused():
+    with pytest.raises(InputError, match="no row has a value"):
+        gap_targets(np.array([np.nan]))
+    with pytest.raises(InputError, match="all objectives"):
+        front_targets(np.array([[np.nan, 1.0]]))
+    with pytest.raises(InputError, match="at least one target"):
+        gap_targets(np.array([0.0]), 0)

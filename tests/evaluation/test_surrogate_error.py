@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.evaluation.surrogate_error import (
+    Surrogate,
+    built_in_surrogate,
+    random_search_squared_error,
+    squared_error,
+)
+from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods.acquisition import (
+    Belief,
+    by_expected_hypervolume,
+    by_expected_improvement,
+    by_expected_influence,
+)
+from hpobench_nmt.methods.gaussian_process import kernel_prior
+from hpobench_nmt.methods.kernels import DensePrior, matern52
+from hpobench_nmt.pareto import pareto_front
+from hpobench_nmt.problem import Problem
+
+
+def dense(surrogate):
+    return np.array([surrogate.prior.row(i) for i in range(len(surrogate.prior.diagonal))])
+
+
+def posterior(surrogate, rows, losses):
+    """Mean (m, N) and covariance (N, N), solved anew; losses standardised where the surrogate does."""
+    K, S = dense(surrogate), list(rows)
+    centre, spread = np.zeros(losses.shape[1]), np.ones(losses.shape[1])
+    if surrogate.standardise:
+        centre, spread = losses.mean(axis=0), losses.std(axis=0)
+        spread = np.where(spread == 0, 1.0, spread)
+    A = K[np.ix_(S, S)] + surrogate.noise_sd**2 * np.eye(len(S))
+    mean = centre + (K[:, S] @ np.linalg.solve(A, (losses - centre) / spread)) * spread
+    return mean.T, K - K[:, S] @ np.linalg.solve(A, K[S])
+
+
+def naive_error(surrogate, rows, losses, truth):
+    errors = np.full((len(rows), truth.shape[1]), np.nan)
+    for t in range(1, len(rows) + 1):
+        good = [i for i in range(t) if not np.isnan(losses[i]).any()]
+        unseen = [row for row in range(len(truth)) if row not in rows[:t]]
+        if good:
+            mean, _ = posterior(surrogate, rows[good], losses[good])
+        elif surrogate.standardise:
+            continue
+        else:
+            mean = np.zeros(truth.T.shape)
+        for j in range(truth.shape[1]):
+            squares = [(mean[j, row] - truth[row, j]) ** 2 for row in unseen if not np.isnan(truth[row, j])]
+            if squares:
+                errors[t - 1, j] = np.mean(squares)
+    return errors
+
+
+@pytest.mark.parametrize("method", ["BO_M", "BO_M_std", "BO_R_std", "GB_M", "GB_R"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_errors_are_those_of_a_dense_solve(toy, method, missing):
+    truth = toy.losses(["bleu", "seconds"]).copy()
+    rng = np.random.default_rng(0)
+    if missing:
+        truth[rng.choice(36, 8, replace=False), 0] = np.nan
+        truth[rng.choice(36, 3, replace=False), 1] = np.nan
+    rows = rng.permutation(36)
+    problem = Problem(toy.features, 2, 36, 3)
+    surrogate = built_in_surrogate(method, problem)
+    found = squared_error(surrogate, rows, truth[rows], truth)
+    expected = naive_error(surrogate, rows, truth[rows], truth)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert np.isnan(found[-1]).all()
+    some = np.array([1, 4, 9, 20])
+    np.testing.assert_allclose(squared_error(surrogate, rows, truth[rows], truth, some), found[some - 1])
+
+
+def test_a_trial_that_saw_only_failed_trainings_still_predicts_the_prior():
+    truth = np.array([[1.0], [2.0], [np.nan], [np.nan], [5.0]])
+    rows = np.array([2, 3])
+    prior = DensePrior(np.eye(5))
+    np.testing.assert_allclose(squared_error(Surrogate(prior), rows, truth[rows], truth), [[10.0], [10.0]])
+    assert np.isnan(squared_error(Surrogate(prior, standardise=True), rows, truth[rows], truth)).all()
+    assert squared_error(Surrogate(prior), rows[:0], truth[:0], truth).shape == (0, 1)
+
+
+@pytest.mark.parametrize("method", [m for m in BUILT_IN if m not in ("RS", "NSGA2")])
+def test_the_surrogate_is_the_methods_own(toy, method):
+    """Its beliefs, with the method's acquisition, lead to the rows that the method asks for."""
+    n_losses = BUILT_IN[method].objectives[0]
+    losses = toy.losses(["bleu", "seconds"])[:, :n_losses]
+    problem = Problem(toy.features, n_losses, 36, 3)
+    surrogate = built_in_surrogate(method, problem)
+    asked = BUILT_IN[method].load()(problem, np.random.default_rng(0))
+    acquire = by_expected_improvement if n_losses == 1 else by_expected_hypervolume
+    rows = [5, 17, 30]
+    for row in rows:
+        asked.tell(row, losses[row])
+    for _ in range(15):
+        seen = losses[rows]
+        mean, covariance = posterior(surrogate, rows, seen)
+        unseen = np.setdiff1d(np.arange(36), rows)
+        if surrogate.standardise:
+            centre, spread = seen.mean(axis=0), seen.std(axis=0)
+            mean, seen = ((mean.T - centre) / spread).T, (seen - centre) / spread
+        front = seen[pareto_front(seen)]
+        belief = Belief(
+            np.ascontiguousarray(mean[:, unseen]),
+            np.maximum(covariance[unseen, unseen], 0.0),
+            np.ones(len(unseen), dtype=bool),
+            front[np.argsort(front[:, 0])],
+            seen.min(axis=0),
+            seen.max(axis=0),
+            covariance[np.ix_(unseen, unseen)].sum(axis=1),
+        )
+        values = (by_expected_influence if "EIF" in method else acquire)(belief)
+        row = asked.ask()
+        assert values[np.searchsorted(unseen, row)] == pytest.approx(values.max(), rel=1e-5)
+        asked.tell(row, losses[row])
+        rows.append(row)
+
+
+def test_methods_without_a_surrogate(toy):
+    problem = Problem(toy.features, 2, 36, 3)
+    assert [built_in_surrogate(m, problem) for m in ("RS", "NSGA2", "somebody's")] == [None] * 3
+
+
+def test_a_perfect_surrogate_errs_nowhere():
+    K = np.ones((6, 6)) + 1e-9 * np.eye(6)  # all rows alike
+    truth = np.full((6, 1), 3.0)
+    rows = np.array([4, 0, 2])
+    np.testing.assert_allclose(
+        squared_error(Surrogate(DensePrior(K)), rows, truth[rows], truth), 0.0, atol=1e-12
+    )
+
+
+def test_the_prior_is_shared_by_trials(toy):
+    problem = Problem(toy.features, 1, 36, 3)
+    assert built_in_surrogate("BO_EI_M", problem).prior is kernel_prior(problem, matern52)
+
+
+@pytest.mark.parametrize("truth", [[1.0, 4.0, 4.0, 9.0, 2.5], [1.0, np.nan, 4.0, 9.0, np.nan], [3.0, np.nan]])
+def test_random_search_predicts_with_the_mean_it_has_seen(truth):
+    truth = np.array(truth)
+    n = len(truth)
+    expected = []
+    for t in range(1, n + 1):
+        squares, weights = [], []
+        for drawn in itertools.combinations(range(n), t):
+            seen = truth[list(drawn)]
+            unseen = np.delete(truth, drawn)
+            seen, unseen = seen[~np.isnan(seen)], unseen[~np.isnan(unseen)]
+            if len(seen) and len(unseen):
+                squares.append(((unseen - seen.mean()) ** 2).mean())
+                weights.append(1)
+        expected.append(np.mean(squares) if squares else np.nan)
+    np.testing.assert_allclose(random_search_squared_error(truth, np.arange(1, n + 1)), expected)
