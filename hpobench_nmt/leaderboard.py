@@ -1,4 +1,4 @@
-"""Scores as tables to read: in the terminal, as CSV, JSON or LaTeX."""
+"""Scores as tables to read, with intervals and ties with the best: in the terminal, as CSV, JSON or LaTeX."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ import numpy as np
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER, Summary
 from hpobench_nmt.experiment import Instance, Results
+from hpobench_nmt.run_common import EXACT
+from hpobench_nmt.run_statistics import METHOD_NOTE, Statistics, number, run_statistics, trial_notes
 from hpobench_nmt.suite import load_suite, published_file, suite_files
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
-EXACT = "RS (exact)"
 _PUBLISHED_TRIALS = 100
 
 
@@ -32,7 +33,9 @@ class Cell:
     Attributes:
         table, method, score: which.
         summary: ours.
+        low, high: 95% interval of the mean, NaN where there is none.
         best: no other method's mean is better.
+        tied: not the best, but not shown to be worse.
         published_mean, published_std: figures to compare with, NaN where there are none.
     """
 
@@ -40,7 +43,10 @@ class Cell:
     method: str
     score: str
     summary: Summary
+    low: float
+    high: float
     best: bool
+    tied: bool
     published_mean: float
     published_std: float
 
@@ -54,9 +60,12 @@ class Cell:
         return difference / variance**0.5 if variance > 0 else np.nan
 
 
-def cells(results: Results) -> Iterator[Cell]:
-    """Every cell of the leaderboard, by table, method and score."""
+def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Cell]:
+    """Every cell of the leaderboard, by table, method and score; statistics are computed where left out."""
+    statistics = statistics or run_statistics(results)
     published = _published(results)
+    columns = (statistics.scores[name] for name in ("table", "method", "score", "low", "high", "tied"))
+    found = {(t, m, s): (low, high, tied) for t, m, s, low, high, tied in zip(*columns, strict=True)}
     for table in results.instances:
         summaries = {m: results.summary(table, m) for m in results.methods if (table, m) in results.trials}
         for j, score in enumerate(results.suite.scores):
@@ -64,7 +73,10 @@ def cells(results: Results) -> Iterator[Cell]:
             best = (min(means) if LOWER_IS_BETTER[score] else max(means)) if means else np.nan
             for method, row in summaries.items():
                 mean, std = published.get((method, table, score), (np.nan, np.nan))
-                yield Cell(table, method, score, row[j], row[j].mean == best, mean, std)
+                low, high, tied = found[table, method, score]
+                is_best = row[j].mean == best
+                marks = (is_best, bool(tied) and not is_best)
+                yield Cell(table, method, score, row[j], float(low), float(high), *marks, mean, std)
 
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
@@ -74,8 +86,12 @@ def exact(results: Results, table: str) -> list[tuple[float, float]]:
 
 def figure(score: str, mean: float, std: float) -> str:
     """mean±std with as many digits as the paper gives."""
-    digits = {"fb": 2, "fbp": 1}.get(score, 0)
-    return f"{mean:.{digits}f}±{std:.{digits}f}"
+    return f"{number(score, mean)}±{number(score, std)}"
+
+
+def interval(cell: Cell) -> str:
+    """The interval of a cell's mean, empty where there is none."""
+    return "" if np.isnan(cell.low) else f"{number(cell.score, cell.low)}–{number(cell.score, cell.high)}"
 
 
 def shown(cell: Cell) -> str:
@@ -105,8 +121,9 @@ def print_leaderboard(results: Results, console: Console) -> None:
     from hpobench_nmt.terminal import fits
 
     scores = range(len(results.suite.scores))
+    statistics = run_statistics(results)
     by_row: dict[tuple[str, str], list[Cell]] = {}
-    for cell in cells(results):
+    for cell in cells(results, statistics):
         by_row.setdefault((cell.table, cell.method), []).append(cell)
     for table, instance in results.instances.items():
         objectives = ", ".join(str(o) for o in instance.objectives)
@@ -121,6 +138,7 @@ def print_leaderboard(results: Results, console: Console) -> None:
                 console.print(_grid(results, table, rows, range(score, score + 1)))
     for name in results.suite.scores:
         console.print(f"[dim]{name}: {DESCRIPTIONS[name]}[/dim]", highlight=False)
+    _print_statistics(results, statistics, console)
     _print_failures(results, console)
 
 
@@ -135,13 +153,16 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     names = [results.suite.scores[j] for j in scores]
     for name in names:
         grid.add_column(_heading(results, table, name), justify="right", no_wrap=True)
+        grid.add_column("95%", justify="right", no_wrap=True)
         if compared:
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
             grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
     for method, row in rows.items():
         line: list[Text] = [Text(method)]
         for cell in (cell for cell in row if cell.score in names):
-            line.append(Text(shown(cell), style="bold" if cell.best else ""))
+            mark = "" if len(rows) == 1 else " *" if cell.best else " ≈" if cell.tied else "  "
+            line.append(Text(shown(cell) + mark, style="bold" if cell.best else ""))
+            line.append(Text(interval(cell), style="bold" if cell.best else ""))
             if compared:
                 known = not np.isnan(cell.published_mean)
                 line.append(
@@ -152,7 +173,8 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     exact_row: list[Text] = [Text(EXACT, style="dim")]
     for name, (mean, std) in zip(results.suite.scores, exact(results, table), strict=True):
         if name in names:
-            exact_row.append(Text(figure(name, mean, std), style="dim"))
+            mark = "" if len(rows) == 1 else "  "
+            exact_row.extend([Text(figure(name, mean, std) + mark, style="dim"), Text()])
             exact_row.extend([Text(), Text()] if compared else [])
     grid.add_section()
     grid.add_row(*exact_row)
@@ -163,6 +185,19 @@ def _heading(results: Results, table: str, score: str) -> str:
     budget = results.suite.budget_for(table) if score in ("fb", "fbp") else None
     arrow = "↓" if LOWER_IS_BETTER[score] else "↑"
     return f"{score}{f' @{budget}' if budget else ''} {arrow}"
+
+
+def _print_statistics(results: Results, statistics: Statistics, console: Console) -> None:
+    """What the marks mean, what ranks over tables show, and what must be known of the trials."""
+    from rich.markup import escape
+
+    lines = []
+    if len(results.methods) > 1:
+        lines += [f"*: best mean. ≈: not shown to be worse than it. {METHOD_NOTE}"]
+    if len(results.instances) > 1 and len(results.methods) > 2:
+        lines += [outcome.sentence for outcome in statistics.ranks]
+    for line in [*lines, *trial_notes(results)]:
+        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
 
 
 def _print_failures(results: Results, console: Console) -> None:
@@ -195,10 +230,14 @@ def as_json(results: Results) -> str:
 
 
 def as_latex(results: Results) -> str:
-    """One tabular, a row a method and a column a table and score, the best in bold."""
+    """One tabular, a row a method and a column a table and score.
+
+    The best mean is bold, means that are not shown to be worse are underlined, intervals stand beside.
+    """
     scores, tables = results.suite.scores, list(results.instances)
     found = {(c.table, c.method, c.score): c for c in cells(results)}
     lines = [
+        "% bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean",
         r"\begin{tabular}{l" + ("r" * len(scores)) * len(tables) + "}",
         r"\hline",
         " & " + " & ".join(rf"\multicolumn{{{len(scores)}}}{{c}}{{{_tex(t)}}}" for t in tables) + r" \\",
@@ -210,10 +249,17 @@ def as_latex(results: Results) -> str:
         for table in tables:
             for score in scores:
                 cell = found.get((table, method, score))
-                text = _tex(shown(cell)) if cell else "--"
-                row.append(rf"\textbf{{{text}}}" if cell and cell.best else text)
+                row.append(_tex_cell(cell) if cell else "--")
         lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _tex_cell(cell: Cell) -> str:
+    text = _tex(shown(cell))
+    if cell.best or cell.tied:
+        text = rf"\textbf{{{text}}}" if cell.best else rf"\underline{{{text}}}"
+    limits = _tex(interval(cell))
+    return rf"{text} {{\scriptsize [{limits}]}}" if limits else text
 
 
 def _tex(text: str) -> str:
@@ -232,6 +278,8 @@ def _records(results: Results) -> list[dict[str, Any]]:
             "mean": s.mean,
             "std": s.std,
             "stderr": s.stderr,
+            "ci_low": cell.low,
+            "ci_high": cell.high,
             "at_least": s.at_least,
             "random_search_mean": mean,
             "random_search_std": std,
@@ -240,7 +288,13 @@ def _records(results: Results) -> list[dict[str, Any]]:
             "distance_se": cell.distance,
         }
         records.append(
-            {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
+            {
+                "table": cell.table,
+                "method": cell.method,
+                "score": cell.score,
+                "best": cell.best,
+                "tied": cell.tied,
+            }
             | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed}
             | {key: None if np.isnan(value) else float(value) for key, value in values.items()}
         )
