@@ -1,4 +1,4 @@
-"""`hpobench-nmt tables`: list, show, check, fetch, add and build lookup tables."""
+"""`hpobench-nmt tables`: list, show, analyze, check, fetch, add and build lookup tables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli_common import Commands, make_console, writing
+from hpobench_nmt.cli_common import Commands, listed, make_console, writing
 from hpobench_nmt.cli_train import build
 from hpobench_nmt.errors import InputError, unknown
 
 
 @click.group(cls=Commands)
 def tables() -> None:
-    """List, show, check, fetch, add and build lookup tables."""
+    """List, show, analyze, check, fetch, add and build lookup tables."""
 
 
 @tables.command("list")
@@ -52,11 +52,57 @@ def tables_list() -> None:
     "--rows", type=click.IntRange(min=1), default=5, show_default=True, help="How many of the best rows."
 )
 def tables_show(name: str, rows: int) -> None:
-    """Show a table: its search space, its metrics, where it is from, its best rows."""
+    """Show a table: its search space, its metrics, where it is from, its best rows, its front."""
     from hpobench_nmt.catalog import load_table
     from hpobench_nmt.describe import print_table
+    from hpobench_nmt.picture import print_picture
 
-    print_table(load_table(name), make_console(), rows)
+    table, console = load_table(name), make_console()
+    print_table(table, console, rows)
+    console.print()
+    print_picture(table, console)
+
+
+@tables.command("analyze")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--metric", help="What to analyse.  [default: each table's first objective]")
+@click.option("--objectives", callback=listed, help="Two metrics, for the front.  [default: the table's own]")
+@click.option("--best", "best_share", default=0.25, show_default=True, help="Share of rows in the best part.")
+@click.option(
+    "--tolerance", type=float, help="How near the best is near enough.  [default: the metric's own]"
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write tables (CSV) and figures (PNG, PDF) there."
+)
+def tables_analyze(
+    names: tuple[str, ...],
+    metric: str | None,
+    objectives: tuple[str, ...],
+    best_share: float,
+    tolerance: float | None,
+    out: Path | None,
+) -> None:
+    """Analyse tables, or a collection: rank correlation, importance, front, sensitivity, seed noise."""
+    from hpobench_nmt.analyze import analyze_tables, load_with_replicates
+    from hpobench_nmt.catalog import collections
+    from hpobench_nmt.sections import print_sections, write_sections
+
+    if len(objectives) not in (0, 2):
+        raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
+    members = collections()
+    loaded = [load_with_replicates(member) for name in names for member in members.get(name, [name])]
+    sections = analyze_tables(
+        [table for table, _ in loaded],
+        metric=metric,
+        objectives=(objectives[0], objectives[1]) if objectives else None,
+        best_share=best_share,
+        tolerance=tolerance,
+        replicates={table.name: again for table, again in loaded},
+    )
+    print_sections(sections, make_console())
+    if out:
+        written = write_sections(sections, out)
+        click.echo(f"{len(written)} files in {out}")
 
 
 @tables.command("check")
