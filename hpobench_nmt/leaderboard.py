@@ -160,8 +160,8 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     for method, row in rows.items():
         line: list[Text] = [Text(method)]
         for cell in (cell for cell in row if cell.score in names):
-            mark = "" if len(rows) == 1 else " *" if cell.best else " ≈" if cell.tied else "  "
-            line.append(Text(shown(cell) + mark, style="bold" if cell.best else ""))
+            mark = "" if len(rows) == 1 else "* " if cell.best else "≈ " if cell.tied else ""
+            line.append(Text(mark + shown(cell), style="bold" if cell.best else ""))
             line.append(Text(interval(cell), style="bold" if cell.best else ""))
             if compared:
                 known = not np.isnan(cell.published_mean)
@@ -173,8 +173,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     exact_row: list[Text] = [Text(EXACT, style="dim")]
     for name, (mean, std) in zip(results.suite.scores, exact(results, table), strict=True):
         if name in names:
-            mark = "" if len(rows) == 1 else "  "
-            exact_row.extend([Text(figure(name, mean, std) + mark, style="dim"), Text()])
+            exact_row.extend([Text(figure(name, mean, std), style="dim"), Text()])
             exact_row.extend([Text(), Text()] if compared else [])
     grid.add_section()
     grid.add_row(*exact_row)
@@ -288,14 +287,8 @@ def _records(results: Results) -> list[dict[str, Any]]:
             "distance_se": cell.distance,
         }
         records.append(
-            {
-                "table": cell.table,
-                "method": cell.method,
-                "score": cell.score,
-                "best": cell.best,
-                "tied": cell.tied,
-            }
-            | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed}
+            {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
+            | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed, "tied": cell.tied}
             | {key: None if np.isnan(value) else float(value) for key, value in values.items()}
         )
     return records

@@ -9,8 +9,9 @@ from rich.console import Console
 
 import hpobench_nmt as hb
 from hpobench_nmt.experiment import run_suite, suite_instances
-from hpobench_nmt.leaderboard import as_csv, as_json, as_latex, cells, print_leaderboard
+from hpobench_nmt.leaderboard import as_csv, as_json, as_latex, cells, interval, print_leaderboard, shown
 from hpobench_nmt.plugins import resolve_methods
+from hpobench_nmt.run_statistics import run_statistics
 from hpobench_nmt.sequences import export_sequences
 from hpobench_nmt.suite import load_suite
 
@@ -38,6 +39,58 @@ def test_the_terminal_shows_every_method_and_the_exact_reference(results):
     for name in ("toy: 36 rows, bleu:max, 20 trials", "RS", "BO_EI_M", "GB_EIF_M", "RS (exact)", "fb @20 ↓"):
         assert name in text
     assert "paper" not in text
+
+
+def test_intervals_and_ties_are_those_of_the_statistics(results):
+    statistics = run_statistics(results)
+    verdicts = {v.score: v for v in statistics.verdicts}
+    by_cell = statistics.scores.set_index(["method", "score"]).sort_index()
+    found = list(cells(results))
+    for cell in found:
+        row = by_cell.loc[(cell.method, cell.score)]
+        assert (cell.low, cell.high) == (row["low"], row["high"])
+        assert cell.low <= cell.summary.mean <= cell.high
+        # Of several methods with the best mean, a verdict names the first as the best.
+        assert cell.best or cell.method != verdicts[cell.score].best
+        assert cell.tied == (cell.method in verdicts[cell.score].tied and not cell.best)
+    assert list(cells(results, statistics)) == found
+
+
+def test_the_terminal_marks_the_best_and_its_ties(results):
+    text = printed(results)
+    lines = {line.split("│")[1].strip(): line for line in text.splitlines() if line.startswith("│")}
+    for cell in cells(results):
+        mark = "* " if cell.best else "≈ " if cell.tied else ""
+        assert f" {mark}{shown(cell)} │" in lines[cell.method]
+        assert f" {interval(cell)} │" in lines[cell.method]
+    assert text.count(" * ") == sum(cell.best for cell in cells(results))
+    assert "≈: not shown to be worse" in text
+    assert "95%" in text
+    # Ranks need several tables.
+    assert "Friedman" not in text
+
+
+def test_one_method_is_neither_best_nor_tied(toy):
+    text = printed(hb.benchmark(toy, ["RS"], trials=12))
+    assert " * " not in text
+    assert "≈" not in text
+    assert "Only one method was run" in text
+
+
+def test_ranks_over_several_tables_are_told(toy):
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(3)]
+    text = " ".join(printed(hb.benchmark(tables, ["RS", "BO_EI_M", "GB_EIF_M"], trials=4)).split())
+    assert "ftb, over 3 tables: " in text
+    assert "With 4 trial(s), intervals are too narrow to trust" in text
+
+
+def test_a_mean_that_does_not_exist_has_no_interval(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, budget=5)
+    ftb = next(c for c in cells(results) if c.score == "ftb")
+    assert interval(ftb) == ""
+    record = json.loads(as_json(results))[0]
+    assert (record["ci_low"], record["ci_high"]) == (None, None)
+    assert r"\scriptsize" not in as_latex(results).splitlines()[6].split("&")[1]
 
 
 def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
@@ -76,6 +129,8 @@ def test_csv_and_json_hold_the_same_cells(results):
     assert len(from_csv) == len(from_json) == 9
     for a, b in zip(from_csv, from_json, strict=True):
         assert float(a["mean"]) == b["mean"]
+        assert float(a["ci_low"]) == b["ci_low"] <= b["mean"] <= b["ci_high"]
+        assert (a["best"], a["tied"]) == (str(b["best"]), str(b["tied"]))
         assert a["published_mean"] == ""
         assert b["published_mean"] is None
         assert b["random_search_mean"] > 0
@@ -85,6 +140,9 @@ def test_latex_escapes_names_and_marks_the_best(results):
     latex = as_latex(results)
     assert r"BO\_EI\_M" in latex
     assert r"\textbf{" in latex
+    tied = sum(cell.tied for cell in cells(results))
+    assert latex.count(r"\underline{") == tied
+    assert latex.count(r"{\scriptsize [") == 9
     assert latex.count(r"\\") == 2 + 3
     assert "±" not in latex
 
