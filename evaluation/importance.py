@@ -157,7 +157,9 @@ def importance(
     )
 
 
-def variance_shares(values: Floats, boxes: Sequence[Bools], included: Bools) -> dict[Effect, float]:
+def variance_shares(
+    values: Floats, boxes: Sequence[Bools], included: Bools, weights: Sequence[Floats] | None = None
+) -> dict[Effect, float]:
     """Shares of variance of a function that is constant on boxes of a grid.
 
     The boxes must not overlap, and cover the grid. A share of a pair is what it adds to its two
@@ -165,8 +167,9 @@ def variance_shares(values: Floats, boxes: Sequence[Bools], included: Bools) -> 
 
     Args:
         values: of the function on each of L boxes, shape (L,).
-        boxes: by hyperparameter, which of its k values each box spans, shape (L, k).
+        boxes: by hyperparameter, which of its k cells each box spans, shape (L, k).
         included: boxes to take into account, shape (L,).
+        weights: by hyperparameter, the share of its values in each cell, shape (k,); by default all alike.
 
     Returns:
         share by effect: (i,) or (i, j) with i < j; empty where the function is constant on what is
@@ -174,24 +177,27 @@ def variance_shares(values: Floats, boxes: Sequence[Bools], included: Bools) -> 
 
     O(L H^2 k^2).
     """
-    values, boxes = values[included], [b[included].astype(np.float64) for b in boxes]
+    values, spans = values[included], [b[included] for b in boxes]
     if len(values) == 0 or (values == values[0]).all():
         return {}
-    widths = [b.mean(axis=1) for b in boxes]  # share of the axis, never 0
+    if weights is None:
+        weights = [np.full(b.shape[1], 1 / b.shape[1]) for b in boxes]
+    # A box's share of each cell's weight, given the box: the lines sum to 1.
+    parts = [span * weight for span, weight in zip(spans, weights, strict=True)]
+    widths = [part.sum(axis=1) for part in parts]  # never 0
     size = np.prod(widths, axis=0)
     size = size / size.sum()
+    parts = [part / width[:, None] for part, width in zip(parts, widths, strict=True)]
     values = values - size @ values  # the mean is 0 from here on
     total = size @ (values * values)
 
     def explained(*effect: int) -> float:
         """Variance of the mean of the function given the values of the hyperparameters in effect."""
-        # Per cell of the effect's own grid: a box counts with its size divided by its cells.
-        part = size.copy()
-        for j in effect:
-            part = part / boxes[j].sum(axis=1)
-        left, right = boxes[effect[0]], boxes[effect[1]] if len(effect) == 2 else np.ones((len(part), 1))
-        weight = (left * part[:, None]).T @ right
-        weighted = (left * (part * values)[:, None]).T @ right
+        left = parts[effect[0]]
+        right = parts[effect[1]] if len(effect) == 2 else np.ones((len(left), 1))
+        # Weight of each cell of the effect's own grid, and weight times mean.
+        weight = (left * size[:, None]).T @ right
+        weighted = (left * (size * values)[:, None]).T @ right
         some = weight > 0
         return float((weighted[some] ** 2 / weight[some]).sum())
 
@@ -202,22 +208,33 @@ def variance_shares(values: Floats, boxes: Sequence[Bools], included: Bools) -> 
     return shares
 
 
-def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools]]:
+def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools], list[Floats]]:
     """Leaves of a fitted scikit-learn tree as boxes of a grid.
+
+    Values of a hyperparameter that no split of the tree tells apart are one cell.
 
     Args:
         tree: a DecisionTreeRegressor.
-        axes: by hyperparameter, the k values of the grid in the units of the tree's features.
+        axes: by hyperparameter, the values of the grid in the units of the tree's features, ascending.
 
     Returns:
-        values of the leaves, shape (L,), and by hyperparameter which values each leaf spans, (L, k).
+        values of the L leaves, shape (L,); by hyperparameter which of its k cells each leaf spans, (L, k),
+        and the share of its values in each cell, (k,).
 
-    O(nodes K) for K values in all, one step a level of the tree.
+    O(nodes K) for K cells in all, one step a level of the tree.
     """
     nodes = tree.tree_  # type: ignore[attr-defined]
-    owner = np.concatenate([np.full(len(axis), j) for j, axis in enumerate(axes)])
-    # scikit-learn compares features in single precision with thresholds in double.
-    place = np.concatenate(axes).astype(np.float32)
+    places, weights = [], []
+    for j, axis in enumerate(axes):
+        splits = np.unique(nodes.threshold[nodes.feature == j])
+        # scikit-learn compares features in single precision with thresholds in double; equal goes left.
+        place = axis.astype(np.float32)
+        cell = np.searchsorted(splits, place, side="left")
+        _, first, count = np.unique(cell, return_index=True, return_counts=True)
+        places.append(place[first])
+        weights.append(count / len(axis))
+    owner = np.concatenate([np.full(len(place), j) for j, place in enumerate(places)])
+    place = np.concatenate(places)
     left, right = nodes.children_left, nodes.children_right
     box = np.ones((nodes.node_count, len(owner)), dtype=bool)
     level = np.array([0])
@@ -229,8 +246,8 @@ def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools
         box[right[level]] = box[level] & (other | ~below)
         level = np.concatenate([left[level], right[level]])
     leaves = np.flatnonzero(left < 0)
-    ends = np.cumsum([len(axis) for axis in axes])[:-1]
-    return nodes.value[leaves, 0, 0], np.split(box[leaves], ends, axis=1)
+    ends = np.cumsum([len(p) for p in places])[:-1]
+    return nodes.value[leaves, 0, 0], np.split(box[leaves], ends, axis=1), weights
 
 
 def _forest_shares(
@@ -241,9 +258,9 @@ def _forest_shares(
     forest = RandomForestRegressor(n_estimators=trees, random_state=seed).fit(features, loss)
     found = []
     for tree in forest.estimators_:
-        values, boxes = leaf_boxes(tree, axes)
+        values, boxes, weights = leaf_boxes(tree, axes)
         # A tree may be constant on the best part: it has nothing to say.
-        if shares := variance_shares(values, boxes, values <= limit):
+        if shares := variance_shares(values, boxes, values <= limit, weights):
             found.append(shares)
     return found, _out_of_bag_r2(forest, features, loss)
 

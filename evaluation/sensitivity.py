@@ -16,7 +16,6 @@ from math import ceil, comb, prod
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.correlation import main_metric
@@ -30,10 +29,11 @@ Bools = NDArray[np.bool_]
 # two or three values a hyperparameter has no such rows.)
 NEAR = 2
 _MOST_VALUES = 9
-# Up to this many coarse grids of one size are all tried; beyond, that many are drawn at random.
-_GRIDS = 20_000
+# Up to this many coarse grids of one size are all tried; beyond, some are drawn at random.
+_MOST_GRIDS = 20_000
+_DRAWN = 5_000
 # Rows that are looked for on the coarse grids at once.
-_BLOCK = 256
+_BLOCK = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,8 @@ class Sensitivity:
         grids: by number of values a hyperparameter: trials (rows of the table on such a grid, mean),
             choices (of values: how many such grids there are), success (share of them that hold a row that
             counts), exact (whether all were tried, or a sample).
+        coverage: share of the grid's points that have a row. Where it is small, what is said of grids is
+            of little use.
     """
 
     table: str
@@ -75,6 +77,7 @@ class Sensitivity:
     interval_trials: int
     random_trials: tuple[float, int, int]
     grids: pd.DataFrame
+    coverage: float
 
 
 def sensitivity(
@@ -126,6 +129,7 @@ def sensitivity(
         interval_trials=prod(ceil(1 / share - 1e-9) for share in reach["share"]),
         random_trials=random_order(int(known.sum()), int(counts.sum())),
         grids=coarse_grids(table, counts, seed=seed),
+        coverage=len(table) / prod(len(h.values) for h in table.hyperparameters),
     )
 
 
@@ -167,11 +171,20 @@ def random_order(n_rows: int, n_targets: int) -> tuple[float, int, int]:
     """Trials until the first of k targets among N rows in random order: mean, median, and 95% quantile."""
     if n_targets == 0:
         raise InputError("no row is within the tolerance.")
-    times = np.arange(n_rows + 1)
-    reached = 1 - hypergeom.pmf(0, n_rows, n_targets, times)
+    reached = random_order_chance(n_rows, n_targets)
     # Rounding must not ask for one trial more.
     median, most = (int(np.argmax(reached >= share - 1e-12)) for share in (0.5, 0.95))
     return (n_rows + 1) / (n_targets + 1), median, most
+
+
+def random_order_chance(n_rows: int, n_targets: int) -> Floats:
+    """Chance that one of k targets is among the first t of N rows in random order, shape (N + 1,), t from 0.
+
+    1 - (N-k)/N (N-k-1)/(N-1) ... with t factors: O(N).
+    """
+    drawn = np.arange(n_rows)
+    missed = np.cumprod(np.maximum(n_rows - n_targets - drawn, 0) / (n_rows - drawn))
+    return np.append(0.0, 1.0 - missed)
 
 
 def coarse_grids(table: Table, counts: Bools, *, seed: int = 0) -> pd.DataFrame:
@@ -183,7 +196,7 @@ def coarse_grids(table: Table, counts: Bools, *, seed: int = 0) -> pd.DataFrame:
     Args:
         table: its declared values are those that may be tried.
         counts: rows that count, shape (N,).
-        seed: for more than 20,000 choices, that many are drawn with it.
+        seed: for more than 20,000 choices, 5,000 are drawn with it.
 
     Returns:
         columns values (g, from 1 to 9 and to the full grid), trials, choices, success, exact.
@@ -195,49 +208,64 @@ def coarse_grids(table: Table, counts: Bools, *, seed: int = 0) -> pd.DataFrame:
     for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):
         taken = [min(g, size) for size in sizes]
         choices = prod(map(comb, sizes, taken))
-        exact = choices <= _GRIDS
-        if exact:
-            tried = _all_choices(sizes, taken)
-        else:
-            rng = np.random.default_rng([seed, g])
-            tried = [_some_choices(size, k, rng) for size, k in zip(sizes, taken, strict=True)]
+        exact = choices <= _MOST_GRIDS
+        rng = np.random.default_rng([seed, g])
+        options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
         # Every row is on the same share of the grids.
         trials = len(table) * prod(k / size for k, size in zip(taken, sizes, strict=True))
-        lines.append((g, trials, float(choices), float(_hits(tried, targets).mean()), exact))
+        lines.append((g, trials, float(choices), float(_hits(options, which, targets).mean()), exact))
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
 
 
-def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> list[Bools]:
-    """By hyperparameter, which of its values each grid tries, over all grids, shape (choices, size)."""
-    options = []
+def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools], list[NDArray[np.int64]]]:
+    """All grids: by hyperparameter, sets of values to try, (sets, size), and each grid's set, (grids,)."""
+    options = [_sets(size, k) for size, k in zip(sizes, taken, strict=True)]
+    return options, list(np.indices([len(o) for o in options]).reshape(len(options), -1))
+
+
+def _some_choices(
+    sizes: Sequence[int], taken: Sequence[int], rng: np.random.Generator
+) -> tuple[list[Bools], list[NDArray[np.int64]]]:
+    """The same for 5,000 random grids."""
+    options, which = [], []
     for size, k in zip(sizes, taken, strict=True):
-        chosen = np.array(list(combinations(range(size), k)))
-        option = np.zeros((len(chosen), size), dtype=bool)
-        np.put_along_axis(option, chosen, True, axis=1)
-        options.append(option)
-    which = np.indices([len(option) for option in options]).reshape(len(options), -1)
-    return [option[index] for option, index in zip(options, which, strict=True)]
+        if comb(size, k) <= _MOST_GRIDS:
+            options.append(_sets(size, k))
+            which.append(rng.integers(len(options[-1]), size=_DRAWN))
+            continue
+        chosen = rng.integers(size, size=(_DRAWN, k))
+        # Draw again what has a value twice: every set of k different values is as likely as another.
+        while (twice := (np.diff(np.sort(chosen, axis=1)) == 0).any(axis=1)).any():
+            chosen[twice] = rng.integers(size, size=(int(twice.sum()), k))
+        options.append(_marked(chosen, size))
+        which.append(np.arange(_DRAWN))
+    return options, which
 
 
-def _some_choices(size: int, k: int, rng: np.random.Generator) -> Bools:
-    """Which of its values each of 20,000 random grids tries, shape (20000, size)."""
-    # The first k of a random order are a random choice of k.
-    order = np.argsort(rng.random((_GRIDS, size)), axis=1)
-    tried = np.zeros((_GRIDS, size), dtype=bool)
-    np.put_along_axis(tried, order[:, :k], True, axis=1)
-    return tried
+def _sets(size: int, k: int) -> Bools:
+    """Every choice of k among size values, a line a choice."""
+    return _marked(np.array(list(combinations(range(size), k))), size)
 
 
-def _hits(tried: Sequence[Bools], targets: NDArray[np.int64]) -> Bools:
-    """Whether each grid holds one of the targets (ranks of their values, shape (T, H))."""
-    hit = np.zeros(len(tried[0]), dtype=bool)
+def _marked(chosen: NDArray[np.int64], size: int) -> Bools:
+    marks = np.zeros((len(chosen), size), dtype=bool)
+    np.put_along_axis(marks, chosen, True, axis=1)
+    return marks
+
+
+def _hits(options: Sequence[Bools], which: Sequence[NDArray[np.int64]], targets: NDArray[np.int64]) -> Bools:
+    """Whether each grid holds one of the targets (ranks of their values, shape (T, H)), shape (grids,).
+
+    Targets are bits: those on a grid are those that all hyperparameters' sets have in common.
+    """
+    hit = np.zeros(len(which[0]), dtype=bool)
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         left = np.flatnonzero(~hit)
-        alive = np.ones((len(left), len(block)), dtype=bool)
-        for j, option in enumerate(tried):
-            alive &= option[left][:, block[:, j]]
-        hit[left] = alive.any(axis=1)
+        on_grid = np.full((len(left), -(-len(block) // 8)), 255, dtype=np.uint8)
+        for j, option in enumerate(options):
+            on_grid &= np.packbits(option[:, block[:, j]], axis=1)[which[j][left]]
+        hit[left] = on_grid.any(axis=1)
     return hit
 
 

@@ -222,18 +222,19 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
     unit = table.metric(name).unit
     stem = f"{table.name}-sensitivity"
     grids = found.grids
+    shown = pd.DataFrame(
+        {
+            "values tried of each": grids["values"],
+            "trainings": grids["trials"].round(),
+            "chance to come that close (%)": grids["success"].mul(100).round(1),
+        }
+    )
     return Section(
         table=table.name,
         kind="sensitivity",
         title=f"{table.name}: sensitivity of {name}",
         notes=findings.of_sensitivity(found, unit),
-        shown=pd.DataFrame(
-            {
-                "values tried of each": grids["values"],
-                "trainings": grids["trials"].round(),
-                "chance to come that close (%)": grids["success"].mul(100).round(1),
-            }
-        ),
+        shown=shown if found.coverage >= findings.SPARSE else None,
         files={
             f"{stem}-by-steps": found.by_steps,
             f"{stem}-reach": found.reach,

@@ -17,6 +17,8 @@ Notes = tuple[str, ...]
 
 # Below this share of explained variance a forest's shares are hardly the table's.
 _POOR_FIT = 0.5
+# With rows at a smaller share of the grid's points, nothing is said of grid searches.
+SPARSE = 0.1
 # A grid search is said to be enough if this share of its choices of values is.
 _ENOUGH = 0.95
 
@@ -137,6 +139,12 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
         f"A search in random order comes that close after {mean:,.0f} trainings on average ({median:,} are "
         f"enough in half of the cases, {most:,} in 95%).",
     ]
+    if found.coverage < SPARSE:
+        notes.append(
+            f"Only {found.coverage:.1%} of the grid's points have a row, too few to tell what a grid search "
+            "needs."
+        )
+        return tuple(notes)
     enough = found.grids[found.grids["success"] >= _ENOUGH]
     if len(enough):
         g, trials = int(enough["values"].iloc[0]), float(enough["trials"].iloc[0])

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
-from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, share_within
+from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
 from hpobench_nmt.plots import COLOURS
 
 if TYPE_CHECKING:
@@ -187,9 +186,8 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     metric = found.objective.rpartition(":")[0]
     known = ~np.isnan(found.gaps)
     n_rows, n_targets = int(known.sum()), int(found.by_steps["within"].sum())
-    times = np.arange(1, n_rows + 1)
-    chance = 1 - hypergeom.pmf(0, n_rows, n_targets, times)
-    axes.plot(times, chance * 100, color="black", linewidth=1.6, label="random order (exact)")
+    chance = random_order_chance(n_rows, n_targets)
+    axes.plot(np.arange(n_rows + 1), chance * 100, color="black", linewidth=1.6, label="random order (exact)")
     grids = found.grids
     axes.plot(
         grids["trials"],

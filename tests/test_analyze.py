@@ -21,7 +21,7 @@ from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.nmthpo import TABLES
-from hpobench_nmt.sections import print_sections, write_sections
+from hpobench_nmt.sections import column_text, print_frame, print_sections, write_sections
 from hpobench_nmt.space import Hyperparameter
 from hpobench_nmt.table import Metric, Table
 from hpobench_nmt.table_folder import save_folder
@@ -106,6 +106,10 @@ def test_a_relation_that_may_be_none_is_called_so(toy):
     assert "may be no relation at all" in only(sections, "correlation").notes[1]
     unrelated = replace(toy, values=np.random.default_rng(1).normal(size=toy.values.shape))
     assert only(analyze_tables([unrelated]), "front").notes[-1].endswith("no clear relation.")
+    turned = replace(toy, name="turned", values=-toy.values)
+    assert only(analyze_tables([toy, turned]), "correlation").notes[1] == (
+        "toy and turned, -1.000 (-1.00 to -1.00, 36 configurations)."
+    )
     bound = replace(toy, values=np.repeat(toy.values[:, :1], 3, axis=1))
     assert "tend to be worse in the other" in only(analyze_tables([bound]), "front").notes[-1]
 
@@ -138,6 +142,32 @@ def test_tables_without_a_common_configuration(toy):
     assert notes[0].startswith("No configuration is common to the 2 tables")
     assert notes[-1] == "toy and apart are without a common configuration."
     assert "none" in texts(only(sections, "correlation").figures["correlation"]())
+
+
+def test_tables_that_only_pairs_of_have_something_in_common(toy):
+    def part(name, rows):
+        return replace(toy, name=name, configs=toy.configs[rows], values=toy.values[rows])
+
+    rows = np.arange(36)
+    sections = analyze_tables(
+        [part("a", rows < 24), part("b", rows >= 12), part("c", (rows < 12) | (rows >= 24))]
+    )
+    section = only(sections, "correlation")
+    assert section.notes[0].startswith("No configuration is common to the 3 tables")
+    assert section.notes[1].startswith("Most alike: a and b, 1.000")
+    assert section.shown["n_common"].tolist() == [12, 12, 12]
+
+
+def test_nothing_is_said_of_grids_that_have_few_rows():
+    rng = np.random.default_rng(0)
+    configs = rng.random((40, 3))
+    axes = tuple(Hyperparameter(f"h{j}", tuple(np.sort(configs[:, j]).tolist())) for j in range(3))
+    loss = ((configs - 0.5) ** 2).sum(axis=1)
+    table = Table("random", axes, (Metric("loss", "min"),), configs, loss[:, None], ("loss",))
+    section = only(analyze_tables([table]), "sensitivity")
+    assert section.notes[-1].startswith("Only 0.1% of the grid's points have a row")
+    assert not any("smallest grid" in note for note in section.notes)
+    assert section.shown is None
 
 
 def test_what_one_table_does_not_allow_is_left_out_and_said(toy):
@@ -213,6 +243,29 @@ def test_what_is_printed_fits(two, width):
         assert str(int(row)) in text
 
 
+def test_a_wide_frame_is_printed_in_blocks():
+    frame = pd.DataFrame({"[i]name": [f"row{i}" for i in range(40)], "value": np.arange(40) * 1.25})
+    frame = frame.assign(**{f"column_{j}": [f"{i}x{j}" for i in range(40)] for j in range(12)})
+    file = io.StringIO()
+    print_frame(frame, Console(file=file, width=50))
+    text = file.getvalue()
+    assert max(map(len, text.splitlines())) <= 50
+    words = text.split()
+    for i, line in frame.iterrows():
+        assert line["[i]name"] in words
+        assert f"{line['value']:.2f}" in words
+        assert f"{i}x11" in words
+    assert words.count("[i]name") > 1
+
+
+def test_numbers_of_a_column_have_the_same_decimals():
+    assert column_text(pd.Series([1.5, 20.25, np.nan])) == ["1.50", "20.25", "–"]
+    assert column_text(pd.Series([0.0003, 0.001])) == ["0.0003", "0.0010"]
+    assert column_text(pd.Series([1e-9, 5.0])) == ["1e-09", "5"]
+    assert column_text(pd.Series([123456.0, 1.5])) == ["123456.0", "1.5"]
+    assert column_text(pd.Series([3, 40])) == ["3", "40"]
+
+
 def test_names_are_shown_as_they_are(toy):
     odd = replace(
         toy,
@@ -222,9 +275,10 @@ def test_names_are_shown_as_they_are(toy):
     )
     frame = again(odd, [1, 2, 3])
     sections = analyze_tables([odd], replicates={"toy": frame})
-    text = printed(sections)
-    assert "[red]a$b$^" in text
-    assert "[bold]<script>$x_$" in text
+    for width in (80, 250):
+        text = printed(sections, width)
+        assert "[red]a$b$^" in text
+        assert "[bold]<script>$x_$" in text
     for section in sections:
         for draw in section.figures.values():
             draw().savefig(io.BytesIO())
@@ -312,8 +366,8 @@ def test_sensitivity_is_drawn(toy):
     assert sorted(right.collections[0].get_offsets()[:, 1]) == pytest.approx(sorted(found.gaps))
     curve, grids = plots_tables.plot_search_cost(found).axes[0].lines
     within = int(found.by_steps["within"].sum())
-    assert curve.get_ydata()[0] == pytest.approx(within / 36 * 100)
-    assert curve.get_ydata()[36 - within] == pytest.approx(100)
+    assert curve.get_ydata()[[0, 1]] == pytest.approx([0, within / 36 * 100])
+    assert curve.get_ydata()[36 - within + 1] == pytest.approx(100)
     assert grids.get_ydata().tolist() == pytest.approx((found.grids["success"] * 100).tolist())
 
 

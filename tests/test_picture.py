@@ -80,7 +80,7 @@ def test_every_row_and_the_front_are_in_the_scatter():
 
 
 def test_histogram():
-    values = np.array([0.0] * 8 + [1.0] + [3.9, 4.0, np.nan])
+    values = np.array([0.0] * 80 + [1.0] + [4.0] * 20 + [np.nan])
     assert histogram(values, 4) == "█▁ ▂"
     assert histogram(values, 4, "_.:-=+*#") == "#_ ."
     assert histogram(np.array([2.0, 2.0]), 4) == "█"
@@ -96,7 +96,7 @@ def test_missing_values_and_odd_names(toy):
         hyperparameters=(replace(toy.hyperparameters[0], name="[red]layers"), *toy.hyperparameters[1:]),
     )
     text = picture(odd)
-    assert "[red]layers" in text
+    assert any(line.startswith("[red]layers") for line in text.splitlines())
     assert next(line for line in text.splitlines() if line.startswith("memory")).split()[2:5] == ["–"] * 3
 
 

@@ -119,16 +119,17 @@ def test_bad_input():
         rank_correlation([a, replace(a, name="b")], "scor")
 
 
-def test_the_interval_covers():
+@pytest.mark.parametrize("rho", [0.5, 0.95])
+def test_the_interval_covers(rho):
     # For bivariate normal pairs with correlation rho, Spearman's coefficient is 6 / pi asin(rho / 2).
     rng = np.random.default_rng(1)
-    rho, n, rounds = 0.5, 28, 1500
+    n, rounds = 28, 1500
     truth = 6 / np.pi * np.arcsin(rho / 2)
     x = rng.normal(size=(rounds, n))
     y = rho * x + np.sqrt(1 - rho**2) * rng.normal(size=(rounds, n))
     intervals = [spearman_interval(spearman(a, b), n) for a, b in zip(x, y, strict=True)]
     covered = np.mean([low <= truth <= high for low, high in intervals])
-    assert 0.93 <= covered <= 0.97
+    assert 0.925 <= covered <= 0.965
 
 
 def test_figure_4_of_the_paper(nmthpo_home, monkeypatch):

@@ -134,9 +134,9 @@ def test_a_forests_shares_are_those_of_its_predictions_over_the_grid(seed, shape
     limit = np.quantile(y, best_share)
     for tree in forest.estimators_:
         f = tree.predict(full.features)
-        values, boxes = leaf_boxes(tree, axes)
+        values, boxes, weights = leaf_boxes(tree, axes)
         included = f <= limit
-        shares = variance_shares(values, boxes, values <= limit)
+        shares = variance_shares(values, boxes, values <= limit, weights)
         if len(set(f[included].tolist())) < 2:
             assert shares == {}
         else:
@@ -169,6 +169,26 @@ def test_a_forest_on_nearly_all_rows_is_nearly_exact():
     names = [h.name for h in full.hyperparameters]
     exact, estimate = as_dict(importance(full), names), as_dict(importance(holey), names)
     assert estimate == pytest.approx(exact, abs=0.03)
+
+
+def test_a_forest_looks_at_the_best_part_too():
+    # The first hyperparameter decides whether a training fails, and nothing among those that did not.
+    shape = (3, 4, 4)
+    points = np.array(list(product(*[range(k) for k in shape])), dtype=float)
+    full = grid_table(shape, 100 * (points[:, 0] == 0) + 3 * points[:, 1] + points[:, 2])
+    rows = np.arange(len(full)) % 11 != 5
+    holey = replace(full, configs=full.configs[rows], values=full.values[rows])
+    whole, best = importance(holey), importance(holey, best_share=0.5)
+    assert (whole.method, best.method) == ("forest", "forest")
+    assert whole.singles["first"].iloc[0] == "h0"
+    assert best.singles["first"].tolist()[:2] == ["h1", "h2"]
+    assert best.singles["share"].iloc[0] > 0.7
+
+
+def test_a_forest_that_only_learned_noise_is_known_by_its_fit(toy):
+    noise = np.random.default_rng(0).normal(size=(35, 3))
+    found = importance(replace(toy, configs=toy.configs[1:], values=noise))
+    assert found.out_of_bag_r2 < 0.2
 
 
 def test_rows_without_the_metric_make_the_grid_incomplete(toy):

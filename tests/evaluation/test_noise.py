@@ -145,6 +145,7 @@ def test_noise_of_zero():
     assert found.pooled.sd == 0
     assert found.pooled.smallest_difference == 0
     assert found.rows_within == 2
+    assert found.pairs_within == pytest.approx(1 / 3)
     assert found.configurations["luck"].isna().all()
 
 

@@ -16,6 +16,7 @@ from hpobench_nmt.evaluation.sensitivity import (
     default_tolerance,
     grid_steps,
     random_order,
+    random_order_chance,
     sensitivity,
     share_within,
 )
@@ -109,9 +110,19 @@ def test_too_many_grids_are_sampled():
     assert found.loc[4, "choices"] == comb(9, 4) ** 3
     assert found["exact"].tolist() == [True] + [False] * 6 + [True, True]
     for g in range(1, 10):
-        assert found.loc[g, "success"] == pytest.approx((g / 9) ** 3, abs=0.012)
+        assert found.loc[g, "success"] == pytest.approx((g / 9) ** 3, abs=0.025)
     assert found.equals(coarse_grids(table, counts).set_index("values"))
     assert not found.equals(coarse_grids(table, counts, seed=1).set_index("values"))
+
+
+def test_random_choices_among_many_values_are_all_as_likely():
+    table = grid_table((60, 2), np.arange(120.0))
+    for row in (0, 60, 118):
+        counts = np.zeros(120, dtype=bool)
+        counts[row] = True
+        found = coarse_grids(table, counts).set_index("values")
+        assert found.loc[[4, 9, 60], "success"].tolist() == pytest.approx([4 / 60, 9 / 60, 1], abs=0.02)
+        assert found["exact"].tolist() == [True, True] + [False] * 7 + [True]
 
 
 def test_many_rows_that_count_are_all_looked_for():
@@ -135,6 +146,16 @@ def test_a_search_in_random_order(n_rows, n_targets):
     assert mean == pytest.approx(trials.mean())
     assert np.mean(trials <= median) >= 0.5 > np.mean(trials < median)
     assert np.mean(trials <= most) >= 0.95 > np.mean(trials < most)
+    chance = random_order_chance(n_rows, n_targets)
+    assert chance == pytest.approx([np.mean(trials <= t) for t in range(n_rows + 1)])
+
+
+def test_random_orders_of_many_rows_are_quick():
+    mean, median, most = random_order(300_000, 3)
+    assert mean == 300_001 / 4
+    # A share x of many rows holds none of three with chance (1 - x)^3.
+    assert median / 300_000 == pytest.approx(1 - 0.5 ** (1 / 3), abs=1e-4)
+    assert most / 300_000 == pytest.approx(1 - 0.05 ** (1 / 3), abs=1e-4)
 
 
 def test_how_far_one_hyperparameter_can_be_moved_alone():
@@ -146,6 +167,7 @@ def test_how_far_one_hyperparameter_can_be_moved_alone():
     assert reach.loc["h0"].tolist() == [4.0, 2.0, 4.0, 0.4]
     assert reach.loc["h1"].tolist() == [2.0, 2.0, 2.0, 0.5]
     assert found.interval_trials == 3 * 2  # one value in every 2/5, and in every half
+    assert sensitivity(grid_table((49,), [0, *[5] * 48])).interval_trials == 49
     holey = grid_table((5, 2), loss.ravel(), rows=np.arange(10) != 3)  # the row (2, 2)
     assert sensitivity(holey).reach["lowest"].tolist() == [4.0, 2.0]
 
@@ -174,6 +196,12 @@ def test_the_tolerance():
     # On paper 14.66 - 14.16 is 0.5.
     close = replace(table, values=np.array([[14.66], [14.16], [13], [12]]))
     assert sensitivity(close, "loss:max", 0.5).by_steps["within"].sum() == 2
+
+
+def test_rows_that_are_sparse_on_their_grid():
+    assert sensitivity(grid_table((4, 3), range(12))).coverage == 1.0
+    rows = np.arange(12) % 3 == 0
+    assert sensitivity(grid_table((4, 3), range(12), rows)).coverage == pytest.approx(4 / 12)
 
 
 def test_missing_values_are_left_out(toy):
