@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hpobench_nmt.runner.corpora import TextCorpus
+    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM
     from hpobench_nmt.runner.lm.dynamic import Rule
 
 # Part of a kept file's name: raise it whenever the same settings give another model or other statistics.
@@ -49,45 +51,41 @@ METRICS = (
 
 
 def _train(job: Job) -> Outcome:
-    import numpy as np
-    import torch
-
     from hpobench_nmt.runner.corpora import load_corpus
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
-    from hpobench_nmt.runner.lm.measure import rule_of, scores, sizes
+    from hpobench_nmt.runner.lm.measure import forget_peak, rule_of, scores, sizes
     from hpobench_nmt.runner.lm.states import set_up
     from hpobench_nmt.runner.lm.training import seconds
 
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
     device = set_up(job.device)
-    folder = _trained(job, corpus)
-    model = build(job.settings, len(corpus.vocabulary), torch.Generator(device))
-    model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
+    model, folder = trained_model(job, corpus)
     rule = rule_of(job.settings)
     rms = _statistics(job, folder, model, corpus, rule)
     dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
+    forget_peak()
     started = seconds(device)
     dev = dynamic_nll(model, corpus.dev, rule, rms)
     taken = seconds(device) - started
-    if not np.isfinite(dev.mean()):
-        raise TrainingFailed("diverged: the loss on dev is not a number")
     test = dynamic_nll(model, corpus.test, rule, rms)
-    if not np.isfinite(test.mean()):
-        raise TrainingFailed("diverged: the loss on test is not a number")
+    for part, nll in (("dev", dev), ("test", test)):
+        if not nll.mean() < math.log(len(corpus.vocabulary)):
+            raise TrainingFailed(f"diverged: the loss on {part} is {nll.mean():.4g} nats a token")
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
     metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
     return Outcome(metrics)
 
 
-def _trained(job: Job, corpus: TextCorpus) -> Path:
-    """The folder of the trained model: its weights and what its training did."""
+def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
+    """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in."""
+    import torch
+
+    from hpobench_nmt.runner.lm.states import set_up
 
     # A configuration that is measured again is measured on a model of another seed.
     seed = job.settings["model_seed"] + job.replicate
 
     def make(folder: Path) -> None:
-        import torch
-
         from hpobench_nmt.runner.lm.evaluation import static_nll
         from hpobench_nmt.runner.lm.measure import scores
 
@@ -120,7 +118,11 @@ def _trained(job: Job, corpus: TextCorpus) -> Path:
         corpus.provenance["sha256"],
         job.device.partition(":")[0],
     ]
-    return made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
+    folder = made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
+    device = set_up(job.device)
+    model = build(job.settings, len(corpus.vocabulary), torch.Generator(device))
+    model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
+    return model, folder
 
 
 def _statistics(job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: Rule) -> list[Tensor] | None:

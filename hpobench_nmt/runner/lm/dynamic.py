@@ -113,7 +113,7 @@ def gradient_rms(
         units: 0 for the model's parameters; otherwise for the adaptation matrices of rule "sparse".
     """
     count = 0
-    with _adapting(model, units) as local:
+    with _adapting(model, units, updates=False) as local:
         totals = [torch.zeros_like(p) for p in local.parameters]
         state = model.initial_state(batch)
         for piece in _pieces(model, tokens, batch, segment):
@@ -145,13 +145,16 @@ class _Local:
 
 
 @contextmanager
-def _adapting(model: LanguageModel, units: int) -> Iterator[_Local]:
-    """The model with local parameters (units = 0) or adaptation matrices inside; as it was after."""
+def _adapting(model: LanguageModel, units: int, updates: bool = True) -> Iterator[_Local]:
+    """The model with local parameters (units = 0) or adaptation matrices inside; as it was after.
+
+    Without updates no copy of the parameters is made.
+    """
     with evaluating(model), torch.enable_grad():
-        yield from _with_matrices(model, units) if units else _with_parameters(model)
+        yield from _with_matrices(model, units) if units else _with_parameters(model, updates)
 
 
-def _with_parameters(model: LanguageModel) -> Iterator[_Local]:
+def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
     parameters: list[nn.Parameter] = list(model.parameters())
     own = [p.data for p in parameters]
     weight, bias = model.output_weight, model.output_bias
@@ -170,7 +173,7 @@ def _with_parameters(model: LanguageModel) -> Iterator[_Local]:
 
     # Gradients are written into the same memory again and again: fresh memory would cost more than the
     # arithmetic.
-    with swapped(parameters, [p.data.clone() for p in parameters]):
+    with swapped(parameters, [p.data.clone() if updates else p.data for p in parameters]):
         for p in parameters:
             p.grad = torch.zeros_like(p)
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import resource
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,7 +72,7 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         rule = rule_of(settings)
         rms = statistics(model, corpus.train, rule, settings)
         if len(tuning) > 1:
-            rule = _tune_rule(lm, tuning, rule, rms)
+            rule = tuned_rule(lm, tuning, rule, rms)
         evaluate("_dynamic", "dynamic_time", lambda tokens: dynamic_nll(lm, tokens, rule, rms))
     metrics.update(sizes(model))
     return metrics
@@ -92,6 +94,14 @@ def sizes(model: nn.Module) -> dict[str, float]:
     if device.type == "cuda":
         found["gpu_memory"] = torch.cuda.max_memory_allocated(device) / 1e6
     return found
+
+
+def forget_peak() -> None:
+    """Start `memory` anew from what the process holds now, where the system can (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
 
 
 def rule_of(settings: Mapping[str, Any]) -> Rule:
@@ -124,8 +134,8 @@ def _tune_cache(lm: Any, tokens: Tokens, start: Cache) -> Cache:
     return tuned_cache(lm, tokens, start.window, thetas, weights)
 
 
-def _tune_rule(lm: Any, tokens: Tokens, start: Rule, rms: list[Tensor] | None) -> Rule:
-    """First the learning rate, then the decay: doubled or halved for as long as that helps."""
+def tuned_rule(lm: Any, tokens: Tokens, start: Rule, rms: list[Tensor] | None) -> Rule:
+    """The rule with a learning rate, then a decay, doubled or halved for as long as that helps on tokens."""
 
     def loss(rule: Rule) -> float:
         mean = float(dynamic_nll(lm, tokens, rule, rms).mean())

@@ -44,9 +44,10 @@ def test_it_is_the_naive_cache(tiny_model, length, window, theta, weight):
     assert found == pytest.approx(naive(tiny_model, WORDS[:length], cache), rel=1e-5, abs=1e-6)
 
 
-def test_blocks_and_windows_longer_than_a_block(tiny):
+@pytest.mark.parametrize("window", [100, 270])
+def test_texts_and_windows_longer_than_a_block(tiny, window):
     words = np.random.default_rng(1).integers(9, size=400)
-    cache = Cache(270, 0.5, 0.4)
+    cache = Cache(window, 0.5, 0.4)
     assert cache_nll(tiny(), words, cache) == pytest.approx(naive(tiny(), words, cache), rel=1e-4)
 
 

@@ -14,7 +14,7 @@ TRAIN = RNG.integers(9, size=200)
 WORDS = RNG.integers(9, size=43)
 
 RULE = {
-    "sgd": Rule("sgd", 0.5, 1),
+    "sgd": Rule("sgd", 0.5, 1, decay=0.1),  # which it has no use for
     "sgd-prior": Rule("sgd-prior", 0.5, 5, 0.1),
     "rms-prior": Rule("rms-prior", 0.02, 5, 0.1, 1e-3),
     "rms-rms-prior": Rule("rms-rms-prior", 0.02, 4, 0.3, 1e-3),

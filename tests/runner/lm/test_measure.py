@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
-from hpobench_nmt.runner.family import Job  # noqa: E402
+from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll  # noqa: E402
@@ -127,6 +127,12 @@ def test_one_model_serves_all_dynamic_evaluations(tmp_path):
     assert all(now[path] == time for path, time in kept.items())
     replicate = family.train(dataclasses.replace(job(family, tmp_path), replicate=1))
     assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
+
+
+def test_settings_that_diverge_are_a_failed_configuration(tmp_path):
+    family = dynamic_evaluation.FAMILY
+    with pytest.raises(TrainingFailed, match="diverged"):
+        family.train(job(family, tmp_path, dynamic_learning_rate=100.0))
 
 
 def test_a_model_that_cannot_be_trained_stops_the_run(tmp_path):

@@ -108,6 +108,15 @@ def test_training_ends_when_averages_stop_improving():
     assert answers == [False] * 5 + [False, True]
 
 
+def test_small_improvements_add_up_before_they_count():
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimiser = NTASGD(
+        [parameter], learning_rate=1.0, weight_decay=0.0, window=0, patience=3, min_improvement=0.5
+    )
+    answers = [optimiser.checked(loss) for loss in (5, 6, 4.8, 4.7, 4.4, 4.2, 4.1, 4)]
+    assert answers == [False] * 7 + [True]
+
+
 def test_training_learns_and_keeps_the_best_weights(tiny):
     model = tiny()
     before = static_nll(model, DEV).mean()
@@ -133,8 +142,27 @@ def test_the_same_seeds_give_the_same_bytes_and_others_do_not(tiny):
     assert first != weights(1, 2)
 
 
-def test_plain_training_is_gradient_descent_on_the_mean_loss(tiny, double):
-    model = tiny(1)
+def test_the_best_weights_are_kept_when_training_goes_wrong(tiny):
+    model = tiny()
+    optimiser = descent(model)
+    step, taken = optimiser.step, []
+
+    def spoil(scale):
+        step(scale)
+        taken.append(scale)
+        if len(taken) > 70:
+            with torch.no_grad():
+                model.output_weight.mul_(3)
+
+    optimiser.step = spoil
+    done = train(model, TRAIN, DEV, optimiser, SCHEDULE, seeded())
+    best = min(point["dev_ppl"] for point in done.curve)
+    assert done.best_update < done.updates
+    assert perplexity(static_nll(model, DEV, batch=10)) == pytest.approx(best, rel=1e-6)
+
+
+def test_training_is_gradient_descent_on_the_mean_loss_and_regularisation(tiny, double):
+    model = tiny(1, alpha=0.3, beta=0.7)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.2)  # so that one pass makes it better than guessing
@@ -146,8 +174,10 @@ def test_plain_training_is_gradient_descent_on_the_mean_loss(tiny, double):
     state = [tuple(torch.zeros(1, 2, 5).double() for _ in range(2))]
     updates = torch.optim.SGD(stack.parameters(), lr=1.0, weight_decay=1e-6)
     for start, end in ((0, 8), (8, 16), (16, 19)):
-        logits, state = stack(columns[start:end], [tuple(s.detach() for s in state[0])])
+        hidden, state = stack.hidden(columns[start:end], [tuple(s.detach() for s in state[0])])
+        logits = stack.decoder(hidden)
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), columns[start + 1 : end + 1].flatten())
+        loss = loss + 0.3 * (hidden**2).mean() + 0.7 * (hidden.diff(dim=0) ** 2).mean()
         updates.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(stack.parameters(), 0.25)
