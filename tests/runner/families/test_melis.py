@@ -12,6 +12,7 @@ from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.melis import build, fit, resolved  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.evaluation import perplexity, static_nll  # noqa: E402
+from hpobench_nmt.runner.lm.melis import Dropout  # noqa: E402
 
 FAMILY = load_family("melis")
 
@@ -140,6 +141,16 @@ def test_a_down_projection_is_there_where_it_is_needed_or_asked_for(changes, uni
     chosen = resolved(settings(**changes), unit)
     model = build(chosen, 50, torch.Generator().manual_seed(0))
     assert (model.projection is not None) == projected
+
+
+def test_every_dropout_reaches_the_model():
+    rates = {"input": 0.1, "layer": 0.2, "state": 0.3, "output": 0.4}
+    given = {f"dropout_{name}": rate for name, rate in rates.items()}
+    for kind in ("variational", "recurrent"):
+        chosen = resolved(settings(**given, state_dropout=kind, zero_state=0.5), "word")
+        model = build(chosen, 50, torch.Generator().manual_seed(0))
+        assert model.rates == Dropout(**rates, recurrent=kind == "recurrent")
+        assert model.zero_state == 0.5
 
 
 @pytest.mark.parametrize(
