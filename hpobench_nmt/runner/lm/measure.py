@@ -21,7 +21,7 @@ from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll
 from hpobench_nmt.runner.lm.states import parameter_count
-from hpobench_nmt.runner.lm.training import seconds
+from hpobench_nmt.runner.lm.training import Training, seconds
 
 Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -83,6 +83,17 @@ def scores(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[s
     if corpus.unit == "character":
         return {f"dev_bpc{suffix}": bits(dev), f"test_bpc{suffix}": bits(test)}
     return {f"dev_ppl{suffix}": perplexity(dev), f"test_ppl{suffix}": perplexity(test)}
+
+
+def learning_curve(corpus: TextCorpus, training: Training) -> list[dict[str, float]]:
+    """The curve of a training, with dev_bpc in place of dev_ppl where the corpus is one of characters."""
+    if corpus.unit != "character":
+        return [dict(point) for point in training.curve]
+    return [
+        {key: value for key, value in point.items() if key != "dev_ppl"}
+        | {"dev_bpc": math.log2(point["dev_ppl"])}
+        for point in training.curve
+    ]
 
 
 def sizes(model: nn.Module) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -88,11 +89,15 @@ def parameter_count(model: nn.Module) -> int:
 
 
 def set_up(device: str) -> torch.device:
-    """The device of that name, ready for full 32-bit arithmetic; one thread on a CPU."""
+    """The device of that name, ready for full 32-bit arithmetic in a fixed order; one thread on a CPU."""
     chosen = torch.device(device)
     torch.set_float32_matmul_precision("highest")
     if chosen.type == "cpu":
         torch.set_num_threads(1)
     else:
         torch.backends.cudnn.allow_tf32 = False
+        # The sums of a few operations (adding to rows by number) are in any order unless this is set. cuBLAS
+        # reads its own setting when it is first used.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     return chosen

@@ -15,9 +15,10 @@ from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
+from hpobench_nmt.runner.lm.measure import learning_curve, measure  # noqa: E402
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS  # noqa: E402
 from hpobench_nmt.runner.lm.states import parameter_count  # noqa: E402
+from hpobench_nmt.runner.lm.training import Training  # noqa: E402
 
 WORDS = np.random.default_rng(0).integers(9, size=600)
 CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})
@@ -50,6 +51,10 @@ def test_characters_are_measured_in_bits(tiny):
     found = measure(model, dataclasses.replace(CORPUS, unit="character"), SETTINGS)
     assert found["dev_bpc"] == bits(static_nll(model, CORPUS.dev))
     assert not [name for name in found if "ppl" in name]
+    training = Training(({"update": 5, "dev_ppl": 8.0},), 5, 5, 1.0)
+    characters = dataclasses.replace(CORPUS, unit="character")
+    assert learning_curve(characters, training) == [{"update": 5, "dev_bpc": 3.0}]
+    assert learning_curve(CORPUS, training) == [{"update": 5, "dev_ppl": 8.0}]
 
 
 def test_what_is_not_asked_for_is_not_measured(tiny):
