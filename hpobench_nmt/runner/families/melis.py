@@ -244,13 +244,13 @@ def _check(settings: Mapping[str, Any]) -> None:
 
 def _train(job: Job) -> Outcome:
     from hpobench_nmt.runner.corpora import load_corpus
-    from hpobench_nmt.runner.lm.measure import measure
+    from hpobench_nmt.runner.lm.measure import learning_curve, measure
 
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
     model, training = fit(job.settings, corpus, job.seed, job.device)
     metrics = measure(model, corpus, job.settings)
     metrics |= {"train_time": training.seconds, "num_updates": float(training.updates)}
-    return Outcome(metrics, training.curve)
+    return Outcome(metrics, learning_curve(corpus, training))
 
 
 FAMILY = Family(

@@ -74,6 +74,7 @@ def test_everything_is_measured_in_bits_per_character(tmp_path):
     assert {"dev_bpc", "test_bpc", "dev_bpc_dynamic", "test_bpc_dynamic"} <= set(outcome.metrics)
     assert set(outcome.metrics) <= {metric.name for metric in FAMILY.metrics}
     assert all(np.isfinite(value) for value in outcome.metrics.values())
+    assert outcome.curve and all("dev_bpc" in point for point in outcome.curve)
 
 
 def test_the_first_objective_is_what_a_character_corpus_has():
