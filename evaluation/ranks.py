@@ -61,7 +61,8 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
     values = np.asarray(values, dtype=np.float64)
     n_tables, k = values.shape
     if k < 3:
-        raise InputError(f"Friedman's test needs three or more methods, not {k}. Compare two in pairs.")
+        hint = " Compare the two in pairs." if k == 2 else ""
+        raise InputError(f"Friedman's test needs three or more methods, not {k}.{hint}")
     if n_tables < 2:
         raise InputError(f"Friedman's test needs two or more tables, not {n_tables}.")
     if not np.isfinite(values).all():

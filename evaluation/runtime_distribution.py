@@ -121,6 +121,8 @@ def runtimes(trials: Sequence[Trajectory], targets: Sequence[Target], n_initial:
     counts = np.array([target.goal.targets for target in targets])
     needed = np.array([target.goal.needed for target in targets])
     for line, trial in zip(times, trials, strict=True):
+        if len(trial.rows) == 0:
+            continue
         met = np.cumsum(counts[:, trial.rows], axis=1) >= needed[:, None]
         found = met.any(axis=1)
         line[found] = np.maximum(met[found].argmax(axis=1) + 1, n_initial)
@@ -172,10 +174,10 @@ def expected_runtimes(
     met = np.isfinite(found.times)
     spent = np.where(met, found.times, found.lengths[:, None])
     successes, lookups = met.sum(axis=0), spent.sum(axis=0)
-    with np.errstate(divide="ignore"):
-        ert = np.where(successes > 0, lookups / np.maximum(successes, 1), np.inf)
-        counts = resample_counts(len(spent), resamples, seed)
-        drawn = (counts @ spent) / (counts @ met.astype(np.float64))
+    ert = np.where(successes > 0, lookups / np.maximum(successes, 1), np.inf)
+    counts = resample_counts(len(spent), resamples, seed)
+    met_again = counts @ met.astype(np.float64)
+    drawn = np.where(met_again > 0, (counts @ spent) / np.maximum(met_again, 1), np.inf)
     # Whole ranks, for infinite values cannot be interpolated.
     cut = int((1 - confidence) / 2 * resamples)
     ordered = np.sort(drawn, axis=0)

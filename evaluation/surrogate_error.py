@@ -15,6 +15,7 @@ A trial takes O(n^2 N) in one matrix product, many times faster than one look-up
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,7 @@ from hpobench_nmt.methods.graph_based import graph_prior
 from hpobench_nmt.methods.kernels import Kernel, matern52, rbf
 from hpobench_nmt.methods.posterior import Prior
 from hpobench_nmt.problem import Problem
+from hpobench_nmt.trajectory import Trajectory
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -82,8 +84,8 @@ _GRAPH: dict[str, tuple[Kernel, bool]] = {
 }
 
 
-def squared_error(
-    surrogate: Surrogate, rows: Rows, losses: Floats, truth: Floats, lookups: Rows | None = None
+def squared_errors(
+    surrogate: Surrogate, trials: Sequence[Trajectory], truth: Floats, lookups: Rows
 ) -> Floats:
     """Mean squared error over the unseen rows after some look-ups, in squared units of each loss.
 
@@ -91,31 +93,22 @@ def squared_error(
 
     Args:
         surrogate: what the look-ups are replayed into.
-        rows: looked up by a trial, in order, shape (n,).
-        losses: found there, shape (n, m); a row with a NaN teaches nothing.
+        trials: what was looked up; a row with a NaN teaches nothing.
         truth: losses of the whole table, shape (N, m); rows without a value are left out.
-        lookups: after how many, each from 1 to n, shape (k,); after each one where left out.
+        lookups: after how many, ascending from 1 or more, shape (k,).
 
     Returns:
-        shape (k, m); NaN where no row is left to predict.
+        shape (trials, k, m); NaN where a trial made fewer look-ups, or no row was left to predict.
     """
-    steps = np.arange(1, len(rows) + 1) if lookups is None else lookups
-    learned = np.flatnonzero(~np.isnan(losses).any(axis=1))
-    # How many rows had taught something by then; state 0 is the prior.
-    state = np.searchsorted(learned, steps, side="left")
-    covariances, inverse = _replayed(surrogate, rows[learned])
-    seen_by_then = np.arange(len(rows)) < steps[:, None]
-    errors = np.empty((len(steps), truth.shape[1]))
-    for j in range(truth.shape[1]):
-        weights, centre = _weights(surrogate, inverse, losses[learned, j])
-        known = ~np.isnan(truth[:, j])
-        off = weights[state] @ covariances
-        off += centre[state, None] - np.where(known, truth[:, j], 0.0)
-        off[:, ~known] = 0.0
-        # Over all rows, less those seen by then.
-        total = np.einsum("ij,ij->i", off, off) - (off[:, rows] ** 2 * seen_by_then).sum(axis=1)
-        unseen = known.sum() - np.cumsum(known[rows])[steps - 1]
-        errors[:, j] = np.where(unseen > 0, np.maximum(total, 0.0) / np.maximum(unseen, 1), np.nan)
+    errors = np.full((len(trials), len(lookups), truth.shape[1]), np.nan)
+    # Made once: fresh memory of this size costs more than what is computed in it.
+    covariances = np.empty((max(lookups, default=0), len(truth)))
+    off = np.empty((len(lookups), len(truth)))
+    for found, trial in zip(errors, trials, strict=True):
+        steps = lookups[lookups <= len(trial.rows)]
+        if len(steps):
+            rows, losses = trial.rows[: steps[-1]], trial.losses[: steps[-1]]
+            _replay(surrogate, rows, losses, truth, steps, covariances, off[: len(steps)], found)
     return errors
 
 
@@ -141,15 +134,42 @@ def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
     return np.asarray(known.var(ddof=1) * mean)
 
 
-def _replayed(surrogate: Surrogate, seen: Rows) -> tuple[Floats, Floats]:
-    """K[S,:], shape (n, N), and L^-1, shape (n, n)."""
-    if len(seen) == 0:
-        return np.empty((0, len(surrogate.prior.diagonal))), np.empty((0, 0))
-    covariances = np.stack([surrogate.prior.row(int(row)) for row in seen])
-    noise = surrogate.noise_sd**2 * np.eye(len(seen))
-    factor = cholesky(covariances[:, seen] + noise, lower=True, check_finite=False)
-    inverse = solve_triangular(factor, np.eye(len(seen)), lower=True, check_finite=False)
-    return covariances, inverse
+def _replay(
+    surrogate: Surrogate,
+    rows: Rows,
+    losses: Floats,
+    truth: Floats,
+    steps: Rows,
+    covariances: Floats,
+    off: Floats,
+    errors: Floats,
+) -> None:
+    """One trial's errors, written to the first rows of errors; covariances and off are work space."""
+    learned = np.flatnonzero(~np.isnan(losses).any(axis=1))
+    seen = rows[learned]
+    for line, row in zip(covariances, seen.tolist(), strict=False):
+        line[:] = surrogate.prior.row(row)
+    known_part = covariances[: len(seen)]
+    inverse = np.empty((0, 0))
+    if len(seen):
+        prior = known_part[:, seen] + surrogate.noise_sd**2 * np.eye(len(seen))
+        factor = cholesky(prior, lower=True, check_finite=False)
+        inverse = solve_triangular(factor, np.eye(len(seen)), lower=True, check_finite=False)
+    # How many rows had taught something by then; state 0 is the prior.
+    state = np.searchsorted(learned, steps, side="left")
+    seen_by_then = np.arange(len(rows)) < steps[:, None]
+    for j in range(truth.shape[1]):
+        weights, centre = _weights(surrogate, inverse, losses[learned, j])
+        unknown = np.isnan(truth[:, j])
+        np.matmul(weights[state], known_part, out=off)
+        off += centre[state, None]
+        off -= truth[:, j]
+        off[:, unknown] = 0.0
+        # Over all rows, less those seen by then.
+        total = np.einsum("ij,ij->i", off, off) - (off[:, rows] ** 2 * seen_by_then).sum(axis=1)
+        unseen = (~unknown).sum() - np.cumsum(~unknown[rows])[steps - 1]
+        error = np.where(unseen > 0, np.maximum(total, 0.0) / np.maximum(unseen, 1), np.nan)
+        errors[: len(steps), j] = error
 
 
 def _weights(surrogate: Surrogate, inverse: Floats, targets: Floats) -> tuple[Floats, Floats]:

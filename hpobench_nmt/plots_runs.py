@@ -70,6 +70,7 @@ def plot_curves(
         log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of
             exactly 0 ends a curve there.
     """
+    _refuse_empty(curves)
     styles = _styles(curves.frame, styles)
     figure, axes = axes_for(ax)
     log = curves.lower_is_better if log is None else log
@@ -91,12 +92,11 @@ def plot_curve_panels(
     curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
 ) -> Figure:
     """A panel a method: its mean, with the middle half of its trials shaded, before the others in grey."""
+    _refuse_empty(curves)
     styles = _styles(curves.frame, styles)
     log = curves.lower_is_better if log is None else log
     parts = dict(_parts(curves.frame))
     exact = parts.pop(EXACT, None)
-    if not parts:
-        raise InputError(f"{curves.table}: no method has a curve of {curves.quantity}.")
     figure, panels = _panels(len(parts))
     for axes, method in zip(panels, parts, strict=True):
         for other in parts.values():
@@ -113,8 +113,8 @@ def plot_curve_panels(
     positive = curves.frame["mean"][curves.frame["mean"] > 0]
     if log and len(positive):
         panels[0].set_ylim(positive.min() * 0.7, positive.max() * 1.4)
-        plain_log_ticks(panels[0].yaxis)
-    plain_log_ticks(panels[0].xaxis)
+        plain_log_ticks(panels[0].yaxis, minor=False)
+    plain_log_ticks(panels[0].xaxis, minor=False)
     figure.supxlabel("configurations looked up")
     figure.supylabel(curves.quantity)
     figure.suptitle(f"{curves.table}: mean, middle half of the trials; {EXACT} dash-dotted, others grey")
@@ -255,9 +255,9 @@ def legend(axes: Axes) -> None:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
 
 
-def plain_log_ticks(axis: Any) -> None:
+def plain_log_ticks(axis: Any, minor: bool = True) -> None:
     """Label a log axis 1, 3, 10, 30, ... instead of in powers; finer or coarser with its range."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     low, high = axis.get_view_interval()
     decades = float(np.log10(high / low)) if 0 < low < high else 1.0
@@ -265,6 +265,14 @@ def plain_log_ticks(axis: Any) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+    if not minor:
+        axis.set_minor_locator(NullLocator())  # they take most of the time of a small figure
+
+
+def _refuse_empty(curves: Curves) -> None:
+    if not (curves.frame["method"] != EXACT).any():
+        reasons = " ".join(curves.notes)
+        raise InputError(f"{curves.table}: no method has a curve of {curves.quantity}. {reasons}".rstrip())
 
 
 def _parts(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

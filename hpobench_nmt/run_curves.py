@@ -6,7 +6,7 @@ computed is said in `hpobench_nmt.evaluation`, in the module of its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,9 +92,10 @@ def surrogate_curves(results: Results, table: str, lookups: int = 100, jobs: int
     from threadpoolctl import threadpool_limits
 
     from hpobench_nmt.evaluation.surrogate_error import (
+        Surrogate,
         built_in_surrogate,
         random_search_squared_error,
-        squared_error,
+        squared_errors,
     )
 
     instance = instance_of(results, table)
@@ -102,29 +103,26 @@ def surrogate_curves(results: Results, table: str, lookups: int = 100, jobs: int
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
     steps = np.unique(np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64))
     notes = failure_notes(results, table)
-    errors: dict[str, list[Floats]] = {}
-    tasks: list[tuple[str, Any, Rows, Floats, Rows]] = []
+    tasks: list[tuple[str, Surrogate]] = []
     for method in methods_on(results, table):
         surrogate = built_in_surrogate(method, instance.problem)
         if surrogate is None:
             notes.append(f"{method}: not applicable, for it has no surrogate that this package knows.")
-            continue
-        for trial in sound_trials(results, table, method):
-            made = steps[steps <= len(trial.rows)]
-            last = made[-1] if len(made) else 0
-            tasks.append((method, surrogate, trial.rows[:last], trial.losses[:last], made))
+        elif sound_trials(results, table, method):
+            tasks.append((method, surrogate))
     one_thread: Any = threadpool_limits
     with one_thread(1):
         found = joblib.Parallel(n_jobs=jobs, prefer="threads")(
-            joblib.delayed(squared_error)(surrogate, rows, losses, instance.losses, made)
-            for _, surrogate, rows, losses, made in tasks
+            joblib.delayed(squared_errors)(
+                surrogate, sound_trials(results, table, method), instance.losses, steps
+            )
+            for method, surrogate in tasks
         )
-    for (method, *_), error in zip(tasks, found, strict=True):
-        errors.setdefault(method, []).append(error)
+    errors = {method: error for (method, _), error in zip(tasks, found, strict=True)}
     curves = []
     for j, objective in enumerate(instance.objectives):
         by_method = {
-            method: summarise_curves(_stacked(error, j), least_share=_LEAST_SHARE, lookups=steps)
+            method: summarise_curves(error[:, :, j], least_share=_LEAST_SHARE, lookups=steps)
             for method, error in errors.items()
         }
         longest = max((len(c.lookups) for c in by_method.values()), default=0)
@@ -169,11 +167,3 @@ def _frame(curves: Mapping[str, Curve]) -> pd.DataFrame:
 
 def _mean_only(mean: Floats, lookups: Rows) -> Curve:
     return Curve(lookups, mean, np.full((3, len(mean)), np.nan), np.zeros(len(mean), dtype=np.int64))
-
-
-def _stacked(errors: Sequence[Floats], j: int) -> Floats:
-    """One loss's curves of trials of different lengths, shape (trials, longest)."""
-    stacked = np.full((len(errors), max(len(e) for e in errors)), np.nan)
-    for line, error in zip(stacked, errors, strict=True):
-        line[: len(error)] = error[:, j]
-    return stacked

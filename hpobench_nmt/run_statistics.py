@@ -212,6 +212,8 @@ def _verdict(
     where = f"{score} on {table}"
     if len(methods) < 2:
         return Verdict(table, score, "", (), (), f"{where}: only {_listed(methods)} was run.")
+    if np.isnan(values).all():
+        return Verdict(table, score, "", (), (), f"{where}: every trial failed.")
     there = values[np.isfinite(values)]
     if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
         sentence = f"{where}: every method scores {number(score, there[0])} in every trial."

@@ -153,6 +153,13 @@ def test_failed_trials_are_left_out_and_named(toy):
     assert broken[["mean", "low", "high"]].isna().all(axis=None)
 
 
+def test_a_table_on_which_every_trial_failed(toy):
+    results = hb.benchmark(toy, [Broken, "RS"], trials=12)
+    only = {("toy", m): results.trials["toy", "Broken"] for m in results.methods}
+    verdict = run_statistics(with_trials(results, only)).verdicts[0]
+    assert (verdict.best, verdict.sentence) == ("", "ftb on toy: every trial failed.")
+
+
 def test_means_of_trials_that_were_not_finished_are_not_shown_but_order_is_compared(toy):
     results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=100, lookups=8, budget=8)
     statistics = run_statistics(results)

@@ -98,6 +98,15 @@ def test_intervals_of_expected_runtimes_cover_them():
     assert np.mean(found.ert) == pytest.approx(expected, rel=0.03)
 
 
+def test_trials_that_looked_up_nothing():
+    targets = gap_targets(np.array([0.0, 1.0, 2.0, 3.0]))
+    found = runtimes([Trajectory(np.empty(0, np.int64), np.empty((0, 1)))] * 3, targets, 3)
+    assert np.isinf(found.times).all()
+    assert found.exact_until == 0.0
+    ert = expected_runtimes(found)
+    assert np.isinf([ert.ert, ert.low, ert.high]).all()
+
+
 def test_one_trial_has_no_interval():
     found = expected_runtimes(Runtimes(np.array([[3.0]]), np.array([3.0])))
     assert found.ert[0] == 3.0

@@ -9,7 +9,7 @@ from hpobench_nmt.evaluation.surrogate_error import (
     Surrogate,
     built_in_surrogate,
     random_search_squared_error,
-    squared_error,
+    squared_errors,
 )
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.acquisition import (
@@ -22,6 +22,7 @@ from hpobench_nmt.methods.gaussian_process import kernel_prior
 from hpobench_nmt.methods.kernels import DensePrior, matern52
 from hpobench_nmt.pareto import pareto_front
 from hpobench_nmt.problem import Problem
+from hpobench_nmt.trajectory import Trajectory
 
 
 def dense(surrogate):
@@ -38,6 +39,12 @@ def posterior(surrogate, rows, losses):
     A = K[np.ix_(S, S)] + surrogate.noise_sd**2 * np.eye(len(S))
     mean = centre + (K[:, S] @ np.linalg.solve(A, (losses - centre) / spread)) * spread
     return mean.T, K - K[:, S] @ np.linalg.solve(A, K[S])
+
+
+def error_of(surrogate, rows, truth, lookups=None):
+    """One trial's errors, after each look-up where left out."""
+    steps = np.arange(1, len(rows) + 1) if lookups is None else lookups
+    return squared_errors(surrogate, [Trajectory(rows, truth[rows])], truth, steps)[0]
 
 
 def naive_error(surrogate, rows, losses, truth):
@@ -69,21 +76,35 @@ def test_errors_are_those_of_a_dense_solve(toy, method, missing):
     rows = rng.permutation(36)
     problem = Problem(toy.features, 2, 36, 3)
     surrogate = built_in_surrogate(method, problem)
-    found = squared_error(surrogate, rows, truth[rows], truth)
+    found = error_of(surrogate, rows, truth)
     expected = naive_error(surrogate, rows, truth[rows], truth)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert np.isnan(found[-1]).all()
     some = np.array([1, 4, 9, 20])
-    np.testing.assert_allclose(squared_error(surrogate, rows, truth[rows], truth, some), found[some - 1])
+    np.testing.assert_allclose(error_of(surrogate, rows, truth, some), found[some - 1])
 
 
 def test_a_trial_that_saw_only_failed_trainings_still_predicts_the_prior():
     truth = np.array([[1.0], [2.0], [np.nan], [np.nan], [5.0]])
     rows = np.array([2, 3])
     prior = DensePrior(np.eye(5))
-    np.testing.assert_allclose(squared_error(Surrogate(prior), rows, truth[rows], truth), [[10.0], [10.0]])
-    assert np.isnan(squared_error(Surrogate(prior, standardise=True), rows, truth[rows], truth)).all()
-    assert squared_error(Surrogate(prior), rows[:0], truth[:0], truth).shape == (0, 1)
+    np.testing.assert_allclose(error_of(Surrogate(prior), rows, truth), [[10.0], [10.0]])
+    assert np.isnan(error_of(Surrogate(prior, standardise=True), rows, truth)).all()
+    assert error_of(Surrogate(prior), rows[:0], truth).shape == (0, 1)
+
+
+def test_trials_of_different_lengths_do_not_disturb_one_another(toy):
+    truth = toy.losses(["bleu"])
+    surrogate = built_in_surrogate("BO_EI_M", Problem(toy.features, 1, 36, 3))
+    rng = np.random.default_rng(0)
+    trials = [Trajectory(r, truth[r]) for r in (rng.permutation(36)[:n] for n in (30, 4, 36, 0, 17))]
+    steps = np.array([1, 5, 17, 30])
+    together = squared_errors(surrogate, trials, truth, steps)
+    assert together.shape == (5, 4, 1)
+    for trial, found in zip(trials, together, strict=True):
+        made = steps[steps <= len(trial.rows)]
+        np.testing.assert_array_equal(found[: len(made)], error_of(surrogate, trial.rows, truth, made))
+        assert np.isnan(found[len(made) :]).all()
 
 
 @pytest.mark.parametrize("method", [m for m in BUILT_IN if m not in ("RS", "NSGA2")])
@@ -131,9 +152,7 @@ def test_a_perfect_surrogate_errs_nowhere():
     K = np.ones((6, 6)) + 1e-9 * np.eye(6)  # all rows alike
     truth = np.full((6, 1), 3.0)
     rows = np.array([4, 0, 2])
-    np.testing.assert_allclose(
-        squared_error(Surrogate(DensePrior(K)), rows, truth[rows], truth), 0.0, atol=1e-12
-    )
+    np.testing.assert_allclose(error_of(Surrogate(DensePrior(K)), rows, truth), 0.0, atol=1e-12)
 
 
 def test_the_prior_is_shared_by_trials(toy):
