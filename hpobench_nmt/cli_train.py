@@ -208,11 +208,10 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     click.echo(
         f"{len(spec.configs)} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}."
     )
-    again = spec.replicated[0] * spec.replicated[1]
+    again = sum(replicate > 0 for _, replicate in todo)
     click.echo(f"In {path}: {len(ledger.records) - failed} trained, {failed} failed.")
-    click.echo(
-        f"To do: {len(todo)} trainings" + (f", {again} of all again with other seeds." if again else ".")
-    )
+    others = f", {again} of them again with other seeds" if again else ""
+    click.echo(f"To do: {len(todo)} trainings{others}.")
     if limit and limit < len(todo):
         click.echo(f"This time: {limit}.")
     if ledger.records:

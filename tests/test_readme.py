@@ -53,6 +53,15 @@ def test_every_command_exists(home, run_command):
             assert option in help_text, f"{option} in: {line}"
 
 
+def test_the_spec_can_be_trained(home, run_command):
+    pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+    (spec,) = blocks("toml")
+    Path("mine.toml").write_text(spec)
+    planned = run_command("train", "mine.toml", "--dry-run").stdout
+    assert "12 configurations of family 'awd-lstm'" in planned
+    assert "27 trainings" in planned
+
+
 @pytest.mark.parametrize("name", ["tables show sotu-ngram", "tables list", "tables check sotu-ngram"])
 def test_the_shipped_table_can_be_looked_at(home, run_command, name):
     assert "sotu-ngram" in run_command(*name.split()).stdout
