@@ -256,6 +256,9 @@ def test_a_wide_frame_is_printed_in_blocks():
         assert f"{line['value']:.2f}" in words
         assert f"{i}x11" in words
     assert words.count("[i]name") > 1
+    file = io.StringIO()
+    print_frame(frame[["[i]name", "value"]], Console(file=file, width=50))
+    assert file.getvalue().split()[:2] == ["[i]name", "value"]
 
 
 def test_numbers_of_a_column_have_the_same_decimals():

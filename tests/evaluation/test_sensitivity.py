@@ -26,7 +26,8 @@ from hpobench_nmt.table import Metric, Table
 
 def grid_table(shape, values, rows=None, direction="min"):
     axes = tuple(
-        Hyperparameter(f"h{j}", tuple(float(2**v) for v in range(k)), "log") for j, k in enumerate(shape)
+        Hyperparameter(f"h{j}", tuple(1.001**v if k > 50 else float(2**v) for v in range(k)), "log")
+        for j, k in enumerate(shape)
     )
     configs = np.array(list(product(*[h.values for h in axes])))
     keep = np.ones(len(configs), dtype=bool) if rows is None else rows
@@ -123,18 +124,17 @@ def test_random_choices_among_many_values_are_all_as_likely():
         found = coarse_grids(table, counts).set_index("values")
         assert found.loc[[4, 9, 60], "success"].tolist() == pytest.approx([4 / 60, 9 / 60, 1], abs=0.02)
         assert found["exact"].tolist() == [True, True] + [False] * 7 + [True]
+    counts = np.arange(18) == 4
+    assert coarse_grids(grid_table((18,), range(18)), counts)["success"][8] == pytest.approx(9 / 18, abs=0.03)
 
 
 def test_many_rows_that_count_are_all_looked_for():
-    # More than one block of them; only the last lies on the grids that can succeed.
-    table = grid_table((300, 2), np.arange(600.0))
-    counts = np.zeros(600, dtype=bool)
-    counts[1::2] = True
-    counts[-1] = False
-    counts[0] = True
+    # More of them than are looked for at once.
+    table = grid_table((3000,), np.arange(3000.0))
+    counts = np.arange(3000) % 2 == 0
     found = coarse_grids(table, counts).set_index("values")
-    assert found.loc[1, "success"] == pytest.approx(300 / 600)
-    assert found.index.tolist() == [*range(1, 10), 300]
+    assert found.loc[1, "success"] == pytest.approx(1500 / 3000)
+    assert found.index.tolist() == [*range(1, 10), 3000]
 
 
 @pytest.mark.parametrize(("n_rows", "n_targets"), [(6, 1), (6, 2), (7, 4), (3, 3)])
