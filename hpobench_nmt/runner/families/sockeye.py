@@ -109,7 +109,7 @@ def train(job: Job) -> Outcome:
     prepared = prepare(corpus, settings["bpe_symbols"], settings["max_length"], job.cache)
     model = job.scratch / "model"
     usage = run_command("sockeye.train", train_arguments(job, prepared, model), job.scratch / "train.log")
-    log = (model / "log").read_text("utf-8")
+    log = (job.scratch / "train.log").read_text("utf-8")
     if job.device != "cpu" and "defaulting to CPU" in log:
         raise RunError(f"there is no CUDA device for {job.device!r}: set device to 'cpu' or install CUDA.")
     checkpoints = read_checkpoints((model / "metrics").read_text("utf-8"), log)
@@ -189,7 +189,8 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "decode-and-evaluate": s["checkpoint_sentences"],
         "keep-last-params": 1,
     }
-    return _command_line(options) + _device(job.device)
+    # What it prints is kept whole; a log file of its own would drop its beginning when it gets long.
+    return [*_command_line(options), "--no-logfile", *_device(job.device)]
 
 
 def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hpobench_nmt.runner.family import TrainingFailed
 
 _CHECKPOINT = re.compile(r"Checkpoint \[(\d+)\]\s+Updates=(\d+)")
-_PARAMETERS = re.compile(r"# of parameters: (\d+)")
+_PARAMETERS = re.compile(r"# of parameters: \d+ \| trainable: (\d+)")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
 
 
 def read_parameter_count(log: str) -> int:
-    """Number of trained parameters, tied ones counted once."""
+    """Number of trained parameters: tied ones count once, the fixed encoding of positions does not."""
     found = _PARAMETERS.search(log)
     if not found:
         raise TrainingFailed("Sockeye's log does not tell the number of parameters.")
