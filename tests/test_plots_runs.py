@@ -202,7 +202,9 @@ def test_what_cannot_be_drawn_is_said(single, multi):
         plot_critical_difference(run_statistics(multi).ranks[0])
     (errors, _) = surrogate_curves(dataclasses.replace(multi, methods=("RS",)), "toy")
     for plot in (plot_curves, plot_curve_panels):
-        with pytest.raises(hb.InputError, match=r"no method has a curve of squared error.*RS: not applicable"):
+        with pytest.raises(
+            hb.InputError, match=r"no method has a curve of squared error.*RS: not applicable"
+        ):
             plot(errors)
     with pytest.raises(hb.InputError, match="in the styles of a figure"):
         plot_curves(regret_curves(single, "toy"), method_styles(["RS"]))

@@ -126,6 +126,34 @@ def test_the_sentence_in_full(toy):
     )
 
 
+def test_the_best_is_the_highest_where_more_is_better(toy):
+    results = hb.benchmark(
+        toy, [Worst, "RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=20, budget=12
+    )
+    statistics = run_statistics(results)
+    verdict = next(v for v in statistics.verdicts if v.score == "fbp")
+    means = statistics.scores[statistics.scores.score == "fbp"].set_index("method")["mean"]
+    assert verdict.best == means.idxmax() == "BO_M_std"
+    assert verdict.worse == ("Worst", "RS")
+
+
+def test_what_is_not_shown_is_tied_wherever_the_methods_stand(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=8)
+    instance = results.instances["toy"]
+    best = int(np.argmin(instance.losses[:, 0]))
+    rest = [row for row in range(36) if row != best]
+
+    def trial(at):
+        rows = np.array([*rest[: at - 1], best])
+        return Trajectory(rows, instance.losses[rows])
+
+    near = {"RS": [9, 12, 20, 5, 7, 30, 4, 8], "BO_EI_M_std": [8, 13, 19, 5, 8, 29, 4, 7]}
+    for order in (("RS", "BO_EI_M_std"), ("BO_EI_M_std", "RS")):
+        made = {("toy", m): [trial(at) for at in near[m]] for m in order}
+        verdict = run_statistics(dataclasses.replace(results, methods=order, trials=made)).verdicts[0]
+        assert (verdict.best, verdict.tied, verdict.worse) == ("BO_EI_M_std", ("RS",), ())
+
+
 def test_scores_that_never_differ(toy):
     results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=5)
     same = results.trials["toy", "RS"][:1] * 5

@@ -59,6 +59,8 @@ def test_a_curve_ends_where_too_few_trials_are_known():
     np.testing.assert_array_equal(half.lookups, [1, 2, 4])
     np.testing.assert_allclose(half.mean, [13 / 3, 3, 1.5])
     np.testing.assert_array_equal(half.trials, [3, 3, 2])
+    # Quartiles are of the trials that are known.
+    np.testing.assert_array_equal(half.quantiles, [[4, 1, 1], [4, 3, 1], [5, 5, 2]])
 
 
 @settings(max_examples=60, deadline=None)

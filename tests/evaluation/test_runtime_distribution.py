@@ -73,6 +73,11 @@ def test_shares_are_exact_until_the_first_trial_that_ended_with_targets_open(lad
         assert lower == truth if budget <= found.exact_until else lower <= truth
 
 
+def test_a_short_trial_that_met_every_target_leaves_nothing_open():
+    found = Runtimes(np.array([[3.0, 4.0], [3.0, np.inf], [5.0, 9.0]]), np.array([4.0, 12.0, 9.0]))
+    assert found.exact_until == 12.0
+
+
 def test_expected_runtimes_by_hand():
     times = np.array([[3.0, 10.0, np.inf], [5.0, np.inf, np.inf], [4.0, 20.0, np.inf]])
     found = expected_runtimes(Runtimes(times, np.array([12.0, 30.0, 20.0])))
