@@ -119,6 +119,9 @@ def surrogate_curves(results: Results, table: str, lookups: int = 100, jobs: int
             for method, surrogate in tasks
         )
     errors = {method: error for (method, _), error in zip(tasks, found, strict=True)}
+    if errors:
+        notes.append(f"{EXACT}: every unseen row is predicted with the mean of the values seen.")
+        notes.append("Means are over the trials that still looked up, and end where fewer than half did.")
     curves = []
     for j, objective in enumerate(instance.objectives):
         by_method = {
