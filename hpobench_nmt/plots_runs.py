@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.experiment import Results
 from hpobench_nmt.plots import COLOURS
 from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_curves import Curves
+from hpobench_nmt.run_curves import Curves, regret_curves
 from hpobench_nmt.run_fronts import Attainment, Fronts
 from hpobench_nmt.run_runtimes import RuntimeDistribution
 
@@ -55,6 +56,11 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
         colour = (_DARK if row % 2 else COLOURS)[column]
         styles[method] = Style(colour, _DASHES[row % len(_DASHES)], _MARKERS[i % len(_MARKERS)])
     return styles
+
+
+def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
+    """Mean simple regret of each method on a table (by default the first) against look-ups."""
+    return plot_curves(regret_curves(results, table or next(iter(results.instances))), ax=ax)
 
 
 def plot_curves(
