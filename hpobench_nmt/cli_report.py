@@ -1,0 +1,56 @@
+"""`hpobench-nmt report`: one HTML file about a run, or its figures and tables for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hpobench_nmt.errors import InputError, unknown
+
+_FORMATS = ("html", "pdf", "png", "latex")
+
+
+@click.command()
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--format", "form", default="html", show_default=True, help="html, pdf, png or latex.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File for html, folder for the others.  [default: DIR/report.html, -figures or -tables]",
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
+@click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
+def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | None, show: bool) -> None:
+    """Report on the results in DIR (or on several, such as the paper's two suites) in one HTML file.
+
+    It holds all that it needs and can be sent around. The other formats write the figures (pdf, png) or the
+    tables of scores (latex, with booktabs) for a paper.
+    """
+    if form not in _FORMATS:
+        raise unknown("format", form, _FORMATS)
+    if show and form != "html":
+        raise InputError("--open is for --format html.")
+    import joblib
+
+    n_jobs = jobs or int(joblib.cpu_count())
+    if form == "html":
+        from hpobench_nmt.report.page import write_report
+
+        path = out or folders[0] / "report.html"
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; --out takes the name of a file.")
+        write_report(folders, path, n_jobs)
+        click.echo(f"Report: {path}")
+        if show:
+            click.launch(path.resolve().as_uri())
+        return
+    from hpobench_nmt.report.files import write_figures, write_latex
+
+    target = out or folders[0] / ("report-tables" if form == "latex" else "report-figures")
+    if target.is_file():
+        raise InputError(f"{target}: is a file; --out takes the name of a folder.")
+    written = (
+        write_latex(folders, target) if form == "latex" else write_figures(folders, target, form, n_jobs)
+    )
+    click.echo(f"{len(written)} files in {target}")

@@ -1,0 +1,110 @@
+"""How a run was made: settings, versions, hashes, where its tables are from, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpobench_nmt.evaluation.scores import DESCRIPTIONS
+from hpobench_nmt.experiment import Results
+from hpobench_nmt.run_statistics import METHOD_NOTE
+from hpobench_nmt.suite import load_suite, suite_files
+
+from .content import Run
+
+_MOST_REASONS = 20
+
+
+def failures(results: Results) -> list[tuple[str, str, str, str]]:
+    """(method, table, trials, reason), equal reasons together; at most some of them."""
+    grouped: dict[tuple[str, str, str], list[int]] = {}
+    for table, method, trial, reason in results.failures():
+        grouped.setdefault((method, table, reason), []).append(trial)
+    lines = []
+    for (method, table, reason), trials in list(grouped.items())[:_MOST_REASONS]:
+        which = ", ".join(map(str, trials[:5])) + (", …" if len(trials) > 5 else "")
+        lines.append(
+            (method, table, f"{which} ({len(trials)} of {len(results.trials[table, method])})", reason)
+        )
+    if len(grouped) > _MOST_REASONS:
+        lines.append(("…", "", "", f"{len(grouped) - _MOST_REASONS} more reasons"))
+    return lines
+
+
+def command(run: Run) -> str:
+    """A command that makes the run again, from its manifest."""
+    suite, manifest = run.results.suite, run.manifest
+    name = suite.name if suite.name in suite_files() else f"{suite.name}.toml"
+    parts = ["hpobench-nmt", "run", name]
+    usual = load_suite(suite.name) if suite.name in suite_files() else None
+    specs = tuple(entry.get("spec", method) for method, entry in manifest["methods"].items())
+    if usual is None or tuple(manifest["tables"]) != usual.tables:
+        parts += ["--tables", ",".join(manifest["tables"])]
+    if usual is None or specs != usual.methods:
+        parts += ["--methods", ",".join(specs)]
+    if suite.objectives and (usual is None or suite.objectives != usual.objectives):
+        parts += ["--objectives", ",".join(suite.objectives)]
+    if usual is None or suite.trials != usual.trials:
+        parts += ["--trials", str(suite.trials)]
+    if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
+        parts += ["--lookups", str(suite.lookups)]
+    return " ".join([*parts, "--seed", str(run.results.seed)])
+
+
+def facts(run: Run) -> list[tuple[str, str]]:
+    """Settings and versions, for people."""
+    suite, manifest = run.results.suite, run.manifest
+    lines = [
+        ("suite", suite.name),
+        ("command", command(run)),
+        ("root seed", str(run.results.seed)),
+        ("trials", f"{suite.trials} a method and table, {suite.n_initial} look-ups of initial design each"),
+        ("scores", "; ".join(f"{s}: {DESCRIPTIONS[s]}" for s in suite.scores)),
+        (
+            "ties",
+            {"any": "any row of best value counts", "first": "only the first row of best value counts"}[
+                suite.ties
+            ],
+        ),
+        ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
+    ]
+    if suite.lookups is not None:
+        lines.append(("look-ups", f"at most {suite.lookups}"))
+    if suite.tolerance and "ftc" in suite.scores:
+        lines.append(("tolerance", ", ".join(f"{k} {v:g}" for k, v in suite.tolerance.items())))
+    if suite.budget:
+        lines.append(("budget", ", ".join(f"{k} {v}" for k, v in suite.budget.items())))
+    lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest["versions"].items())))
+    lines.append(("intervals and tests", METHOD_NOTE))
+    return lines
+
+
+def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+    """By table: name, rows, hash, and where it is from."""
+    lines = []
+    seen: set[str] = set()
+    for run in runs:
+        for name, instance in run.results.instances.items():
+            if name not in seen:
+                seen.add(name)
+                table = instance.table
+                about = [(str(k), _plain(v)) for k, v in table.provenance.items() if _plain(v)]
+                lines.append((name, f"{len(table):,}", table.sha256, about))
+    return lines
+
+
+def method_prints(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
+    """Every method with how it was named and the hash of its code and settings."""
+    found: dict[tuple[str, str], str] = {}
+    for run in runs:
+        for name, entry in run.manifest["methods"].items():
+            found[name, entry["fingerprint"]] = str(entry.get("spec", name))
+    return [(name, spec, fingerprint) for (name, fingerprint), spec in found.items()]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return ""
