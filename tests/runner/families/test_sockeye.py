@@ -115,7 +115,6 @@ def test_more_subwords_than_the_text_has(job):
     [
         ({"num_embed": 30, "num_heads": 4}, "num_embed 30 can't be divided among num_heads 4"),
         ({"num_embed": 9, "num_heads": 3}, "num_embed 9 must be even"),
-        ({"checkpoint_interval": 121}, "checkpoint_interval 121 is more than max_updates 120"),
     ],
 )
 def test_impossible_settings(changes, message):
