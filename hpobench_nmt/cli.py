@@ -11,6 +11,7 @@ import click
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
 from hpobench_nmt.cli_common import Commands, frame_grid, listed, make_console, progress_bar, writing
+from hpobench_nmt.cli_report import report
 from hpobench_nmt.cli_tables import tables
 from hpobench_nmt.cli_train import train, tune
 from hpobench_nmt.errors import InputError, RunError, unknown
@@ -219,6 +220,7 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
         click.echo(f"Plot: {plot}", err=form == "csv")
 
 
+cli.add_command(report)
 cli.add_command(tables)
 cli.add_command(train)
 cli.add_command(tune)
