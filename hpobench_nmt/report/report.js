@@ -175,5 +175,12 @@
       return undefined;
     });
   }
-  addEventListener("scroll", leave, { passive: true });
+  // A tooltip of the keyboard's stays with its figure, the pointer's has lost its place.
+  addEventListener("scroll", () => {
+    if (!current) return;
+    const [plot, i] = current;
+    if (plot !== document.activeElement) return leave();
+    const found = figures[plot.id];
+    return (found.lines ? lines : point)(plot, found, i);
+  }, { passive: true });
 })();

@@ -101,11 +101,10 @@ def _rewrite(
     if link:
         attributes["href"] = f"#{slug}-{link[1:]}" if link.startswith("#") else link
     element.tag = element.tag.removeprefix(_SVG)
-    for key, value in list(attributes.items()):
+    for key, given in list(attributes.items()):
+        value = attributes[key] = given.replace("url(#", f"url(#{slug}-")
         if key == "style":
             attributes[key] = _style(value, None if method is None else colours[method], method)
-        elif key == "clip-path":
-            attributes[key] = value.replace("url(#", f"url(#{slug}-")
         elif key in ("d", "x", "y", "width", "height", "transform", "points") and element.tag != "image":
             attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}", value)
             if key == "d":
