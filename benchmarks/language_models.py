@@ -14,7 +14,7 @@ over the same segments without the update.
 memory: the most that dynamic evaluation holds, as a multiple of the parameters (Linux).
 
 merit: each rule of Table 1 of Krause et al. (2018) on the model of a spec of family dynamic-evaluation, the
-learning rate and decay of each tuned on the first dev tokens.
+learning rate, decay and epsilon of each tuned on the first dev tokens.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import itertools
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from hpobench_nmt.runner.spec import load_spec
 BATCH, STEPS, SEGMENT = 20, 70, 5
 TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR = 0.7, 0.5, 5.0
 TURNS = 5
+EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 REGULARISED = Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)
 RULE = Rule("rms-rms-prior", 1e-4, SEGMENT, 0.005, 1e-4)
 
@@ -240,6 +242,7 @@ def merit(arguments: argparse.Namespace) -> None:
     print(f"{'rule':30} {'dev':>8} {'test':>8}   tuned on {arguments.tokens} dev tokens")
     dev, test = (perplexity(static_nll(model, part)) for part in (corpus.dev, corpus.test))
     print(f"{'static':30} {dev:8.2f} {test:8.2f}")
+    tuning = corpus.dev[: arguments.tokens]
     statistics = corpus.train[: settings["dynamic_statistics"] or None]
     for start in (
         Rule("sgd", 0.1, 1),
@@ -250,10 +253,19 @@ def merit(arguments: argparse.Namespace) -> None:
         Rule("sparse", 0.001, 5, 0.002, 1e-3, settings["dynamic_units"]),
     ):
         rms = gradient_rms(model, statistics, 20, 5, start.units) if start.needs_rms else None
-        rule = tuned_rule(model, corpus.dev[: arguments.tokens], start, rms)
+
+        def mean_nll(rule: Rule, rms: Any = rms) -> float:
+            return float(np.nan_to_num(dynamic_nll(model, tuning, rule, rms), nan=np.inf).mean())
+
+        tuned = [
+            tuned_rule(model, tuning, replace(start, epsilon=epsilon), rms)
+            for epsilon in (EPSILONS if start.needs_rms else EPSILONS[:1])
+        ]
+        rule = min(tuned, key=mean_nll)
         dev, test = (perplexity(dynamic_nll(model, part, rule, rms)) for part in (corpus.dev, corpus.test))
         label = f"{rule.name}, segments of {rule.segment}"
-        print(f"{label:30} {dev:8.2f} {test:8.2f}   eta {rule.learning_rate:g}, lambda {rule.decay:g}")
+        found = f"eta {rule.learning_rate:g}, lambda {rule.decay:g}, epsilon {rule.epsilon:g}"
+        print(f"{label:30} {dev:8.2f} {test:8.2f}   {found}", flush=True)
 
 
 def main() -> None:
