@@ -41,20 +41,21 @@ def run_suites(folder: Path, jobs: int) -> list[Path]:
 
 
 def resident(root: int) -> int:
-    """Resident bytes of a process and all below it, on Linux."""
+    """Memory of a process and all below it in bytes, what they share counted once; on Linux."""
     parents, sizes = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                pages = int((entry / "statm").read_text().split()[1])
-            except OSError:
+                rollup = (entry / "smaps_rollup").read_text() if int(entry.name) >= root else ""
+                pages = next((int(line.split()[1]) for line in rollup.splitlines() if line[:4] == "Pss:"), 0)
+            except (OSError, ValueError):
                 continue
             parents[int(entry.name)], sizes[int(entry.name)] = int(fields[1]), pages
     below = {root}
     for _ in range(6):
         below |= {child for child, parent in parents.items() if parent in below}
-    return sum(sizes.get(pid, 0) for pid in below) * resource.getpagesize()
+    return sum(sizes.get(pid, 0) for pid in below) * 1024
 
 
 def open_in_browser(page: Path) -> float | None:

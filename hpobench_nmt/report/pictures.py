@@ -14,7 +14,7 @@ from hpobench_nmt.errors import InputError
 from hpobench_nmt.plots_runs import method_styles
 from hpobench_nmt.run_common import EXACT
 
-from .svg import frame_of, pixels, restyle, tag, to_svg
+from .svg import AS_IT_IS, frame_of, pixels, restyle, tag, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,8 +95,11 @@ def page_picture(sketch: Sketch, methods: Sequence[str]) -> Picture:
     bare = replace(sketch, draw=None, series=None)
     if sketch.draw is None:
         return Picture(bare)
+    import matplotlib
+
     try:
-        figure = sketch.draw()
+        with matplotlib.rc_context(AS_IT_IS):
+            figure = sketch.draw()
     except InputError as error:
         return Picture(replace(bare, problem=str(error)))
     styles = method_styles(methods)

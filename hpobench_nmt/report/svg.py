@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from hpobench_nmt.plots_runs import Style
-from hpobench_nmt.plots_tables import plain
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Texts are shown as they are: names with a dollar sign are no formulas.
+AS_IT_IS: Any = {"text.parse_math": False}
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _GID = re.compile(r"m-(\d+)-")
@@ -37,7 +38,6 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
         fixed_size: give figures of a single plot the same size and margins; far faster than a layout that
             measures every text.
     """
-    plain(figure)
     figure.patch.set_visible(False)
     for axes in figure.axes:
         axes.patch.set_visible(False)
@@ -45,7 +45,7 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
         if fixed_size and axes.get_legend():
             axes.get_legend().remove()  # type: ignore[union-attr]
     if fixed_size:
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)  # "none" would leave one that draws everything twice
         figure.set_size_inches(_WIDTH, _HEIGHT)
         axes = figure.axes[0]
         axes.set_position((0.125, 0.135, 0.86, 0.84))
@@ -69,7 +69,8 @@ def to_svg(figure: Figure, slug: str, colours: Mapping[int, str]) -> str:
 
     buffer = io.BytesIO()
     # One fixed salt: ids depend on nothing but the figure.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hpobench-nmt"}):
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "hpobench-nmt", **AS_IT_IS}
+    with matplotlib.rc_context(settings):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(buffer.getvalue())
     for child in list(root):
