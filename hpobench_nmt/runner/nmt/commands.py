@@ -9,13 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hpobench_nmt.errors import RunError
 from hpobench_nmt.runner.family import TrainingFailed
 
 _STOPPED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
+_INTERVAL = 0.05
 _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
 
 
@@ -51,7 +55,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
             env=environment,
         )
         try:
-            _, status, used = os.wait4(child.pid, 0)
+            status, used, memory = _watch(child.pid)
         except BaseException:
             child.kill()
             child.wait()
@@ -60,9 +64,21 @@ def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
     seconds = time.perf_counter() - start
     if child.returncode:
         raise _failure(module, child.returncode, log.read_text("utf-8", errors="replace"))
-    # Linux counts in kB, macOS in bytes.
-    memory = used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1024)
     return Usage(seconds, used.ru_utime + used.ru_stime, memory)
+
+
+def _watch(pid: int) -> tuple[int, Any, float]:
+    """Status, resource usage and peak resident memory (MB) of a process, once it has ended."""
+    peak = 0.0
+    while True:
+        ended, status, used = os.wait4(pid, os.WNOHANG)
+        if ended:
+            # Not this on Linux: it starts from the memory of the process that started it.
+            return status, used, peak or used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1024)
+        with suppress(OSError):
+            found = _PEAK.search(Path(f"/proc/{pid}/status").read_text("utf-8"))
+            peak = max(peak, int(found[1]) / 1024) if found else peak
+        time.sleep(_INTERVAL)
 
 
 _ENVIRONMENT = {

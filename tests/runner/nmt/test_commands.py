@@ -23,12 +23,14 @@ def command(tmp_path, monkeypatch):
 
 
 def test_what_it_used(command):
+    here = bytearray(500_000_000)  # what this process holds is not counted
     usage = command(
         "import time\nblock = bytearray(200_000_000)\nwhile time.process_time() < 0.5: pass\ntime.sleep(0.7)"
     )
     assert 0.5 <= usage.cpu_seconds < 1.1
     assert usage.seconds >= usage.cpu_seconds + 0.6
     assert 200 < usage.memory < 260
+    assert len(here)
 
 
 def test_arguments_output_and_threads(command):
