@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _PUBLISHED_TRIALS = 100
 
 
+_TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
+_TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_TEX |= {c: "\\" + c for c in "&%$#_{}"}
+
+
 @dataclass(frozen=True)
 class Cell:
     """One score of one method on one table.
@@ -239,12 +244,12 @@ def as_latex(results: Results) -> str:
         "% bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean",
         r"\begin{tabular}{l" + ("r" * len(scores)) * len(tables) + "}",
         r"\hline",
-        " & " + " & ".join(rf"\multicolumn{{{len(scores)}}}{{c}}{{{_tex(t)}}}" for t in tables) + r" \\",
-        " & " + " & ".join(_tex(s) for _ in tables for s in scores) + r" \\",
+        " & " + " & ".join(rf"\multicolumn{{{len(scores)}}}{{c}}{{{tex(t)}}}" for t in tables) + r" \\",
+        " & " + " & ".join(tex(s) for _ in tables for s in scores) + r" \\",
         r"\hline",
     ]
     for method in results.methods:
-        row = [_tex(method)]
+        row = [tex(method)]
         for table in tables:
             for score in scores:
                 cell = found.get((table, method, score))
@@ -254,17 +259,16 @@ def as_latex(results: Results) -> str:
 
 
 def _tex_cell(cell: Cell) -> str:
-    text = _tex(shown(cell))
+    text = tex(shown(cell))
     if cell.best or cell.tied:
         text = rf"\textbf{{{text}}}" if cell.best else rf"\underline{{{text}}}"
-    limits = _tex(interval(cell))
+    limits = tex(interval(cell))
     return rf"{text} {{\scriptsize [{limits}]}}" if limits else text
 
 
-def _tex(text: str) -> str:
-    special = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
-    special |= {"^": r"\textasciicircum{}"} | {c: "\\" + c for c in "&%$#_{}"}
-    return "".join(special.get(c, c) for c in text)
+def tex(text: str) -> str:
+    """Text as LaTeX shows it."""
+    return "".join(_TEX.get(c, c) for c in text)
 
 
 def _records(results: Results) -> list[dict[str, Any]]:

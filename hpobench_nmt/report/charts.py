@@ -14,6 +14,8 @@ from hpobench_nmt import plots_runs, plots_statistics
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.experiment import Results
 from hpobench_nmt.plots_runs import Style
+from hpobench_nmt.report.pictures import Series, Sketch, short
+from hpobench_nmt.report.words import curves_finding, distribution_finding, expected_finding
 from hpobench_nmt.run_common import EXACT
 from hpobench_nmt.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.run_fronts import attainment, moving_front
@@ -26,9 +28,6 @@ from hpobench_nmt.run_runtimes import (
 )
 from hpobench_nmt.run_statistics import Statistics
 from hpobench_nmt.sections import Section, column_text
-
-from .pictures import Series, Sketch, short
-from .words import curves_finding, distribution_finding, expected_finding
 
 _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 # Where a suite has no budget of its own: the paper's.

@@ -6,18 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.leaderboard import Cell, exact, figure, interval, shown
+from hpobench_nmt.leaderboard import Cell, exact, figure, interval, shown, tex
+from hpobench_nmt.report.content import Board, Run, overall_board, score_cells
+from hpobench_nmt.report.page import draw_all, load_runs, run_slug
 from hpobench_nmt.results import write_whole
 from hpobench_nmt.run_common import EXACT, methods_on
 
-from .content import Board, Run, overall_board, score_cells
-from .page import draw_all, load_runs, run_slug
-
 FORMATS = ("pdf", "png")
-
-_TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
-_TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_TEX |= {c: "\\" + c for c in "&%$#_{}"}
 
 
 def write_figures(folders: Sequence[Path], out: Path, form: str, jobs: int = 2) -> list[Path]:
@@ -52,11 +47,6 @@ def table_latex(run: Run, table: str, found: Sequence[Cell]) -> str:
     head = ["", *(text for score in scores for text in (tex(score), r"95\%"))]
     comment = f"% {table}. Bold: best mean; underlined: not shown to be worse. Needs booktabs."
     return _tabular(comment, "l" + "rl" * len(scores), head, rows, [reference])
-
-
-def tex(text: str) -> str:
-    """Text as LaTeX shows it."""
-    return "".join(_TEX.get(c, c) for c in text)
 
 
 def _overall(board: Board) -> str:

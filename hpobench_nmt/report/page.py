@@ -18,6 +18,8 @@ from hpobench_nmt.analyze import analyze_tables
 from hpobench_nmt.catalog import installed
 from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.plots_runs import method_styles
+from hpobench_nmt.report.charts import frame_text, one_table, run_sketches, section_sketches, table_sketches
+from hpobench_nmt.report.pictures import Picture, Sketch, file_picture, method_places, page_picture
 from hpobench_nmt.results import load_results, unfinished, write_whole
 from hpobench_nmt.run_common import EXACT
 from hpobench_nmt.run_statistics import METHOD_NOTE
@@ -26,8 +28,6 @@ from hpobench_nmt.table import Table
 from hpobench_nmt.table_folder import load_replicates
 
 from . import content, made
-from .charts import frame_text, one_table, run_sketches, section_sketches, table_sketches
-from .pictures import Picture, Sketch, file_picture, method_places, page_picture
 
 _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
 

@@ -12,9 +12,8 @@ import pandas as pd
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.plots_runs import method_styles
+from hpobench_nmt.report.svg import AS_IT_IS, frame_of, pixels, restyle, tag, to_svg
 from hpobench_nmt.run_common import EXACT
-
-from .svg import AS_IT_IS, frame_of, pixels, restyle, tag, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.report.pictures import short
 from hpobench_nmt.run_common import EXACT
 from hpobench_nmt.run_curves import Curves
 from hpobench_nmt.run_runtimes import RuntimeDistribution
-
-from .pictures import short
 
 
 def curves_finding(curves: Curves, at: int) -> str:

@@ -243,14 +243,9 @@ def _check(settings: Mapping[str, Any]) -> None:
 
 
 def _train(job: Job) -> Outcome:
-    from hpobench_nmt.runner.corpora import load_corpus
-    from hpobench_nmt.runner.lm.measure import learning_curve, measure
+    from hpobench_nmt.runner.lm.measure import train_and_measure
 
-    corpus: Any = load_corpus(job.corpus, job.base, job.cache)
-    model, training = fit(job.settings, corpus, job.seed, job.device)
-    metrics = measure(model, corpus, job.settings)
-    metrics |= {"train_time": training.seconds, "num_updates": float(training.updates)}
-    return Outcome(metrics, learning_curve(corpus, training))
+    return train_and_measure(job, fit)
 
 
 FAMILY = Family(

@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
+from hpobench_nmt.runner.family import Job, Outcome
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll
@@ -36,6 +37,20 @@ _MOST_CACHE = 0.95
 # The learning rate matters most (Krause et al. 2018, section 5), so it is searched first and longest.
 _LEARNING_RATE_TRIALS = 6
 _DECAY_TRIALS = 4
+
+
+def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, Training]]) -> Outcome:
+    """What a family of language models does with a job.
+
+    Args:
+        job: one configuration.
+        fit: (settings, corpus, seed, device) -> (model, training).
+    """
+    corpus: Any = load_corpus(job.corpus, job.base, job.cache)
+    model, training = fit(job.settings, corpus, job.seed, job.device)
+    metrics = measure(model, corpus, job.settings)
+    metrics |= {"train_time": training.seconds, "num_updates": float(training.updates)}
+    return Outcome(metrics, learning_curve(corpus, training))
 
 
 def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -> dict[str, float]:
