@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.plots_runs import (
+from hpobench_nmt.plots.runs import (
     method_styles,
     plot_attainment,
     plot_curve_panels,
@@ -30,12 +30,12 @@ from hpobench_nmt.plots_runs import (
     plot_front_moves,
     plot_runtime_distribution,
 )
-from hpobench_nmt.plots_statistics import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.plots.statistics import plot_critical_difference, plot_scores, plot_wins
 from hpobench_nmt.results import load_results
-from hpobench_nmt.run_curves import hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.run_fronts import attainment, moving_front
-from hpobench_nmt.run_runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
-from hpobench_nmt.run_statistics import run_statistics
+from hpobench_nmt.run_analyses.curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.run_analyses.fronts import attainment, moving_front
+from hpobench_nmt.run_analyses.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
+from hpobench_nmt.run_analyses.statistics import run_statistics
 
 BAR_SECONDS = 10.0
 SUITES = ("paper-single", "paper-multi")

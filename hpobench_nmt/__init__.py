@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.errors import InputError, RunError
     from hpobench_nmt.experiment import Results, benchmark
     from hpobench_nmt.pareto import pareto_front
-    from hpobench_nmt.plots_runs import plot_regret
+    from hpobench_nmt.plots.runs import plot_regret
     from hpobench_nmt.problem import Method, Problem
     from hpobench_nmt.results import load_results
     from hpobench_nmt.table import Metric, Objective, Table
@@ -39,7 +39,7 @@ _LOCATION = {
     "load_results": "results",
     "load_table": "catalog",
     "pareto_front": "pareto",
-    "plot_regret": "plots_runs",
+    "plot_regret": "plots.runs",
 }
 
 __all__ = [

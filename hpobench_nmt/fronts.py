@@ -64,7 +64,7 @@ def front_of(source: str, objectives: Sequence[str]) -> Front:
 
 def draw_front(front: Front, path: Path) -> None:
     """Draw two objectives and their front to a file."""
-    from hpobench_nmt.plots import plot_front
+    from hpobench_nmt.plots.front import plot_front
 
     labels = (front.metrics[0], front.metrics[1])
     figure = plot_front(front.points, front.rows.index.to_numpy(np.int64), labels, front.name)

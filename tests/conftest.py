@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hpobench_nmt.space import Hyperparameter
@@ -52,6 +54,29 @@ def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table
 @pytest.fixture
 def toy() -> Table:
     return make_table()
+
+
+@pytest.fixture
+def two(toy) -> list[Table]:
+    """The toy table and one like it."""
+    other = np.random.default_rng(9).normal(size=toy.values.shape)
+    return [toy, replace(toy, name="other", values=toy.values + other)]
+
+
+@pytest.fixture
+def again():
+    """Makes replicates of some rows of a table, their metrics moved by noise."""
+
+    def replicates(table, rows, times=5, scale=0.2):
+        rng = np.random.default_rng(5)
+        frame = pd.concat([table.to_frame().iloc[rows]] * times, ignore_index=True)
+        names = [m.name for m in table.metrics]
+        frame[names] += rng.normal(scale=scale, size=(len(frame), len(names)))
+        return frame.assign(
+            replicate=np.repeat(np.arange(1, times + 1), len(rows)), seed=np.arange(len(frame))
+        )
+
+    return replicates
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.cli import main
+from hpobench_nmt.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -90,7 +90,7 @@ def test_wrong_input_gets_one_message_and_exit_code_2(toy_home, call, arguments,
 def test_help_names_every_command_without_loading_anything_heavy():
     program = (
         "import sys; sys.argv = ['hpobench-nmt', '--help']\n"
-        "from hpobench_nmt.cli import main\n"
+        "from hpobench_nmt.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as e: assert not e.code\n"
         "heavy = {'numpy', 'pandas', 'numba', 'scipy', 'matplotlib', 'rich', 'torch'} & set(sys.modules)\n"

@@ -1,5 +1,6 @@
 """The examples must run."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,18 @@ def test_the_table_that_ships_is_the_examples(home):
     assert sum(better) > 0.8 * len(better)
     more = [ppl[o, d, 1.0, w, n] < ppl[o, d, 0.25, w, n] for o, d, share, w, n in ppl if share == 0.25]
     assert all(more)
+
+
+def test_a_table_is_analysed_in_fifteen_lines(tmp_path):
+    example = ROOT / "examples" / "analyze_table.py"
+    lines = [line for line in example.read_text().splitlines() if line and not line.startswith(("#", '"""'))]
+    assert len(lines) <= 15
+    subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path)},
+    )
+    assert (tmp_path / "importance.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "search.png").is_file()

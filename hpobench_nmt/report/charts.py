@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt import plots_runs, plots_statistics
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.plots_runs import Style
+from hpobench_nmt.plots import runs as run_plots
+from hpobench_nmt.plots import statistics as statistics_plots
+from hpobench_nmt.plots.figure import Style, plain_log_ticks
 from hpobench_nmt.report.pictures import Series, Sketch, short
 from hpobench_nmt.report.words import curves_finding, distribution_finding, expected_finding
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.run_fronts import attainment, moving_front
-from hpobench_nmt.run_runtimes import (
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.run_analyses.fronts import attainment, moving_front
+from hpobench_nmt.run_analyses.runtimes import (
     RuntimeDistribution,
     TargetRuntimes,
     expected_runtime_frame,
     runtime_distribution,
     target_runtimes,
 )
-from hpobench_nmt.run_statistics import Statistics
-from hpobench_nmt.sections import Section, column_text
+from hpobench_nmt.run_analyses.statistics import Statistics
+from hpobench_nmt.table_analyses.sections import Section, column_text
 
 _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 # Where a suite has no budget of its own: the paper's.
@@ -126,7 +127,7 @@ def run_sketches(results: Results, prefix: str, statistics: Statistics, styles: 
                 stem,
                 title,
                 finding=outcome.sentence,
-                draw=partial(plots_statistics.plot_critical_difference, outcome, styles),
+                draw=partial(statistics_plots.plot_critical_difference, outcome, styles),
                 head=("method", "mean rank"),
                 rows=[(outcome.methods[i], f"{test.mean_ranks[i]:.2f}") for i in order],
                 own_size=True,
@@ -198,7 +199,7 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
             f"{stem}-panels",
             f"{title}: how trials spread",
             finding="A panel a method: mean and middle half of its trials.",
-            draw=partial(plots_runs.plot_curve_panels, curves, styles),
+            draw=partial(run_plots.plot_curve_panels, curves, styles),
             files_only=True,
         ),
     ]
@@ -206,12 +207,12 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
 
 def _draw_curves(curves: Curves, styles: Styles) -> Figure:
     """Curves on the scale of the methods: random search as computed goes on far below what trials show."""
-    figure = plots_runs.plot_curves(curves, styles)
+    figure = run_plots.plot_curves(curves, styles)
     means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
     if curves.lower_is_better and (means > 0).any():
         axes = figure.axes[0]
         axes.set_ylim(means[means > 0].min() * 0.7, means.max() * 1.4)
-        plots_runs.plain_log_ticks(axes.yaxis)
+        plain_log_ticks(axes.yaxis)
     return figure
 
 
@@ -230,7 +231,7 @@ def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles
                 name,
                 title,
                 finding=curves_finding(curves, at),
-                draw=partial(plots_runs.plot_curves, curves, styles),
+                draw=partial(run_plots.plot_curves, curves, styles),
                 head=head,
                 rows=rows,
                 notes=curves.notes,
@@ -263,7 +264,7 @@ def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styl
         stem,
         "Runtime distribution over all tables" if per_row else "Runtime distribution",
         finding=distribution_finding(found, at),
-        draw=partial(plots_runs.plot_runtime_distribution, found, styles),
+        draw=partial(run_plots.plot_runtime_distribution, found, styles),
         head=("share met after", *(f"{b:g}" for b in budgets)),
         rows=rows,
         notes=(*found.notes, *_bounds(frame)),
@@ -300,7 +301,7 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> S
         f"{stem}-expected",
         "Expected runtimes",
         finding=expected_finding(chosen),
-        draw=partial(plots_runs.plot_expected_runtimes, frame, table, styles),
+        draw=partial(run_plots.plot_expected_runtimes, frame, table, styles),
         head=("expected look-ups to reach", *targets),
         rows=rows,
         notes=found.notes,
@@ -324,7 +325,7 @@ def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) 
             f"What half of each method's trials attain after {at} look-ups: a staircase nearer to the good "
             f"corner is further. Grey: all {len(results.instances[table].table)} rows of the table."
         ),
-        draw=partial(plots_runs.plot_attainment, found, styles),
+        draw=partial(run_plots.plot_attainment, found, styles),
         head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),
         rows=rows,
         notes=found.notes,
@@ -350,7 +351,7 @@ def _front_moves(results: Results, table: str, stem: str, at: int, statistics: S
             f"A typical trial of {method} (number {found.trial}): after {', '.join(map(str, found.lookups))} "
             f"look-ups it holds {', '.join(true)} of the {len(found.front)} rows of the table's front."
         ),
-        draw=partial(plots_runs.plot_front_moves, found),
+        draw=partial(run_plots.plot_front_moves, found),
         head=("look-ups", "rows on its front", "of these on the table's front"),
         rows=rows,
         points=found.labels,
@@ -367,12 +368,12 @@ def _only_in_files(
         Sketch(
             f"{stem}-scores",
             "Scores",
-            draw=partial(plots_statistics.plot_scores, statistics.scores, table, styles),
+            draw=partial(statistics_plots.plot_scores, statistics.scores, table, styles),
             files_only=True,
         )
     ]
     for score in results.suite.scores:
-        draw: Any = partial(plots_statistics.plot_wins, statistics.comparisons, table, score)
+        draw: Any = partial(statistics_plots.plot_wins, statistics.comparisons, table, score)
         sketches.append(
             Sketch(f"{stem}-wins-{score}", f"Who beats whom in {score}", draw=draw, files_only=True)
         )

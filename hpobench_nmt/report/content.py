@@ -14,10 +14,10 @@ import pandas as pd
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.leaderboard import Cell, cells, exact, figure, interval, shown
 from hpobench_nmt.report.pictures import short
-from hpobench_nmt.run_common import methods_on
-from hpobench_nmt.run_statistics import Statistics, run_statistics
+from hpobench_nmt.run_analyses.common import methods_on
+from hpobench_nmt.run_analyses.leaderboard import Cell, cells, exact, figure, interval, shown
+from hpobench_nmt.run_analyses.statistics import Statistics, run_statistics
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.leaderboard import Cell, exact, figure, interval, shown, tex
 from hpobench_nmt.report.content import Board, Run, overall_board, score_cells
 from hpobench_nmt.report.page import draw_all, load_runs, run_slug
 from hpobench_nmt.results import write_whole
-from hpobench_nmt.run_common import EXACT, methods_on
+from hpobench_nmt.run_analyses.common import EXACT, methods_on
+from hpobench_nmt.run_analyses.leaderboard import Cell, exact, figure, interval, shown, tex
 
 FORMATS = ("pdf", "png")
 

@@ -8,7 +8,7 @@ from typing import Any
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS
 from hpobench_nmt.experiment import Results
 from hpobench_nmt.report.content import Run
-from hpobench_nmt.run_statistics import METHOD_NOTE
+from hpobench_nmt.run_analyses.statistics import METHOD_NOTE
 from hpobench_nmt.suite import load_suite, suite_files
 
 _MOST_REASONS = 20

@@ -14,17 +14,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.analyze import analyze_tables
 from hpobench_nmt.catalog import installed
 from hpobench_nmt.errors import InputError, RunError
-from hpobench_nmt.plots_runs import method_styles
+from hpobench_nmt.plots.figure import method_styles
 from hpobench_nmt.report.charts import frame_text, one_table, run_sketches, section_sketches, table_sketches
 from hpobench_nmt.report.pictures import Picture, Sketch, file_picture, method_places, page_picture
 from hpobench_nmt.results import load_results, unfinished, write_whole
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_statistics import METHOD_NOTE
-from hpobench_nmt.sections import Section
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.statistics import METHOD_NOTE
 from hpobench_nmt.table import Table
+from hpobench_nmt.table_analyses.analyze import analyze_tables
+from hpobench_nmt.table_analyses.sections import Section
 from hpobench_nmt.table_folder import load_replicates
 
 from . import content, made

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.plots_runs import method_styles
+from hpobench_nmt.plots.figure import method_styles
 from hpobench_nmt.report.svg import AS_IT_IS, frame_of, pixels, restyle, tag, to_svg
-from hpobench_nmt.run_common import EXACT
+from hpobench_nmt.run_analyses.common import EXACT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +119,7 @@ def page_picture(sketch: Sketch, methods: Sequence[str]) -> Picture:
 
 def file_picture(sketch: Sketch, form: str) -> bytes:
     """The sketch as a PNG or PDF file, as it is drawn; empty where it cannot be."""
-    from hpobench_nmt.plots_tables import plain
+    from hpobench_nmt.plots.figure import plain
 
     if sketch.draw is None:
         return b""

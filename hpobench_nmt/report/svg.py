@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from hpobench_nmt.plots_runs import Style
+from hpobench_nmt.plots.figure import Style
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.report.pictures import short
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_curves import Curves
-from hpobench_nmt.run_runtimes import RuntimeDistribution
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.curves import Curves
+from hpobench_nmt.run_analyses.runtimes import RuntimeDistribution
 
 
 def curves_finding(curves: Curves, at: int) -> str:

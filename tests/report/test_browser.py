@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hpobench_nmt.run_common import EXACT
+from hpobench_nmt.run_analyses.common import EXACT
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (the test extra)")
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.errors import InputError, RunError
-from hpobench_nmt.leaderboard import cells
 from hpobench_nmt.report.content import headline, overall_board, table_board
 from hpobench_nmt.report.files import tex, write_figures, write_latex
 from hpobench_nmt.report.page import load_runs, write_report
 from hpobench_nmt.results import load_results
+from hpobench_nmt.run_analyses.leaderboard import cells
 
 
 def text_of(page):
@@ -185,7 +185,7 @@ def test_latex_tables(folders, tmp_path):
 def test_the_command(folders, tmp_path):
     from click.testing import CliRunner
 
-    from hpobench_nmt.cli_report import report
+    from hpobench_nmt.cli.report import report
 
     out = tmp_path / "r.html"
     done = CliRunner().invoke(report, [str(folders[1]), "--out", str(out), "--jobs", "1"])

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 import hpobench_nmt as hb
-from hpobench_nmt.cli import main
+from hpobench_nmt.cli.main import main
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec, select
 from hpobench_nmt.table_folder import load_replicates
@@ -334,5 +334,5 @@ def test_a_corpus_that_changed_is_refused(trained, place, tmp_path):
 
 
 def test_nothing_but_the_runner_imports_torch():
-    code = "import sys, hpobench_nmt, hpobench_nmt.cli; sys.exit('torch' in sys.modules)"
+    code = "import sys, hpobench_nmt, hpobench_nmt.cli.main; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli_common import Commands, listed, make_console, writing
-from hpobench_nmt.cli_train import build
+from hpobench_nmt.cli.common import Commands, listed, make_console, writing
+from hpobench_nmt.cli.train import build
 from hpobench_nmt.errors import InputError, unknown
 
 
@@ -54,8 +54,8 @@ def tables_list() -> None:
 def tables_show(name: str, rows: int) -> None:
     """Show a table: its search space, its metrics, where it is from, its best rows, its front."""
     from hpobench_nmt.catalog import load_table
-    from hpobench_nmt.describe import print_table
-    from hpobench_nmt.picture import print_picture
+    from hpobench_nmt.table_analyses.describe import print_table
+    from hpobench_nmt.table_analyses.picture import print_picture
 
     table, console = load_table(name), make_console()
     print_table(table, console, rows)
@@ -83,9 +83,9 @@ def tables_analyze(
     out: Path | None,
 ) -> None:
     """Analyse tables, or a collection: rank correlation, importance, front, sensitivity, seed noise."""
-    from hpobench_nmt.analyze import analyze_tables, load_with_replicates
     from hpobench_nmt.catalog import collections
-    from hpobench_nmt.sections import print_sections, write_sections
+    from hpobench_nmt.table_analyses.analyze import analyze_tables, load_with_replicates
+    from hpobench_nmt.table_analyses.sections import print_sections, write_sections
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")

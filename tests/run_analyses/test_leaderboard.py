@@ -9,9 +9,17 @@ from rich.console import Console
 
 import hpobench_nmt as hb
 from hpobench_nmt.experiment import run_suite, suite_instances
-from hpobench_nmt.leaderboard import as_csv, as_json, as_latex, cells, interval, print_leaderboard, shown
 from hpobench_nmt.plugins import resolve_methods
-from hpobench_nmt.run_statistics import run_statistics
+from hpobench_nmt.run_analyses.leaderboard import (
+    as_csv,
+    as_json,
+    as_latex,
+    cells,
+    interval,
+    print_leaderboard,
+    shown,
+)
+from hpobench_nmt.run_analyses.statistics import run_statistics
 from hpobench_nmt.sequences import export_sequences
 from hpobench_nmt.suite import load_suite
 

@@ -9,10 +9,10 @@ import hpobench_nmt as hb
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import answer
 from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_curves import hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.run_fronts import attainment, moving_front
-from hpobench_nmt.run_runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.run_analyses.fronts import attainment, moving_front
+from hpobench_nmt.run_analyses.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.trajectory import Trajectory
 
 TWO = ["bleu", "seconds"]

@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 
 import hpobench_nmt as hb
 from hpobench_nmt.evaluation.ranks import rank_test
-from hpobench_nmt.plots_runs import (
+from hpobench_nmt.plots.runs import (
     method_styles,
     plot_attainment,
     plot_curve_panels,
@@ -20,12 +20,12 @@ from hpobench_nmt.plots_runs import (
     plot_front_moves,
     plot_runtime_distribution,
 )
-from hpobench_nmt.plots_statistics import plot_critical_difference, plot_scores, plot_wins
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_curves import hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.run_fronts import attainment, moving_front
-from hpobench_nmt.run_runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
-from hpobench_nmt.run_statistics import RankOutcome, run_statistics
+from hpobench_nmt.plots.statistics import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.run_analyses.fronts import attainment, moving_front
+from hpobench_nmt.run_analyses.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
+from hpobench_nmt.run_analyses.statistics import RankOutcome, run_statistics
 
 METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 

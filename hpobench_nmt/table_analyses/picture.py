@@ -14,8 +14,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.evaluation.correlation import main_metric
-from hpobench_nmt.sections import print_frame
 from hpobench_nmt.table import Metric, Objective, Table
+from hpobench_nmt.table_analyses.sections import print_frame
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,9 +10,9 @@ import pandas as pd
 
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
-from hpobench_nmt.plots_runs import Style, axes_for, method_styles, new_figure
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_statistics import RankOutcome
+from hpobench_nmt.plots.figure import Style, axes_for, method_styles, new_figure
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.statistics import RankOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -28,7 +28,7 @@ from hpobench_nmt.evaluation.runtime_distribution import (
 )
 from hpobench_nmt.evaluation.scores import Question
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.run_common import EXACT
+from hpobench_nmt.run_analyses.common import EXACT
 
 Floats = NDArray[np.float64]
 

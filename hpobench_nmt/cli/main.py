@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
-from hpobench_nmt.cli_common import Commands, frame_grid, listed, make_console, progress_bar, writing
-from hpobench_nmt.cli_report import report
-from hpobench_nmt.cli_tables import tables
-from hpobench_nmt.cli_train import train, tune
+from hpobench_nmt.cli.common import Commands, frame_grid, listed, make_console, progress_bar, writing
+from hpobench_nmt.cli.report import report
+from hpobench_nmt.cli.tables import tables
+from hpobench_nmt.cli.train import train, tune
 from hpobench_nmt.errors import InputError, RunError, unknown
 
 _DEFAULT_SUITE = "quick"
@@ -84,7 +84,7 @@ def run(
             notify=lambda message: click.echo(message, err=True),
         )
     if not quiet:
-        from hpobench_nmt.leaderboard import print_leaderboard
+        from hpobench_nmt.run_analyses.leaderboard import print_leaderboard
 
         console = make_console()
         print_leaderboard(results, console)
@@ -96,8 +96,8 @@ def run(
 @click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
 def score(folder: Path, form: str) -> None:
     """Show the scores of a results FOLDER."""
-    from hpobench_nmt import leaderboard
     from hpobench_nmt.results import load_results, unfinished
+    from hpobench_nmt.run_analyses import leaderboard
 
     formats = {
         "text": None,

@@ -1,7 +1,6 @@
 """`tables analyze`: what its sections say, what is drawn, what is written, and what bad tables give."""
 
 import io
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,8 +11,6 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from hpobench_nmt import plots_tables
-from hpobench_nmt.analyze import analyze_tables, load_with_replicates
 from hpobench_nmt.catalog import load_table
 from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.evaluation.correlation import rank_correlation
@@ -21,21 +18,13 @@ from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.nmthpo import TABLES
-from hpobench_nmt.sections import column_text, print_frame, print_sections, write_sections
 from hpobench_nmt.space import Hyperparameter
 from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.table_analyses.analyze import analyze_tables, load_with_replicates
+from hpobench_nmt.table_analyses.sections import column_text, print_frame, print_sections, write_sections
 from hpobench_nmt.table_folder import save_folder
 
-ROOT = Path(__file__).parents[1]
-
-
-def again(table, rows, times=5, scale=0.2):
-    """Replicates of some rows, their metrics moved by noise."""
-    rng = np.random.default_rng(5)
-    frame = pd.concat([table.to_frame().iloc[rows]] * times, ignore_index=True)
-    names = [m.name for m in table.metrics]
-    frame[names] += rng.normal(scale=scale, size=(len(frame), len(names)))
-    return frame.assign(replicate=np.repeat(np.arange(1, times + 1), len(rows)), seed=np.arange(len(frame)))
+ROOT = Path(__file__).parents[2]
 
 
 def only(sections, kind, table=None):
@@ -50,13 +39,7 @@ def printed(sections, width=80):
     return file.getvalue()
 
 
-@pytest.fixture
-def two(toy):
-    other = np.random.default_rng(9).normal(size=toy.values.shape)
-    return [toy, replace(toy, name="other", values=toy.values + other)]
-
-
-def test_every_analysis_of_two_tables(two):
+def test_every_analysis_of_two_tables(two, again):
     sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
     each = ["importance", "front", "sensitivity"]
     assert [(s.table, s.kind) for s in sections] == [
@@ -70,7 +53,7 @@ def test_every_analysis_of_two_tables(two):
     assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(s.figures)) for s in sections)
 
 
-def test_what_is_said_is_what_was_computed(two):
+def test_what_is_said_is_what_was_computed(two, again):
     toy = two[0]
     frame = again(toy, [3, 9, 20])
     sections = analyze_tables(two, replicates={"toy": frame}, tolerance=0.7)
@@ -141,7 +124,8 @@ def test_tables_without_a_common_configuration(toy):
     notes = only(sections, "correlation").notes
     assert notes[0].startswith("No configuration is common to the 2 tables")
     assert notes[-1] == "toy and apart are without a common configuration."
-    assert "none" in texts(only(sections, "correlation").figures["correlation"]())
+    figure = only(sections, "correlation").figures["correlation"]()
+    assert "none" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_tables_that_only_pairs_of_have_something_in_common(toy):
@@ -196,7 +180,7 @@ def test_a_best_part_without_variance_leaves_the_whole_space(toy):
     assert section.shown.columns.tolist() == ["explained by", "whole (%)"]
 
 
-def test_replicates_that_say_nothing_are_left_out(toy):
+def test_replicates_that_say_nothing_are_left_out(toy, again):
     sections = analyze_tables([toy], replicates={"toy": again(toy, [1]).drop(columns="bleu")})
     assert "unknown column 'bleu'" in only(sections, "noise").problem
     assert not any(s.kind == "noise" for s in analyze_tables([toy], replicates={"toy": again(toy, [])}))
@@ -230,7 +214,7 @@ def test_other_metrics(toy):
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_what_is_printed_fits(two, width):
+def test_what_is_printed_fits(two, width, again):
     sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
     text = printed(sections, width)
     assert max(map(len, text.splitlines())) <= width
@@ -269,7 +253,7 @@ def test_numbers_of_a_column_have_the_same_decimals():
     assert column_text(pd.Series([3, 40])) == ["3", "40"]
 
 
-def test_names_are_shown_as_they_are(toy):
+def test_names_are_shown_as_they_are(toy, again):
     odd = replace(
         toy,
         hyperparameters=(replace(toy.hyperparameters[0], name="[red]a$b$^"), *toy.hyperparameters[1:]),
@@ -308,8 +292,8 @@ def test_files(two, tmp_path):
         write_sections(sections, blocked)
 
 
-def test_a_table_with_its_replicates(home):
-    table = load_table(Path(__file__).parents[1] / "tables" / "sotu-ngram")
+def test_a_table_with_its_replicates(home, again):
+    table = load_table(Path(__file__).parents[2] / "tables" / "sotu-ngram")
     assert len(load_with_replicates("sotu-ngram")[1]) == 0
     frame = again(table, [1, 5], times=2)
     columns = [h.name for h in table.hyperparameters]
@@ -321,98 +305,10 @@ def test_a_table_with_its_replicates(home):
         pd.testing.assert_frame_equal(replicates, frame, check_dtype=False)
 
 
-# What is drawn.
-
-
-def texts(figure):
-    from matplotlib.text import Text
-
-    return [t.get_text() for t in figure.findobj(Text) if t.get_text()]
-
-
-def test_importance_is_drawn(toy):
-    parts = [importance(toy), importance(toy, best_share=0.5)]
-    figure = plots_tables.plot_importance(parts)
-    (axes,) = figure.axes
-    names = [t.get_text() for t in axes.get_yticklabels()]
-    bars = [
-        [patch.get_width() / 100 for patch in container]
-        for container in axes.containers
-        if len(container) > 3
-    ]
-    assert names[:3] == parts[0].singles["first"].tolist()
-    for part, widths in zip(parts, bars, strict=True):
-        for name, width in zip(names, widths, strict=True):
-            shares = part.effects.set_index(["first", "second"])["share"]
-            first, _, second = name.partition(" × ")
-            assert shares[first, second] == pytest.approx(width)
-    assert any("exact" in t for t in texts(figure))
-    with pytest.raises(InputError, match="one table and one metric"):
-        plots_tables.plot_importance([parts[0], importance(toy, "seconds")])
-    with pytest.raises(InputError, match="one table and one metric"):
-        plots_tables.plot_importance([])
-
-
-def test_correlation_is_drawn(two):
-    found = rank_correlation(two)
-    assert f"{found.coefficient[0, 1]:.2f}" in texts(plots_tables.plot_rank_correlation(found))
-
-
-def test_sensitivity_is_drawn(toy):
-    found = sensitivity(toy)
-    left, right = plots_tables.plot_sensitivity(found, "BLEU").axes
-    assert left.get_xlabel() == "gap to the best bleu (BLEU)"
-    everything = left.lines[0]
-    at = np.searchsorted(everything.get_xdata(), 1.0)
-    distance = everything.get_xdata()[at]
-    assert everything.get_ydata()[at] == pytest.approx((found.gaps <= distance).mean() * 100)
-    assert sorted(right.collections[0].get_offsets()[:, 1]) == pytest.approx(sorted(found.gaps))
-    curve, grids = plots_tables.plot_search_cost(found).axes[0].lines
-    within = int(found.by_steps["within"].sum())
-    assert curve.get_ydata()[[0, 1]] == pytest.approx([0, within / 36 * 100])
-    assert curve.get_ydata()[36 - within + 1] == pytest.approx(100)
-    assert grids.get_ydata().tolist() == pytest.approx((found.grids["success"] * 100).tolist())
-
-
-def test_seed_noise_is_drawn(toy):
-    found = seed_noise(toy, again(toy, [3, 9, 20]))
-    (axes,) = plots_tables.plot_seed_noise(found, "BLEU").axes
-    points = np.concatenate([c.get_offsets()[:, 1] for c in axes.collections if len(c.get_offsets()) > 1])
-    assert sorted(points) == pytest.approx(sorted(found.trainings["value"]))
-    assert axes.get_ylabel() == "bleu (BLEU)"
-
-
-def test_small_and_odd_tables_are_drawn():
-    axis = Hyperparameter("a", (1.0, 2.0))
-    metric = Metric("loss", "min")
-    table = Table("two-rows", (axis,), (metric,), np.array([[1.0], [2]]), np.array([[3.0], [4]]), ("loss",))
-    sections = analyze_tables(
-        [table], replicates={"two-rows": pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})}
-    )
-    assert [s.kind for s in sections if not s.problem] == ["importance", "sensitivity", "noise"]
-    for section in sections:
-        for draw in section.figures.values():
-            draw().savefig(io.BytesIO())
-
-
 def test_matplotlib_is_only_imported_to_draw():
-    code = "import sys, hpobench_nmt.analyze, hpobench_nmt.picture; sys.exit('matplotlib' in sys.modules)"
+    package = "hpobench_nmt.table_analyses"
+    code = f"import sys, {package}.analyze, {package}.picture; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_the_example_runs(tmp_path):
-    example = ROOT / "examples" / "analyze_table.py"
-    lines = [line for line in example.read_text().splitlines() if line and not line.startswith(("#", '"""'))]
-    assert len(lines) <= 15
-    subprocess.run(
-        [sys.executable, "-W", "error", str(example)],
-        check=True,
-        cwd=tmp_path,
-        capture_output=True,
-        env={**os.environ, "MPLCONFIGDIR": str(tmp_path)},
-    )
-    assert (tmp_path / "importance.png").read_bytes()[:4] == b"\x89PNG"
-    assert (tmp_path / "search.png").is_file()
 
 
 def test_the_published_tables(nmthpo_home, monkeypatch):

@@ -1,7 +1,7 @@
 """Figures of a table's analyses. Each function takes the analysis and returns a matplotlib Figure.
 
-matplotlib is imported on first use. Colours are those of `plots`, which colour-blind readers can tell apart;
-whatever a colour says, a shape, a hatch or a label says too.
+matplotlib is imported on first use. Colours are those of `plots.figure`, which colour-blind readers can tell
+apart; whatever a colour says, a shape, a hatch or a label says too.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
-from hpobench_nmt.plots import COLOURS
+from hpobench_nmt.plots.figure import COLOURS, GREY, new_panels, plain
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
-_GREY = "#9AA0A6"
 _MOST_PAIRS = 6
 
 
@@ -38,7 +36,7 @@ def with_unit(name: str, unit: str) -> str:
 def plot_rank_correlation(found: RankCorrelation) -> Figure:
     """Spearman's coefficient between tables as a matrix (Zhang & Duh 2020, Figure 4)."""
     n = len(found.names)
-    figure, (axes,) = _figure(1, (1.6 + 0.85 * n, 1.2 + 0.75 * n))
+    figure, (axes,) = new_panels(1, (1.6 + 0.85 * n, 1.2 + 0.75 * n))
     image = axes.imshow(found.coefficient, cmap="PuOr_r", vmin=-1, vmax=1)
     axes.set_facecolor("#DDDDDD")
     same = len(np.unique(found.n_common[~np.eye(n, dtype=bool)])) == 1
@@ -73,7 +71,7 @@ def plot_importance(parts: Sequence[Importance]) -> Figure:
         raise InputError("importance is drawn for one table and one metric at a time.")
     first = parts[0]
     chosen = [*_keys(first.singles), *_strongest_pairs(parts)]
-    figure, (axes,) = _figure(1, (6.8, 1.5 + 0.34 * len(chosen)))
+    figure, (axes,) = new_panels(1, (6.8, 1.5 + 0.34 * len(chosen)))
     height = 0.8 / len(parts)
     for i, part in enumerate(parts):
         lines = part.effects.set_index(["first", "second"]).loc[chosen]
@@ -93,7 +91,7 @@ def plot_importance(parts: Sequence[Importance]) -> Figure:
         )
     axes.set_yticks(range(len(chosen)), [a if not b else f"{a} × {b}" for a, b in chosen])
     axes.invert_yaxis()
-    axes.axhline(len(first.singles) - 0.5, color=_GREY, linewidth=0.8, linestyle=":")
+    axes.axhline(len(first.singles) - 0.5, color=GREY, linewidth=0.8, linestyle=":")
     axes.set_xlim(left=0)
     how = "exact" if first.method == "exact" else "random forest, bars: sd over its trees"
     axes.set_xlabel("share of the variance explained (%)")
@@ -104,13 +102,13 @@ def plot_importance(parts: Sequence[Importance]) -> Figure:
 
 def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
     """Every training of the replicated configurations (Zhang & Duh 2020, Figure 8)."""
-    figure, (axes,) = _figure(1, (6.8, 4.2))
+    figure, (axes,) = new_panels(1, (6.8, 4.2))
     trainings = found.trainings
     mean = found.configurations["mean"].to_numpy()
     half = found.pooled.smallest_difference / 2
     for i, m in enumerate(mean):
         axes.fill_between([i - 0.32, i + 0.32], m - half, m + half, color="black", alpha=0.07, linewidth=0)
-        axes.plot([i - 0.32, i + 0.32], [m, m], color=_GREY, linewidth=1.2)
+        axes.plot([i - 0.32, i + 0.32], [m, m], color=GREY, linewidth=1.2)
     own = (trainings["source"] == "table").to_numpy()
     number, value = trainings["configuration"].to_numpy(), trainings["value"].to_numpy()
     again = number[~own] + 0.04 + _spread_out(number[~own])
@@ -141,7 +139,7 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
 
 def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
     """Share of the configurations within any distance of the best, and gaps by grid steps from it."""
-    figure, (left, right) = _figure(2, (9.6, 4.0))
+    figure, (left, right) = new_panels(2, (9.6, 4.0))
     metric = found.objective.rpartition(":")[0]
     label = with_unit(f"gap to the best {metric}", unit)
     known = ~np.isnan(found.gaps)
@@ -161,8 +159,8 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
                 distances, share, color=colour, linestyle=style, linewidth=1.8, label=f"{name} ({some.sum()})"
             )
     left.set(xlabel=label, ylabel="configurations within it (%)", xlim=(0, top), ylim=(0, 102))
-    left.axvline(found.tolerance, color=_GREY, linewidth=1, label=f"tolerance {found.tolerance:.3g}")
-    right.scatter(steps + _spread_out(steps, gaps), gaps, s=10, color=_GREY, linewidth=0)
+    left.axvline(found.tolerance, color=GREY, linewidth=1, label=f"tolerance {found.tolerance:.3g}")
+    right.scatter(steps + _spread_out(steps, gaps), gaps, s=10, color=GREY, linewidth=0)
     right.plot(
         found.by_steps["steps"],
         found.by_steps["median_gap"],
@@ -172,7 +170,7 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
         linewidth=1.6,
         label="median at that many steps",
     )
-    right.axhline(found.tolerance, color=_GREY, linewidth=1)
+    right.axhline(found.tolerance, color=GREY, linewidth=1)
     right.set(xlabel="grid steps from the best configuration", ylabel=label)
     right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9)
@@ -182,7 +180,7 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
 
 def plot_search_cost(found: Sensitivity) -> Figure:
     """Chance that a search in random order, and that coarse grids, hold a row within the tolerance."""
-    figure, (axes,) = _figure(1, (6.4, 4.2))
+    figure, (axes,) = new_panels(1, (6.4, 4.2))
     metric = found.objective.rpartition(":")[0]
     known = ~np.isnan(found.gaps)
     n_rows, n_targets = int(known.sum()), int(found.by_steps["within"].sum())
@@ -206,15 +204,6 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     axes.set_title(f"{found.table}: what a search for the best {metric} costs", fontsize=11)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
     return plain(figure)
-
-
-def plain(figure: Figure) -> Figure:
-    """The figure with every text as it is: names with a dollar sign are no formulas."""
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        text.set_parse_math(False)
-    return figure
 
 
 def _keys(effects: pd.DataFrame) -> list[tuple[str, str]]:
@@ -246,15 +235,3 @@ def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floa
         # A sequence that never repeats and fills the width evenly, whatever the number of points.
         offsets[members] = ((np.arange(len(members)) * 0.618034 + 0.5) % 1.0 - 0.5) * 0.5
     return offsets
-
-
-def _figure(n_panels: int, size: tuple[float, float]) -> tuple[Figure, tuple[Axes, ...]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = tuple(figure.add_subplot(1, n_panels, i + 1) for i in range(n_panels))
-    for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, panels

@@ -1,6 +1,6 @@
 """Curves of a run against look-ups: regret, error of the surrogates, hypervolume.
 
-Each function takes results and returns data; `hpobench_nmt.plots_runs` draws them. How a quantity is
+Each function takes results and returns data; `hpobench_nmt.plots.runs` draws them. How a quantity is
 computed is said in `hpobench_nmt.evaluation`, in the module of its name.
 """
 
@@ -18,7 +18,14 @@ from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.curves import Curve, random_search_regret, simple_regret, summarise_curves
 from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, random_search_hypervolume, table_scale
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.run_common import EXACT, axis_label, failure_notes, instance_of, methods_on, sound_trials
+from hpobench_nmt.run_analyses.common import (
+    EXACT,
+    axis_label,
+    failure_notes,
+    instance_of,
+    methods_on,
+    sound_trials,
+)
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -9,7 +9,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.evaluation.comparisons import compare_pairs
 from hpobench_nmt.evaluation.intervals import mean_intervals
 from hpobench_nmt.evaluation.random_search import exact_random_search
-from hpobench_nmt.run_statistics import run_statistics, score_values
+from hpobench_nmt.run_analyses.statistics import run_statistics, score_values
 from hpobench_nmt.trajectory import Trajectory
 
 

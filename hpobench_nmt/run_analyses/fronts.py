@@ -19,7 +19,14 @@ from hpobench_nmt.evaluation.hypervolume import (
 )
 from hpobench_nmt.experiment import Instance, Results
 from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.run_common import EXACT, axis_label, failure_notes, instance_of, methods_on, sound_trials
+from hpobench_nmt.run_analyses.common import (
+    EXACT,
+    axis_label,
+    failure_notes,
+    instance_of,
+    methods_on,
+    sound_trials,
+)
 from hpobench_nmt.trajectory import Trajectory
 
 Floats = NDArray[np.float64]

@@ -1,14 +1,13 @@
 """Figures of a run: curves, fronts and runtime distributions. Each function takes data and returns a Figure.
 
 A method has one style in every figure, if `method_styles` is asked once for all methods of a report: a
-colour of `plots.COLOURS`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
+colour of `plots.figure`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
 method on the colours are darker and the lines dashed. Random search as computed (EXACT) is black.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,46 +15,26 @@ import pandas as pd
 
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.plots import COLOURS
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_curves import Curves, regret_curves
-from hpobench_nmt.run_fronts import Attainment, Fronts
-from hpobench_nmt.run_runtimes import RuntimeDistribution
+from hpobench_nmt.plots.figure import (
+    MARKERS,
+    Style,
+    axes_for,
+    legend,
+    method_styles,
+    new_figure,
+    plain_log_ticks,
+)
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.curves import Curves, regret_curves
+from hpobench_nmt.run_analyses.fronts import Attainment, Fronts
+from hpobench_nmt.run_analyses.runtimes import RuntimeDistribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The same hues again, dark: told from the first by lightness, and by the dashes that go with them.
-_DARK = ("#00395A", "#7A3300", "#00573F", "#7F3F66", "#855C00", "#17658F", "#3F3F3F", "#4A3A0F")
-_DASHES = ("-", "--", ":")
-_MARKERS = "osD^vP*X<>hpd8H"
-_GREY = "#9AA0A6"
 # Four stages of a trial, light to dark, in print too.
 _STAGES = "viridis_r"
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a method is drawn: a colour, and matplotlib's names of a line style and a marker."""
-
-    colour: str
-    dash: str
-    marker: str
-
-    def line(self) -> dict[str, Any]:
-        """Arguments for matplotlib's plot, without markers."""
-        return {"color": self.colour, "linestyle": self.dash, "linewidth": 1.6}
-
-
-def method_styles(methods: Iterable[str]) -> dict[str, Style]:
-    """A style for each method, by its place; no two alike among the first 24. EXACT is there too."""
-    styles = {EXACT: Style("black", "-.", "")}
-    for i, method in enumerate(m for m in dict.fromkeys(methods) if m != EXACT):
-        row, column = divmod(i, len(COLOURS))
-        colour = (_DARK if row % 2 else COLOURS)[column]
-        styles[method] = Style(colour, _DASHES[row % len(_DASHES)], _MARKERS[i % len(_MARKERS)])
-    return styles
 
 
 def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
@@ -142,7 +121,7 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
     )
     colours = matplotlib.colormaps[_STAGES](np.linspace(0.08, 0.9, len(fronts.fronts)))
     for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
-        style: dict[str, Any] = {"color": colours[i], "marker": _MARKERS[i % len(_MARKERS)]}
+        style: dict[str, Any] = {"color": colours[i], "marker": MARKERS[i % len(MARKERS)]}
         axes.plot(*fronts.points[rows].T, linewidth=1.4, markersize=6, **style, label=f"after {lookups}")
     whole = fronts.points[fronts.front]
     hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black"}
@@ -234,47 +213,6 @@ def plot_expected_runtimes(
     return figure
 
 
-def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:
-    """The axes to draw on: those given, or new ones on a figure that no window manager owns."""
-    if ax is not None:
-        return ax.get_figure(root=True), ax  # type: ignore[return-value]
-    figure = new_figure(size)
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    return figure, axes
-
-
-def new_figure(size: tuple[float, float]) -> Figure:
-    """An empty figure, in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def legend(axes: Axes) -> None:
-    """A legend beside the axes, where it hides nothing."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
-
-
-def plain_log_ticks(axis: Any, minor: bool = True) -> None:
-    """Label a log axis 1, 3, 10, 30, ... instead of in powers; finer or coarser with its range."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-    low, high = axis.get_view_interval()
-    decades = float(np.log10(high / low)) if 0 < low < high else 1.0
-    subs = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0, 3.0) if decades < 3.5 else (1.0,)
-    axis.set_major_locator(LogLocator(base=10, subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-    if not minor:
-        axis.set_minor_locator(NullLocator())  # they take most of the time of a small figure
-
-
 def _refuse_empty(curves: Curves) -> None:
     if not (curves.frame["method"] != EXACT).any():
         reasons = " ".join(curves.notes)
@@ -315,7 +253,7 @@ def _line(
 def _log_spaced(x: Any, marker: str) -> list[int]:
     """Positions of five markers; those of other methods lie elsewhere."""
     low, high = np.log(max(x[0], 1e-9)), np.log(max(x[-1], 1e-9))
-    offset = (_MARKERS.index(marker) % 5) / 5
+    offset = (MARKERS.index(marker) % 5) / 5
     wanted = np.exp(low + (high - low) * (np.arange(5) + offset) / 5)
     return sorted({int(i) for i in np.minimum(np.searchsorted(x, wanted), len(x) - 1)})
 

@@ -14,16 +14,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt import findings, plots_tables
 from hpobench_nmt.catalog import installed, load_table
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.correlation import main_metric, rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
-from hpobench_nmt.plots import plot_front
-from hpobench_nmt.sections import Section
+from hpobench_nmt.plots import tables as table_plots
+from hpobench_nmt.plots.figure import plain
+from hpobench_nmt.plots.front import plot_front
 from hpobench_nmt.table import Table
+from hpobench_nmt.table_analyses import findings
+from hpobench_nmt.table_analyses.sections import Section
 from hpobench_nmt.table_folder import load_replicates
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: 
         notes=findings.of_correlation(every, pairs),
         shown=telling.to_frame().round(3),
         files={stem: every.to_frame(), f"{stem}-of-pairs": pairs.to_frame()},
-        figures={stem: partial(plots_tables.plot_rank_correlation, telling)},
+        figures={stem: partial(table_plots.plot_rank_correlation, telling)},
     )
 
 
@@ -164,7 +166,7 @@ def _importance(table: Table, metric: str, best_share: float, seed: int) -> Sect
         notes=(*findings.of_importance(parts), *problem),
         shown=_effects_shown(parts),
         files={stem: effects[["part", "first", "second", "share", "spread"]]},
-        figures={stem: partial(plots_tables.plot_importance, parts)},
+        figures={stem: partial(table_plots.plot_importance, parts)},
     )
 
 
@@ -210,10 +212,10 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
 
 
 def _draw_front(table: Table, names: Sequence[str], front: NDArray[np.int64]) -> Figure:
-    first, second = (plots_tables.with_unit(name, table.metric(name).unit) for name in names)
+    first, second = (table_plots.with_unit(name, table.metric(name).unit) for name in names)
     points = np.column_stack([table.column(name) for name in names])
     figure = plot_front(points, front, (first, second), f"{table.name}: scatter and Pareto front")
-    return plots_tables.plain(figure)
+    return plain(figure)
 
 
 def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) -> Section:
@@ -241,8 +243,8 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
             f"{stem}-grids": grids,
         },
         figures={
-            stem: partial(plots_tables.plot_sensitivity, found, unit),
-            f"{table.name}-search": partial(plots_tables.plot_search_cost, found),
+            stem: partial(table_plots.plot_sensitivity, found, unit),
+            f"{table.name}-search": partial(table_plots.plot_search_cost, found),
         },
     )
 
@@ -263,5 +265,5 @@ def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
             f"{stem}-trainings": found.trainings,
             f"{stem}-order": found.agreement,
         },
-        figures={stem: partial(plots_tables.plot_seed_noise, found, unit)},
+        figures={stem: partial(table_plots.plot_seed_noise, found, unit)},
     )

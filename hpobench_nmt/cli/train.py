@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli_common import listed, make_console, progress_bar, writing
+from hpobench_nmt.cli.common import listed, make_console, progress_bar, writing
 from hpobench_nmt.errors import InputError, unknown
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER, Summary
 from hpobench_nmt.experiment import Instance, Results
-from hpobench_nmt.run_common import EXACT
-from hpobench_nmt.run_statistics import METHOD_NOTE, Statistics, number, run_statistics, trial_notes
+from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.statistics import METHOD_NOTE, Statistics, number, run_statistics, trial_notes
 from hpobench_nmt.suite import load_suite, published_file, suite_files
 
 if TYPE_CHECKING:

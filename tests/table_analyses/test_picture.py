@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from hpobench_nmt.picture import histogram, print_picture, scatter
 from hpobench_nmt.space import Hyperparameter
 from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.table_analyses.picture import histogram, print_picture, scatter
 
 
 def picture(table, width=80, encoding="utf-8", colour=False, **options):

@@ -1,0 +1,1 @@
+"""Figures. Each function takes data and returns a matplotlib Figure; matplotlib is imported on first use."""

@@ -1,0 +1,1 @@
+"""Analyses of a run: plain functions of its results that return data."""
