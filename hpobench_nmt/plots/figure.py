@@ -81,18 +81,16 @@ def legend(axes: Axes) -> None:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
 
 
-def plain_log_ticks(axis: Any, minor: bool = True) -> None:
+def plain_log_ticks(axis: Any) -> None:
     """Label a log axis 1, 3, 10, 30, ... instead of in powers; finer or coarser with its range."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
     decades = float(np.log10(high / low)) if 0 < low < high else 1.0
     subs = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0, 3.0) if decades < 3.5 else (1.0,)
     axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-    if not minor:
-        axis.set_minor_locator(NullLocator())  # they take most of the time of a small figure
+    axis.set_minor_locator(NullLocator())  # they would take most of the time of a small figure
 
 
 def plain(figure: Figure) -> Figure:

@@ -98,8 +98,8 @@ def plot_curve_panels(
     positive = curves.frame["mean"][curves.frame["mean"] > 0]
     if log and len(positive):
         panels[0].set_ylim(positive.min() * 0.7, positive.max() * 1.4)
-        plain_log_ticks(panels[0].yaxis, minor=False)
-    plain_log_ticks(panels[0].xaxis, minor=False)
+        plain_log_ticks(panels[0].yaxis)
+    plain_log_ticks(panels[0].xaxis)
     figure.supxlabel("configurations looked up")
     figure.supylabel(curves.quantity)
     figure.suptitle(f"{curves.table}: mean, middle half of the trials; {EXACT} dash-dotted, others grey")

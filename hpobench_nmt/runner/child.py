@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -15,13 +16,17 @@ from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 
 @dataclass(frozen=True)
 class Answer:
-    """How a training went: an outcome, or why it failed, or what is wrong with the run as a whole."""
+    """How a training went: an outcome, or why it failed, or what is wrong with the run as a whole.
+
+    `seconds` are those of training and measuring, without the start of the process; 0 where it was killed.
+    """
 
     outcome: Outcome | None = None
     failure: str = ""
     wrong_input: str = ""
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 def train_one(family: str, job: Job) -> Answer:
@@ -29,17 +34,21 @@ def train_one(family: str, job: Job) -> Answer:
     import torch
 
     torch.set_num_threads(1)  # the same sums in the same order on every machine
+    start = time.perf_counter()
+    outcome, failure = None, ""
     try:
         outcome = load_family(family).train(job)
     except TrainingFailed as error:
-        return Answer(failure=str(error), device=_device(job.device), versions=_versions())
+        failure = str(error)
     except InputError as error:
         return Answer(wrong_input=str(error))
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        return Answer(failure="out of memory", device=_device(job.device), versions=_versions())
-    return Answer(outcome, device=_device(job.device), versions={**_versions(), **outcome.versions})
+        failure = "out of memory"
+    seconds = time.perf_counter() - start
+    versions = {**_versions(), **(outcome.versions if outcome else {})}
+    return Answer(outcome, failure, device=_device(job.device), versions=versions, seconds=seconds)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -280,7 +280,7 @@ def _train(
         device=answer.device or device,
         versions=dict(answer.versions),
         started=started.isoformat(timespec="seconds"),
-        seconds=round(time.perf_counter() - clock, 3),
+        seconds=round(answer.seconds or time.perf_counter() - clock, 3),
     )
 
 

@@ -173,15 +173,14 @@ def fit(
     Raises:
         TrainingFailed: no sizes meet the budget; it diverged or learned nothing.
     """
-    import numpy as np
     import torch
 
     from hpobench_nmt.runner.lm.adam import train_with_adam
-    from hpobench_nmt.runner.lm.states import set_up
+    from hpobench_nmt.runner.lm.states import seeds_of, set_up
 
     where = set_up(device)
     chosen = resolved(settings, corpus.unit)
-    of_model, of_data = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    of_model, of_data = seeds_of(seed)
     try:
         model = build(chosen, len(corpus.vocabulary), torch.Generator(where).manual_seed(of_model))
     except InputError as error:

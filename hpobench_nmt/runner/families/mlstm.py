@@ -69,14 +69,13 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
     Raises:
         TrainingFailed: it diverged or learned nothing.
     """
-    import numpy as np
     import torch
 
     from hpobench_nmt.runner.lm.adam import train_with_adam
-    from hpobench_nmt.runner.lm.states import set_up
+    from hpobench_nmt.runner.lm.states import seeds_of, set_up
 
     where = set_up(device)
-    of_model, of_data = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    of_model, of_data = seeds_of(seed)
     model = build(settings, len(corpus.vocabulary), torch.Generator(where).manual_seed(of_model))
     return model, train_with_adam(model, corpus, settings, of_data)
 

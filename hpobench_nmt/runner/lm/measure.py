@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import resource
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -112,10 +111,13 @@ def learning_curve(corpus: TextCorpus, training: Training) -> list[dict[str, flo
 
 
 def sizes(model: nn.Module) -> dict[str, float]:
-    """num_param and memory; gpu_memory where the model is on a CUDA device."""
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 1 if sys.platform == "darwin" else 1024
-    found = {"num_param": float(parameter_count(model)), "memory": resident * unit / 1e6}
+    """num_param and memory (not on Windows); gpu_memory where the model is on a CUDA device."""
+    found = {"num_param": float(parameter_count(model))}
+    with contextlib.suppress(ImportError):
+        import resource
+
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found["memory"] = resident * (1 if sys.platform == "darwin" else 1024) / 1e6
     device = next(model.parameters()).device
     if device.type == "cuda":
         found["gpu_memory"] = torch.cuda.max_memory_allocated(device) / 1e6

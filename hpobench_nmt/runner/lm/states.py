@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -101,3 +102,9 @@ def set_up(device: str) -> torch.device:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
     return chosen
+
+
+def seeds_of(seed: int) -> tuple[int, int]:
+    """Two seeds from a training's one: of the model (its weights and dropout), and of the data's order."""
+    of_model, of_data = np.random.SeedSequence(seed).generate_state(2)
+    return int(of_model), int(of_data)
