@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 
 import click
@@ -42,8 +43,8 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | N
             raise InputError(f"{path}: is a folder; --out takes the name of a file.")
         write_report(folders, path, n_jobs)
         click.echo(f"Report: {path}")
-        if show:
-            click.launch(path.resolve().as_uri())
+        if show and not webbrowser.open(path.resolve().as_uri()):
+            click.echo("No browser was found here: open the file in one yourself.", err=True)
         return
     from hpobench_nmt.report.files import write_figures, write_latex
 

@@ -1,6 +1,7 @@
 import dataclasses
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -194,3 +195,21 @@ def test_the_command(folders, tmp_path):
     assert done.output == f"3 files in {tmp_path / 't'}\n"
     done = CliRunner().invoke(report, [str(folders[1]), "--format", "word"])
     assert isinstance(done.exception, InputError)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for a browser is a shell script")
+def test_the_report_is_opened_in_the_users_browser(folders, tmp_path):
+    browser, asked = tmp_path / "browser", tmp_path / "asked"
+    browser.write_text(f'#!/bin/sh\necho "$1" > "{asked}"\n')
+    browser.chmod(0o755)
+    out = tmp_path / "a report.html"
+    command = [sys.executable, "-m", "hpobench_nmt", "report", folders[1], "--out", out, "--open"]
+    done = subprocess.run(
+        command, env={**os.environ, "BROWSER": f"{browser} %s"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert asked.read_text().strip() == out.as_uri()
+    done = subprocess.run(
+        command, env={**os.environ, "BROWSER": "/bin/false", "PATH": ""}, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "open the file in one yourself" in done.stderr
