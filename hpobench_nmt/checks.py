@@ -164,6 +164,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             f"{len(front)} rows are on the Pareto front of {names}",
             "this many make up fta and fbp.",
         )
+    yield from _trained(table)
     yield from _published_front(table)
     yield from _twins(table)
 
@@ -210,6 +211,33 @@ def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warn
             f"the published Pareto front of {names} differs from a recomputation: rows "
             f"{', '.join(map(str, sorted(claimed ^ computed)))} are on one only",
             "scores of fronts cannot be compared with published ones.",
+        )
+
+
+def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    """Whether the table holds what its datasheet says was trained."""
+    if "configurations" not in table.claims:
+        return
+    wanted, failed = int(table.claims["configurations"]), int(table.claims.get("failed", 0))
+    ended = len(table) + failed
+    if table.claims.get("complete") and ended == wanted:
+        yield (
+            "ok",
+            f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row",
+            "what is not in the table cannot be trained.",
+        )
+    elif table.claims.get("complete"):
+        yield (
+            "warning",
+            f"called complete, but {len(table):,} rows and {failed:,} failures are {ended:,} of "
+            f"{wanted:,} configurations",
+            "build the table from its ledger again.",
+        )
+    else:
+        yield (
+            "warning",
+            f"{ended:,} of the {wanted:,} configurations of its spec were trained so far ({failed:,} failed)",
+            "the best configuration may not be in it yet.",
         )
 
 

@@ -328,8 +328,13 @@ def _claims(sheet: Mapping[str, Any], n_rows: int, path: Path) -> dict[str, Any]
     """What the source says of the table, in the form that `tables check` reads."""
     claims = _section(sheet, "claims", path, required=False)
     for key in ("collection_rows", "collection_tables"):
-        if key in claims and not (isinstance(claims[key], int) and claims[key] > 0):
+        if key in claims and not (type(claims[key]) is int and claims[key] > 0):
             raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
+    for key in ("configurations", "failed"):
+        if key in claims and not (type(claims[key]) is int and claims[key] >= 0):
+            raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
+    if not isinstance(claims.get("complete", True), bool):
+        raise InputError(f"{path}: claims.complete must be true or false, not {claims['complete']!r}.")
     front, objectives = claims.get("front", []), claims.get("front_objectives", [])
     if not isinstance(front, list) or not all(isinstance(r, int) and 0 <= r < n_rows for r in front):
         raise InputError(f"{path}: claims.front must be a list of row numbers, 0 to {n_rows - 1}.")

@@ -51,6 +51,26 @@ def test_a_wrong_published_front_is_found(toy):
     assert f"rows {front[0]} are" in found.fact
 
 
+def test_what_the_datasheet_says_was_trained_is_counted(toy):
+    def found(**claims):
+        return [
+            (f.kind, f.fact)
+            for f in check_table(dataclasses.replace(toy, claims=claims))
+            if "spec" in f.fact or "complete," in f.fact
+        ]
+
+    assert found(configurations=40, failed=4, complete=True) == [
+        ("ok", "all 40 configurations of its spec were trained; 4 failed and have no row")
+    ]
+    assert found(configurations=40, failed=3, complete=True) == [
+        ("warning", "called complete, but 36 rows and 3 failures are 39 of 40 configurations")
+    ]
+    assert found(configurations=50, failed=4, complete=False) == [
+        ("warning", "40 of the 50 configurations of its spec were trained so far (4 failed)")
+    ]
+    assert found() == []
+
+
 def test_holes_in_the_grid_are_found(toy):
     part = dataclasses.replace(toy, configs=toy.configs[9:], values=toy.values[9:])
     found = [f.fact for f in check_table(part)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,8 @@ from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record, read_ledger, trai
 from hpobench_nmt.runner.spec import Spec, load_spec
 from hpobench_nmt.table import Table
 from hpobench_nmt.table_folder import write_into_folder
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 
 
 def build(ledger_path: Path) -> tuple[Table, Path]:
@@ -118,7 +121,8 @@ def _provenance(
 
 
 def _reasons(failed: Sequence[Record]) -> str:
-    counted = Counter(record.reason for record in failed)
+    """How many failed and why; reasons that only differ in a number are one."""
+    counted = Counter(_NUMBER.sub("…", record.reason) for record in failed)
     return "; ".join(f"{count} ({reason})" for reason, count in counted.most_common())
 
 
