@@ -14,9 +14,9 @@ Scores are compared by their means, so that is what is tested; the last two say 
 trial, which can differ: a method may win most trials and lose the mean by a few bad ones.
 
 One method is called better only where p_holm is below alpha and the interval of the difference excludes 0.
-Where a trial has no answer because it never reached its target within the look-ups that both methods had
-(infinite), a mean does not exist. Order still does: Wilcoxon's signed-rank test takes the place of the
-permutation test, and the interval of p_a_better, which must exclude a half, that of the difference's.
+Where a trial has no answer because it failed, or never reached its target within the look-ups that both
+methods had (infinite), a mean does not exist. Order still does: Wilcoxon's signed-rank test takes the place
+of the permutation test, and the interval of p_a_better, which must exclude a half, that of the difference's.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Comparison:
 
     Attributes:
         a, b: positions.
-        trials: pairs of trials that count; those that failed on either side do not.
+        trials: pairs of trials that count: those that both methods ran.
         difference, low, high: mean of a - b and its interval; NaN where a trial has no answer.
         test: "permutation", or "signed-rank" where a trial has no answer.
         p, p_holm: its two-sided p-value, raw and corrected; NaN without trials.
@@ -81,8 +81,8 @@ def compare_pairs(
     """All pairs of methods on one table and score.
 
     Args:
-        values: shape (methods, trials), column i of trials that start alike. NaN: the trial failed or was
-            not run. Infinite: it ran to the end without getting there, whatever is better.
+        values: shape (methods, trials), column i of trials that start alike. NaN: the trial was not
+            run. Infinite: it ended or failed without getting there, whatever is better.
         lower_is_better: the direction of the score.
         confidence: of the intervals; 1 - confidence is the level of the test.
     """

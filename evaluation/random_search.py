@@ -20,6 +20,9 @@ def exact_random_search(asked: Question, n_initial: int) -> tuple[float, float]:
     Args:
         asked: the question.
         n_initial: size of the initial design; a runtime is never less.
+
+    Returns:
+        NaN where there is no answer: too few targets, or a table so short of values that none may be drawn.
     """
     n_rows, n_targets = len(asked.targets), int(asked.targets.sum())
     if asked.budget is None:

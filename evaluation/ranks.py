@@ -34,7 +34,8 @@ class RankTest:
         statistic, p: Friedman's chi-squared and its p-value, corrected for ties.
         critical_difference: how far apart two mean ranks must lie.
         pairwise_p: Nemenyi's p-value of each pair, shape (k, k), 1 on the diagonal.
-        groups: largest sets of methods, by position and best first, of which no two differ; of two or more.
+        groups: largest sets of methods, by position and best first, of which no two are shown to differ; of
+            two or more. One of all where Friedman's test shows no difference at all.
     """
 
     mean_ranks: Floats
@@ -81,7 +82,9 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
     # The upper tail is an integral, which may come out a little outside of [0, 1].
     tail = np.clip(studentized_range.sf(apart[upper] / unit, k, np.inf), 0.0, 1.0)
     pairwise[upper] = pairwise.T[upper] = tail
-    return RankTest(mean_ranks, n_tables, statistic, p, critical, pairwise, _groups(mean_ranks, critical))
+    # Nemenyi's test is only asked where Friedman's has found a difference (Demsar 2006).
+    groups = _groups(mean_ranks, critical if p < 1 - confidence else np.inf)
+    return RankTest(mean_ranks, n_tables, statistic, p, critical, pairwise, groups)
 
 
 def _groups(mean_ranks: Floats, critical: float) -> tuple[tuple[int, ...], ...]:

@@ -31,6 +31,7 @@ from hpobench_nmt.suite import Suite
 from hpobench_nmt.trajectory import Trajectory
 
 _FORMAT = 1
+_ANEW = "Run it again into another folder."
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "pandas", "pyarrow")
 
 
@@ -131,13 +132,13 @@ class ResultsFolder:
         whole: dict[tuple[str, str], list[Trajectory]] = {}
         for block in blocks:
             table, method = block.table, block.method.name
-            path = _observations(self._folder, table, method)
+            path, of = _observations(self._folder, table, method), (table, method, self._instances[table])
             if path.exists():
                 if (table, method) not in whole:
-                    whole[table, method] = _read_trials(path, self._suite.trials)
+                    whole[table, method] = _read_trials(path, self._suite.trials, *of)
                 self.finished[block.key] = whole[table, method][block.first : block.stop]
-            elif self._part(block.key).exists():
-                self.finished[block.key] = _read_trials(self._part(block.key), block.stop - block.first)
+            elif (part := self._part(block.key)).exists():
+                self.finished[block.key] = _read_trials(part, block.stop - block.first, *of)
         for table, method in {(b.table, b.method.name) for b in blocks} - set(whole):
             self.merge(table, method)
 
@@ -210,7 +211,7 @@ def load_results(folder: Path) -> Results:
     try:
         suite = Suite(**settings, tables=tuple(manifest["tables"]), methods=tuple(manifest["methods"]))
     except TypeError:
-        raise InputError(f"{folder / 'manifest.json'}: is damaged. Take another --out.") from None
+        raise InputError(f"{folder / 'manifest.json'}: is damaged. {_ANEW}") from None
     instances = {}
     trials = {}
     for name, entry in manifest["tables"].items():
@@ -224,12 +225,12 @@ def load_results(folder: Path) -> Results:
         if any(entry[key] != value for key, value in _asked(instances[name]).items()):
             raise InputError(
                 f"{folder}: was made with other objectives or tolerances of table {name!r} than "
-                "its datasheet has now. Run again with another --out."
+                f"its datasheet has now. {_ANEW}"
             )
         for method in manifest["methods"]:
             path = _observations(folder, name, method)
             if path.exists():
-                trials[name, method] = _read_trials(path, suite.trials)
+                trials[name, method] = _read_trials(path, suite.trials, name, method, instances[name])
     if not trials:
         raise InputError(f"{folder}: nothing is finished yet. Run the same command again to go on.")
     return Results(suite, manifest["seed"], instances, tuple(manifest["methods"]), trials)
@@ -305,12 +306,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         whole = {"format", "suite", "seed", "tables", "methods", "versions"} <= set(manifest)
         whole = whole and manifest["format"] == _FORMAT and "name" in manifest["suite"]
+        whole = whole and isinstance(manifest["versions"], dict)
         for key, parts in (("tables", {"sha256", "objectives", "targets"}), ("methods", {"fingerprint"})):
             whole = whole and all(parts <= set(entry) for entry in manifest[key].values())
     except (ValueError, TypeError, AttributeError):
-        raise InputError(f"{path}: is damaged. Take another --out.") from None
+        raise InputError(f"{path}: is damaged. {_ANEW}") from None
     if not whole:
-        raise InputError(f"{path}: is not of this version. Take another --out.")
+        raise InputError(f"{path}: is not of this version. {_ANEW}")
     return dict(manifest)
 
 
@@ -369,7 +371,8 @@ def _parquet(table: str, method: str, first: int, trials: Sequence[Trajectory]) 
     return content
 
 
-def _read_trials(path: Path, expected: int) -> list[Trajectory]:
+def _read_trials(path: Path, expected: int, table: str, method: str, instance: Instance) -> list[Trajectory]:
+    """The trials in a file, which must be of this method on this table, and agree with its rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -380,8 +383,20 @@ def _read_trials(path: Path, expected: int) -> list[Trajectory]:
         names = [n for n in content.column_names if n.startswith("loss_")]
         losses = np.column_stack([content.column(n).to_numpy() for n in names])
         failure = np.asarray(content.column("failure").cast(pa.string()).to_pylist(), dtype=object)
+        held = [content.column(key).unique().to_pylist() for key in ("table", "method")]
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise InputError(f"{path}: is damaged ({type(error).__name__}). Delete it and run again.") from None
+    if held != [[table], [method]] and len(row):
+        raise InputError(
+            f"{path}: holds look-ups of {held[1]} on {held[0]}, not of {method} on {table}. Delete it and "
+            "run again."
+        )
+    known = (row >= 0) & (row < len(instance.losses))
+    if not known.all() or not np.array_equal(losses, instance.losses[row], equal_nan=True):
+        raise InputError(
+            f"{path}: its look-ups are not those of table {table!r} with these objectives. Delete it and run "
+            "again."
+        )
     starts = (
         np.flatnonzero(np.concatenate([[True], trial[1:] != trial[:-1]])) if len(trial) else np.empty(0, int)
     )

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito's colours, which colour-blind readers can tell apart; black is kept for references.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C6D1F")
+# Near Okabe & Ito's colours, moved until each stands out on white (3:1) and any two can be told apart by
+# readers with any kind of colour blindness; black is kept for references.
+COLOURS = ("#0D72B1", "#C54E00", "#0E9766", "#CC7AAB", "#CC8506", "#309ED6", "#817F80", "#987739")
 # The same hues again, dark: told from the first by lightness, and by the dashes that go with them.
 _DARK = ("#00395A", "#7A3300", "#00573F", "#7F3F66", "#855C00", "#17658F", "#3F3F3F", "#4A3A0F")
-_DASHES = ("-", "--", ":")
+_DASHES = ("--", ":")
 MARKERS = "osD^vP*X<>hpd8H"  # each with a method
 # For what stays in the background.
 GREY = "#9AA0A6"
@@ -43,7 +44,8 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
     for i, method in enumerate(m for m in dict.fromkeys(methods) if m != EXACT):
         row, column = divmod(i, len(COLOURS))
         colour = (_DARK if row % 2 else COLOURS)[column]
-        styles[method] = Style(colour, _DASHES[row % len(_DASHES)], MARKERS[i % len(MARKERS)])
+        dash = _DASHES[(row + column) % len(_DASHES)] if row else "-"
+        styles[method] = Style(colour, dash, MARKERS[i % len(MARKERS)])
     return styles
 
 

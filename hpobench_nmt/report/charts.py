@@ -103,12 +103,12 @@ def run_sketches(results: Results, prefix: str, statistics: Statistics, styles: 
     sketches = []
     if len(results.instances) > 1:
         sketches += _attempt(
-            f"{prefix}-all-runtimes",
+            f"{prefix}-runtimes",
             "Runtime distribution over all tables",
             lambda: [
                 _distribution(
                     runtime_distribution(target_runtimes(results), per_row=True),
-                    f"{prefix}-all-runtimes",
+                    f"{prefix}-runtimes",
                     0.1,
                     styles,
                 )
@@ -218,9 +218,9 @@ def _draw_curves(curves: Curves, styles: Styles) -> Figure:
 
 def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[Sketch]:
     sketches = []
-    for curves in surrogate_curves(results, table):
+    for number, curves in enumerate(surrogate_curves(results, table), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
-        name = f"{stem}-surrogate-{metric.split(' ')[0]}"
+        name = f"{stem}-surrogate-{number}"
         title = f"Error of the surrogates in {metric}"
         if not (curves.frame["method"] != EXACT).any():
             sketches.append(Sketch(name, title, problem="No method has a surrogate that can be replayed."))

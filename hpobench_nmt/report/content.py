@@ -22,12 +22,12 @@ from hpobench_nmt.run_analyses.statistics import Statistics, run_statistics
 
 @dataclass(frozen=True)
 class Bar:
-    """A mean and its interval as percentages of a column's range; None where there is none."""
+    """A mean, its interval and random search as percentages of a column's range; None where there is none."""
 
     mean: float
     low: float | None
     high: float | None
-    reference: float
+    reference: float | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,10 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
     for method in methods_on(results, table):
         own = {c.score: c for c in found if c.method == method}
         rows.append((method, tuple(_entry(own[s], ranges[s], references[s][0], several) for s in scores)))
-    reference = tuple(Entry(figure(s, *references[s]), float(references[s][0])) for s in scores)
+    reference = tuple(
+        Entry("–") if np.isnan(references[s][0]) else Entry(figure(s, *references[s]), references[s][0])
+        for s in scores
+    )
     return Board(columns, _best_first(rows, columns), reference, compared)
 
 
@@ -140,7 +143,7 @@ def overall_board(run: Run) -> Board:
             if o.test is not None
         ]
         may = sum(method == v.best or method in v.tied for v in cells_with)
-        alone = sum(method == v.best and not v.tied and bool(v.worse) for v in cells_with)
+        alone = sum(method == v.best and v.alone for v in cells_with)
         counts = (may, alone, won.get(method, 0), lost.get(method, 0))
         rows.append((method, (*entries, *(Entry(str(c), float(c)) for c in counts))))
     return Board(tuple(columns), _best_first(rows, columns))
@@ -165,13 +168,14 @@ def headline(run: Run) -> list[str]:
     judged = [v for v in statistics.verdicts if v.best]
     lines = []
     if judged:
-        alone = [v for v in judged if not v.tied and v.worse]
+        alone = [v for v in judged if v.alone]
         where = f"{len(judged)} table-and-score pairs" if len(judged) > 1 else "the one table and score"
         if alone:
             named = "; ".join(f"{v.best} ({v.score} on {v.table})" for v in alone)
             lines.append(
                 f"Of {where}, {len(alone)} {'has' if len(alone) == 1 else 'have'} a method that is shown to "
-                f"be better than every other: {named}."
+                f"be better than every other: {named}. Each was tested at 5%, without a correction over all "
+                f"{len(judged)}."
                 if len(judged) > 1
                 else f"In {where}, {alone[0].best} is shown to be better than every other method."
             )
@@ -275,7 +279,7 @@ def _entry(cell: Cell, limits: tuple[float, float], reference: float, several: b
 
         there = not np.isnan(cell.low)
         low, high = (place(cell.low), place(cell.high)) if there else (None, None)
-        bar = Bar(place(mean), low, high, place(reference))
+        bar = Bar(place(mean), low, high, None if np.isnan(reference) else place(reference))
     value = mean if not np.isnan(mean) else cell.summary.at_least
     return Entry(
         text=shown(cell),

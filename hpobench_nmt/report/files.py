@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpobench_nmt.errors import RunError
 from hpobench_nmt.report.content import Board, Run, overall_board, score_cells
-from hpobench_nmt.report.page import draw_all, load_runs, run_slug
+from hpobench_nmt.report.page import draw_all, load_runs, run_slugs
 from hpobench_nmt.results import write_whole
 from hpobench_nmt.run_analyses.common import EXACT, methods_on
 from hpobench_nmt.run_analyses.leaderboard import Cell, exact, figure, interval, shown, tex
@@ -24,10 +24,10 @@ def write_figures(folders: Sequence[Path], out: Path, form: str, jobs: int = 2) 
 def write_latex(folders: Sequence[Path], out: Path) -> list[Path]:
     """Write the scores as LaTeX tables (they need booktabs): one a table of each run, one over its tables."""
     made: list[tuple[str, bytes]] = []
-    for place, run in enumerate(load_runs(folders)):
-        slug = run_slug(place, run)
+    runs = load_runs(folders)
+    for slug, run in zip(run_slugs(runs), runs, strict=True):
         if len(run.results.instances) > 1 and len(run.results.methods) > 1:
-            made.append((f"{slug}-all.tex", _overall(overall_board(run)).encode()))
+            made.append((f"{slug}.tex", _overall(overall_board(run)).encode()))
         for table, found in score_cells(run).items():
             made.append((f"{slug}-{table}.tex", table_latex(run, table, found).encode()))
     return _write(out, made)

@@ -18,6 +18,7 @@ from hpobench_nmt.catalog import installed
 from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.plots.figure import method_styles
 from hpobench_nmt.report.charts import frame_text, one_table, run_sketches, section_sketches, table_sketches
+from hpobench_nmt.report.colours import on_dark
 from hpobench_nmt.report.pictures import Picture, Sketch, file_picture, method_places, page_picture
 from hpobench_nmt.results import load_results, unfinished, write_whole
 from hpobench_nmt.run_analyses.common import EXACT
@@ -86,12 +87,11 @@ def draw_all(runs: Sequence[content.Run], form: str, jobs: int) -> list[Drawn]:
 
     methods = all_methods(runs)
     tasks: list[Any] = []
-    for place, run in enumerate(runs):
+    for slug, run in zip(run_slugs(runs), runs, strict=True):
         for table in run.results.instances:
             part = one_table(run.results, table)
-            stats = run.statistics
-            tasks.append(partial(_draw_table, part, run_slug(place, run), table, methods, stats, form))
-        tasks.append(partial(_draw_run, run.results, run_slug(place, run), run.statistics, methods, form))
+            tasks.append(partial(_draw_table, part, slug, table, methods, run.statistics, form))
+        tasks.append(partial(_draw_run, run.results, slug, run.statistics, methods, form))
     tasks.append(partial(_draw_sections, all_tables(runs), form))
     # The longest first, so that no process is left with one at the end; the results keep their order.
     weights = [-_weight(task) for task in tasks]
@@ -127,7 +127,7 @@ def render(runs: Sequence[content.Run], jobs: int = 2) -> str:
         title=" and ".join(run.name for run in runs),
         lead=_lead(runs, methods),
         version=version("hpobench-nmt"),
-        runs=[_run(place, run, pictures) for place, run in enumerate(runs)],
+        runs=[_run(slug, run, pictures) for slug, run in zip(run_slugs(runs), runs, strict=True)],
         tables=tables,
         analyses=[_analysis(d, numbers) for d in drawn if d.section is not None],
         methods=known,
@@ -192,8 +192,7 @@ def _weight(task: Any) -> int:
     )
 
 
-def _run(place: int, run: content.Run, pictures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    slug = run_slug(place, run)
+def _run(slug: str, run: content.Run, pictures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     left = [f"{method} on {table} is not finished." for table, method in unfinished(run.results)]
     several = len(run.results.instances) > 1 and len(run.results.methods) > 1
     return {
@@ -217,9 +216,8 @@ def _table_runs(
     runs: Sequence[content.Run], table: str, pictures: Mapping[tuple[str, ...], Any]
 ) -> list[dict[str, Any]]:
     found = []
-    for place, run in enumerate(runs):
+    for slug, run in zip(run_slugs(runs), runs, strict=True):
         if table in run.results.instances:
-            slug = run_slug(place, run)
             cells = content.score_cells(run)[table]
             instance = run.results.instances[table]
             found.append(
@@ -297,7 +295,7 @@ def _style_sheet(methods: Sequence[str]) -> str:
     places = method_places(methods)
     light = "".join(f"--m{places[m]}:{'var(--ink)' if m == EXACT else s.colour};" for m, s in styles.items())
     dark = "".join(
-        f"--m{places[m]}:{'var(--ink)' if m == EXACT else _on_dark(s.colour)};" for m, s in styles.items()
+        f"--m{places[m]}:{'var(--ink)' if m == EXACT else on_dark(s.colour)};" for m, s in styles.items()
     )
     dark += _asset("dark.css").strip()
     rules = "".join(
@@ -312,30 +310,16 @@ def _style_sheet(methods: Sequence[str]) -> str:
     )
 
 
-def _on_dark(colour: str) -> str:
-    """A colour that stands out on the dark ground, of the same hue; dark ones become the lightest."""
-    from matplotlib.colors import to_hex, to_rgb
-
-    rgb = to_rgb(colour)
-    wanted = 0.55 if _luminance(rgb) < 0.12 else 0.22
-    for step in range(100):
-        red, green, blue = (c + (1 - c) * step / 100 for c in rgb)
-        mixed = (red, green, blue)
-        if _luminance(mixed) >= wanted:
-            return to_hex(mixed)
-    return "#ffffff"
-
-
-def _luminance(rgb: Sequence[float]) -> float:
-    """Relative luminance, as the Web Content Accessibility Guidelines define it."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def run_slug(place: int, run: content.Run) -> str:
-    """The start of the ids and file names of a run: of letters that any of them takes."""
-    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", run.results.suite.name).strip("-") or "run"
-    return safe if place == 0 else f"{safe}-{place + 1}"
+def run_slugs(runs: Sequence[content.Run]) -> list[str]:
+    """The start of the ids and file names of each run: of letters that any of them takes, none another's."""
+    slugs: list[str] = []
+    for place, run in enumerate(runs):
+        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", run.results.suite.name).strip("-") or "run"
+        # A table's name follows: neither may begin with the other.
+        while any(f"{slug}-".startswith(f"{s}-") or f"{s}-".startswith(f"{slug}-") for s in slugs):
+            slug = f"run{place + 1}-{slug}"
+        slugs.append(slug)
+    return slugs
 
 
 def _json(data: Any) -> str:

@@ -155,7 +155,9 @@ def _series_hover(figure: Figure, series: Series, places: Mapping[str, int]) -> 
     lines = []
     for name, part in series.frame.groupby("method", sort=False):
         at = part.set_index(series.x).reindex(grid)
-        line: dict[str, Any] = {"m": places[str(name)], "v": [short(v) for v in at[series.y]]}
+        exact = at["exact"].fillna(True) if "exact" in part.columns else np.ones(len(at), dtype=bool)
+        values_of = [f"{'' if e else '≥ '}{short(v)}" for v, e in zip(at[series.y], exact, strict=True)]
+        line: dict[str, Any] = {"m": places[str(name)], "v": values_of}
         line["y"] = [_place(y) for _, y in pixels(figure, grid.tolist(), at[series.y].tolist())]
         if {"low", "high"} <= set(part.columns) and part["low"].notna().any():
             line["q"] = [

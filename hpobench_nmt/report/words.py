@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import numpy as np
 import pandas as pd
@@ -30,14 +30,18 @@ def curves_finding(curves: Curves, at: int) -> str:
 
 def distribution_finding(found: RuntimeDistribution, at: float) -> str:
     """Shares met within a budget, largest first."""
-    values = {}
+    values: dict[str, float] = {}
+    bounds: set[str] = set()
     for method, part in found.frame.groupby("method", sort=False):
         before = part[part["budget"] <= at * (1 + 1e-9)]
         if len(before):
             values[str(method)] = float(before["share"].iloc[-1])
+            if not before["exact"].iloc[-1]:
+                bounds.add(str(method))
     exact = values.pop(EXACT, np.nan)
     budget = f"{at:g} look-ups" if found.unit == "look-ups" else f"{at:.0%} of a table's rows looked up"
-    return _ordered(f"Targets met after {budget}", values, exact, False, lambda v: f"{v:.0%}")
+    what = f"Targets met after {budget}"
+    return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
 
 
 def expected_finding(frame: pd.DataFrame) -> str:
@@ -57,10 +61,16 @@ def expected_finding(frame: pd.DataFrame) -> str:
 
 
 def _ordered(
-    what: str, values: dict[str, float], exact: float, lower: bool, text: Callable[[float], str]
+    what: str,
+    values: dict[str, float],
+    exact: float,
+    lower: bool,
+    text: Callable[[float], str],
+    bounds: Container[str] = (),
 ) -> str:
+    """The first and the last in order; those in `bounds` are at least what is given."""
     order = sorted(values, key=lambda m: values[m] if lower else -values[m])
-    shown = [f"{m} {text(values[m])}" for m in order]
+    shown = [f"{m} {'≥ ' if m in bounds else ''}{text(values[m])}" for m in order]
     if len(shown) > 4:
         shown = [*shown[:3], "…", shown[-1]]
     reference = "" if np.isnan(exact) else f"; random search, exact: {text(exact)}"

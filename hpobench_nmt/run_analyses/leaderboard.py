@@ -69,18 +69,21 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
     """Every cell of the leaderboard, by table, method and score; statistics are computed where left out."""
     statistics = statistics or run_statistics(results)
     published = _published(results)
-    columns = (statistics.scores[name] for name in ("table", "method", "score", "low", "high", "tied"))
-    found = {(t, m, s): (low, high, tied) for t, m, s, low, high, tied in zip(*columns, strict=True)}
+    columns = (statistics.scores[name] for name in ("table", "method", "score", "low", "high"))
+    found = {(t, m, s): (low, high) for t, m, s, low, high in zip(*columns, strict=True)}
+    verdicts = {(v.table, v.score): v for v in statistics.verdicts}
     for table in results.instances:
         summaries = {m: results.summary(table, m) for m in results.methods if (table, m) in results.trials}
         for j, score in enumerate(results.suite.scores):
-            means = [row[j].mean for row in summaries.values() if not np.isnan(row[j].mean)]
-            best = (min(means) if LOWER_IS_BETTER[score] else max(means)) if means else np.nan
+            verdict = verdicts[table, score]
+            best = summaries[verdict.best][j].mean if verdict.best else np.nan
             for method, row in summaries.items():
                 mean, std = published.get((method, table, score), (np.nan, np.nan))
-                low, high, tied = found[table, method, score]
-                is_best = row[j].mean == best
-                marks = (is_best, bool(tied) and not is_best)
+                low, high = found[table, method, score]
+                tied = method in verdict.tied
+                # Of equal means each is the best.
+                is_best = method == verdict.best or (tied and row[j].mean == best)
+                marks = (is_best, tied and not is_best)
                 yield Cell(table, method, score, row[j], float(low), float(high), *marks, mean, std)
 
 
@@ -90,7 +93,9 @@ def exact(results: Results, table: str) -> list[tuple[float, float]]:
 
 
 def figure(score: str, mean: float, std: float) -> str:
-    """mean±std with as many digits as the paper gives."""
+    """mean±std with as many digits as the paper gives; a dash where there is none."""
+    if np.isnan(mean):
+        return "–"
     return f"{number(score, mean)}±{number(score, std)}"
 
 

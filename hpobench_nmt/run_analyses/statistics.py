@@ -28,8 +28,12 @@ _Means = dict[tuple[str, str, str], tuple[float, ...]]
 METHOD_NOTE = (
     "Intervals: BCa bootstrap over trials, 95% each. A method is called better than another on a table and "
     "score only where a permutation test of their mean difference over trials with the same start is "
-    "significant at 5% after Holm's correction over all pairs, and the difference's interval excludes 0. "
-    "Not shown to differ is not the same as equal."
+    "significant at 5% after Holm's correction over all pairs there, and the difference's interval excludes "
+    "0. Where a trial ended or failed without an answer there is no mean: no answer counts as the worst, a "
+    "signed-rank test takes the place of the permutation test, and the interval of the probability to win "
+    "must exclude a half. The correction is for one table and score at a time: if no method differed from "
+    "another, about one in 20 of these would hold a false claim. Not shown to differ is not the same as "
+    "equal."
 )
 
 
@@ -39,9 +43,11 @@ class Verdict:
 
     Attributes:
         table, score: which.
-        best: of the best mean; empty where no method has one, or only one was run.
+        best: of the best mean over all its trials; empty where no method has one, where one without is shown
+            to be ahead of it, or where only one method was run.
         tied: methods that are not shown to be worse than the best, in order.
         worse: methods that are.
+        unknown: methods that it has no trial in common with.
         sentence: the same in words.
     """
 
@@ -50,7 +56,13 @@ class Verdict:
     best: str
     tied: tuple[str, ...]
     worse: tuple[str, ...]
+    unknown: tuple[str, ...]
     sentence: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether the best is shown to be better than every other method."""
+        return bool(self.best and self.worse and not self.tied and not self.unknown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +110,19 @@ def run_statistics(results: Results) -> Statistics:
     scores = _score_frame(results, by_trial)
     comparisons, verdicts = [], []
     cells = scores.set_index(["table", "score", "method"])[["mean", "low", "high"]]
+    # The mean of what did not fail is none of all trials: it ranks nothing.
+    cells[(scores["failed"] > 0).to_numpy()] = np.nan
     means: _Means = {key: tuple(row) for key, *row in cells.itertuples(name=None)}
     for table, (methods, values) in by_trial.items():
+        nothing = all(t.failure for m in methods for t in results.trials[table, m])
         for score in results.suite.scores:
             found = compare_pairs(values[score], LOWER_IS_BETTER[score])
             comparisons += [_named(table, score, methods, pair) for pair in found]
-            verdicts.append(_verdict(table, score, methods, values[score], means, found))
+            verdicts.append(
+                Verdict(table, score, "", (), (), (), f"{score} on {table}: every trial failed.")
+                if nothing
+                else _verdict(table, score, methods, values[score], means, found)
+            )
     by_cell = {(v.table, v.score): v for v in verdicts}
     pairs = list(zip(scores.table, scores.score, scores.method, strict=True))
     scores["best"] = [m == by_cell[t, s].best for t, s, m in pairs]
@@ -123,7 +142,7 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
 
     Returns:
         the methods that were run there, and by score an array of shape (methods, trials): NaN where a trial
-        failed or was not run, infinite where it ended without an answer.
+        was not run, infinite where it ended or failed without an answer.
     """
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
@@ -132,9 +151,8 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
         array = np.full((len(methods), width), np.nan)
         for line, method in zip(array, methods, strict=True):
             for i, trial in enumerate(results.trials[table, method]):
-                if not trial.failure:
-                    value = answer(asked, trial.rows, results.suite.n_initial)
-                    line[i] = np.inf if np.isnan(value) else value
+                value = answer(asked, trial.rows, results.suite.n_initial)
+                line[i] = np.inf if np.isnan(value) else value
         values[asked.score] = array
     return methods, values
 
@@ -165,8 +183,8 @@ def run_notes(results: Results) -> list[str]:
         failed = sum(bool(t.failure) for t in trials)
         if failed:
             notes.append(
-                f"{method} on {table}: {failed} of {len(trials)} trials failed. They count in no mean and no "
-                "comparison; in the runtime distributions they never meet their targets."
+                f"{method} on {table}: {failed} of {len(trials)} trials failed. They count in no mean; in "
+                "comparisons and runtime distributions they never reach what they had not reached by then."
             )
     return notes
 
@@ -211,37 +229,45 @@ def _verdict(
 ) -> Verdict:
     where = f"{score} on {table}"
     if len(methods) < 2:
-        return Verdict(table, score, "", (), (), f"{where}: only {_listed(methods)} was run.")
-    if np.isnan(values).all():
-        return Verdict(table, score, "", (), (), f"{where}: every trial failed.")
+        return Verdict(table, score, "", (), (), (), f"{where}: only {_listed(methods)} was run.")
     there = values[np.isfinite(values)]
     if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
         sentence = f"{where}: every method scores {number(score, there[0])} in every trial."
-        return Verdict(table, score, methods[0], methods[1:], (), sentence)
+        return Verdict(table, score, methods[0], methods[1:], (), (), sentence)
     sign = 1.0 if LOWER_IS_BETTER[score] else -1.0
     mean = np.array([means[table, score, m][0] for m in methods])
     if np.isnan(mean).all():
-        return Verdict(table, score, "", (), (), f"{where}: {_no_best(methods, found)}")
+        return Verdict(table, score, "", (), (), (), f"{where}: {_no_best(methods, found)}")
     best = int(np.nanargmin(sign * mean))
-    tied, worse, unknown = [], [], []
+    tied, worse, unknown, ahead = [], [], [], []
     for pair in (pair for pair in found if best in (pair.a, pair.b)):
         other = pair.b if pair.a == best else pair.a
         if pair.trials == 0:
             unknown.append(methods[other])
         elif pair.better and (pair.a if pair.better == "a" else pair.b) == best:
             worse.append(methods[other])
+        elif pair.better:
+            ahead.append(methods[other])
         else:
             tied.append(methods[other])
     _, low, high = means[table, score, methods[best]]
     interval = "" if np.isnan(low) else f", 95% interval {number(score, low)} to {number(score, high)}"
-    sentence = f"{where}: {methods[best]} has the best mean ({number(score, mean[best])}{interval})."
+    sentence = f"{where}: {methods[best]} has the best mean ({number(score, mean[best])}{interval})"
+    if ahead:
+        verb = "is" if len(ahead) == 1 else "are"
+        sentence += (
+            f" of those with an answer in every trial, but is not called best: {_listed(ahead)}, without one "
+            f"in some, {verb} shown to be ahead of it in trials with the same start."
+        )
+        return Verdict(table, score, "", (), (), (), sentence)
+    sentence += "."
     if tied:
         sentence += f" Not shown to be worse: {_listed(tied)}."
     if worse:
-        sentence += f" Shown to be worse: {_listed(worse) if tied else 'all others'}."
+        sentence += f" Shown to be worse: {_listed(worse) if tied or unknown else 'all others'}."
     if unknown:
         sentence += f" Without a trial to compare: {_listed(unknown)}."
-    return Verdict(table, score, methods[best], tuple(tied), tuple(worse), sentence)
+    return Verdict(table, score, methods[best], tuple(tied), tuple(worse), tuple(unknown), sentence)
 
 
 def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
@@ -263,7 +289,9 @@ def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
     rows = {t: [means.get((t, score, m), (np.nan,))[0] for m in methods] for t in results.instances}
     whole = {table: row for table, row in rows.items() if not np.isnan(row).any()}
     left_out = [table for table in rows if table not in whole]
-    omitted = f" Left out, for some method has no mean there: {_listed(left_out)}." if left_out else ""
+    omitted = ""
+    if left_out:
+        omitted = f" Left out, for some method has no mean of all its trials there: {_listed(left_out)}."
     try:
         test = rank_test(np.array(list(whole.values())).reshape(-1, len(methods)), LOWER_IS_BETTER[score])
     except InputError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingKilled
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Answer:
     """How a training went: an outcome, or why it failed, or what is wrong with the run as a whole.
 
     `seconds` are those of training and measuring, without the start of the process; 0 where it was killed.
+    `killed` tells that a command was, which trained for it.
     """
 
     outcome: Outcome | None = None
@@ -27,6 +28,7 @@ class Answer:
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    killed: bool = False
 
 
 def train_one(family: str, job: Job) -> Answer:
@@ -35,11 +37,11 @@ def train_one(family: str, job: Job) -> Answer:
 
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     start = time.perf_counter()
-    outcome, failure = None, ""
+    outcome, failure, killed = None, "", False
     try:
         outcome = load_family(family).train(job)
     except TrainingFailed as error:
-        failure = str(error)
+        failure, killed = str(error), isinstance(error, TrainingKilled)
     except InputError as error:
         return Answer(wrong_input=str(error))
     except (MemoryError, RuntimeError) as error:
@@ -48,7 +50,7 @@ def train_one(family: str, job: Job) -> Answer:
         failure = "out of memory"
     seconds = time.perf_counter() - start
     versions = {**_versions(), **(outcome.versions if outcome else {})}
-    return Answer(outcome, failure, device=_device(job.device), versions=versions, seconds=seconds)
+    return Answer(outcome, failure, "", _device(job.device), versions, seconds, killed)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -73,6 +73,10 @@ class TrainingFailed(Exception):
     """A configuration that could not be trained; the message is the reason that the ledger keeps."""
 
 
+class TrainingKilled(TrainingFailed):
+    """What trained it was killed: for lack of memory, or by somebody. So it is tried once more."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One configuration to train.

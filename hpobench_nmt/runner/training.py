@@ -258,9 +258,7 @@ def _train(
     bench: Bench, configuration: Configuration, replicate: int, device: str, processes: Processes, work: Path
 ) -> Record:
     spec = bench.spec
-    shutil.rmtree(work, ignore_errors=True)  # what a training that was killed left
     scratch = work / "scratch"
-    scratch.mkdir(parents=True)
     seed = spec.training_seed(configuration, replicate)
     settings = spec.settings(configuration)
     job = Job(settings, seed, spec.corpus, spec.base, bench.cache, scratch, device, replicate)
@@ -286,14 +284,18 @@ def _train(
 
 def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
     for attempt in range(_ATTEMPTS):
+        last = attempt + 1 == _ATTEMPTS
+        shutil.rmtree(job.scratch.parent, ignore_errors=True)  # what a training that was killed left
+        job.scratch.mkdir(parents=True)
         try:
             answer: Answer = processes.run(train_one, spec.family.name, job, log=log)
-            return answer
+            # The system kills what takes too much memory, but a kill may come from anywhere: try it again.
+            if last or not answer.killed:
+                return answer
         except Killed as error:
             if processes.stopped:
                 raise RunError("stopped. Run the same command again to go on.") from None
-            # The system kills what takes too much memory, but a kill may come from anywhere: try it again.
-            if attempt + 1 == _ATTEMPTS:
+            if last:
                 return Answer(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
         except Crashed as error:
             raise RunError(f"a training stopped with an error: {error} Its output is in {log}.") from None

@@ -66,6 +66,14 @@ def test_a_pair_differs_where_its_p_says_so_and_no_group_joins_it(seed):
         assert (np.diff(test.mean_ranks[list(group)]) >= 0).all()
 
 
+def test_all_are_one_group_where_friedmans_test_finds_nothing():
+    values = np.random.default_rng(15).normal(size=(6, 7)) + np.linspace(0, 1.1, 7)
+    test = rank_test(values)
+    assert test.p > 0.05
+    assert np.ptp(test.mean_ranks) > test.critical_difference  # Nemenyi's alone would tell two apart
+    assert [sorted(group) for group in test.groups] == [list(range(7))]
+
+
 def test_direction():
     values = scores(6, 5)
     np.testing.assert_array_equal(

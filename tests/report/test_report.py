@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hpobench_nmt.errors import InputError, RunError
@@ -71,7 +72,9 @@ def test_leaderboard_is_sorted_and_marks_what_the_statistics_say(folders):
             cell = by_key[method, score]
             assert entry.mark == ("best" if cell.best else "tied" if cell.tied else "")
             assert entry.value == cell.summary.mean
-            assert 0 <= entry.bar.low <= entry.bar.mean <= entry.bar.high <= 100
+            assert (entry.bar.low is None) == (cell.summary.failed > 0)
+            if not cell.summary.failed:
+                assert 0 <= entry.bar.low <= entry.bar.mean <= entry.bar.high <= 100
     overall = overall_board(run)
     won = sum(
         int(e.text)
@@ -125,7 +128,57 @@ def test_missing_and_constant_metrics(tools, tmp_path):
     spoilt = dataclasses.replace(table, values=values)
     folder = tools.run(tmp_path / "results", [spoilt], tools.suite(), ["RS", "BO_EI_M_std"])
     page = write_report([folder], tmp_path / "r.html", jobs=1)
-    assert "Simple regret" in text_of(page) and "NaN" not in page.read_text().split("</script>")[0]
+    assert "Simple regret" in text_of(page) and "nan" not in page.read_text().lower().split("</script>")[0]
+
+
+def test_a_gap_that_random_search_may_have_none_of(tools, tmp_path):
+    table = tools.table()
+    values = table.values.copy()
+    values[:9, 0] = np.nan  # more rows without a value than are drawn
+    suite = tools.suite(scores=("fb",), budget={"default": 8})
+    folder = tools.run(
+        tmp_path / "results", [dataclasses.replace(table, values=values)], suite, ["RS", "BO_EI_M"]
+    )
+    page = write_report([folder], tmp_path / "r.html", jobs=1)
+    assert "nan" not in page.read_text().lower().split("</script>")[0]
+
+
+def test_a_share_that_may_be_larger_is_called_a_lower_bound(tools, tmp_path):
+    suite = tools.suite(scores=("ftb",), lookups=6, trials=20)
+    folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "BO_EI_M_std"])
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    (said,) = re.findall(r"Targets met after 8 look-ups: (.*?);", text)
+    assert all(re.search(rf"{method} ≥ \d+%", said) for method in ("RS", "BO_EI_M_std"))
+
+
+@pytest.mark.parametrize("names", [("quick-2", "quick"), ("a", "a-toy"), ("run2-x", "x", "x y", "x-y")])
+def test_ids_are_each_others_for_no_pair_of_suites(tools, tmp_path, names):
+    tables = [tools.table(), tools.table("all")]
+    folders = [
+        tools.run(tmp_path / f"results{i}", tables, tools.suite(name), ["RS"]) for i, name in enumerate(names)
+    ]
+    source = write_report(folders, tmp_path / "r.html", jobs=1).read_text()
+    ids = re.findall(r'\sid="([^"]+)"', source)
+    assert len(ids) == len(set(ids))
+    written = write_latex(folders, tmp_path / "latex")
+    assert len(written) == len({path.name for path in written}) == len(list((tmp_path / "latex").iterdir()))
+
+
+def test_results_that_are_not_of_the_table_are_refused(folders, copied, tmp_path):
+    observations = copied / "observations" / "toy"
+    kept = (observations / "RS.parquet").read_bytes()
+    (observations / "RS.parquet").write_bytes((observations / "GB_EIF_M.parquet").read_bytes())
+    with pytest.raises(InputError, match=r"holds look-ups of \['GB_EIF_M'\] on \['toy'\], not of RS on toy"):
+        load_results(copied)
+    (observations / "RS.parquet").write_bytes(kept)
+    load_results(copied)
+    for column, value in (("row", -1), ("row", 10_000), ("loss_1", -99.0)):
+        frame = pd.read_parquet(observations / "RS.parquet")
+        frame.loc[3, column] = value
+        frame.to_parquet(observations / "RS.parquet")
+        with pytest.raises(InputError, match="its look-ups are not those of table 'toy'"):
+            load_results(copied)
+        (observations / "RS.parquet").write_bytes(kept)
 
 
 def test_wrong_folders(folders, copied, tmp_path):
@@ -138,6 +191,9 @@ def test_wrong_folders(folders, copied, tmp_path):
         write_report([folders[0], folders[0]], tmp_path / "r.html")
     manifest = json.loads((copied / "manifest.json").read_text())
     (copied / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
+    with pytest.raises(InputError, match="not of this version"):
+        write_report([copied], tmp_path / "r.html")
+    (copied / "manifest.json").write_text(json.dumps(manifest | {"versions": None}))
     with pytest.raises(InputError, match="not of this version"):
         write_report([copied], tmp_path / "r.html")
     with pytest.raises(RunError, match="cannot be written"):
@@ -175,7 +231,7 @@ def test_latex_tables(folders, tmp_path):
     written = write_latex(folders, tmp_path / "tables")
     assert len(written) == 6
     run = load_runs(folders[1:])[0]
-    source = (tmp_path / "tables" / "two-2-other.tex").read_text()
+    source = (tmp_path / "tables" / "two-other.tex").read_text()
     lines = source.split(r"\midrule")[1].strip().splitlines()
     assert [line.split(" &")[0] for line in lines] == [tex(m) for m in run.results.methods]
     assert all(line.count(" & ") == 6 and line.endswith(r"\\") for line in lines)

@@ -137,6 +137,52 @@ def test_the_best_is_the_highest_where_more_is_better(toy):
     assert verdict.worse == ("Worst", "RS")
 
 
+def trials_of(results, lengths):
+    """Trials that reach the best row at a given look-up; 0: not within 36; negative: failed after so many."""
+    instance = results.instances["toy"]
+    best = int(np.argmin(instance.losses[:, 0]))
+    others = [row for row in range(36) if row != best]
+
+    def trial(at):
+        rows = np.array([*others[: at - 1], best] if at > 0 else others[: -at or None])
+        return Trajectory(rows, instance.losses[rows], "crashed" if at < 0 else "")
+
+    return {("toy", method): [trial(at) for at in found] for method, found in lengths.items()}
+
+
+def test_no_method_is_best_that_one_without_a_mean_is_ahead_of(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=30)
+    made = trials_of(results, {"RS": [20, 21, 22] * 10, "BO_EI_M_std": [4] * 29 + [0]})
+    statistics = run_statistics(with_trials(results, made))
+    verdict = statistics.verdicts[0]
+    assert (verdict.best, verdict.tied, verdict.worse, verdict.alone) == ("", (), (), False)
+    assert "RS has the best mean (21" in verdict.sentence
+    assert "not called best: BO_EI_M_std, without one in some, is shown to be ahead of it" in verdict.sentence
+    assert not statistics.scores[statistics.scores.score == "ftb"][["best", "tied"]].any(axis=None)
+
+
+def test_failing_where_it_gets_hard_wins_nothing(toy):
+    rng = np.random.default_rng(3)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=60)
+    first, second = rng.integers(3, 30, size=(2, 60))
+    lengths = {"RS": first.tolist(), "BO_EI_M_std": [n if n <= 12 else -12 for n in second.tolist()]}
+    statistics = run_statistics(with_trials(results, trials_of(results, lengths)))
+    verdict = statistics.verdicts[0]
+    survivors = statistics.scores.set_index(["score", "method"])["mean"]["ftb"]
+    assert survivors["BO_EI_M_std"] < survivors["RS"] - 5
+    assert verdict.best in ("", "RS")
+    assert not any(v.best == "BO_EI_M_std" for v in statistics.verdicts if v.score == "ftb")
+
+
+def test_better_than_every_other_needs_trials_of_every_other(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=30)
+    made = trials_of(results, {"RS": [20, 21, 22] * 10, "BO_EI_M_std": [4] * 30, "Worst": []})
+    verdict = run_statistics(with_trials(results, made)).verdicts[0]
+    assert (verdict.best, verdict.worse, verdict.unknown) == ("BO_EI_M_std", ("RS",), ("Worst",))
+    assert not verdict.alone
+    assert verdict.sentence.endswith("Shown to be worse: RS. Without a trial to compare: Worst.")
+
+
 def test_what_is_not_shown_is_tied_wherever_the_methods_stand(toy):
     results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=8)
     instance = results.instances["toy"]
@@ -166,17 +212,19 @@ def test_scores_that_never_differ(toy):
     assert not statistics.comparisons["better"].any()
 
 
-def test_failed_trials_are_left_out_and_named(toy):
+def test_failed_trials_lose_and_are_named(toy):
     results = hb.benchmark(toy, ["RS", Flaky, Broken], trials=30)
     failed = sum(bool(t.failure) for t in results.trials["toy", "Flaky"])
     assert 0 < failed < 30
     statistics = run_statistics(results)
     pair = statistics.comparisons.iloc[0]
-    assert (pair.a, pair.b, pair.trials) == ("RS", "Flaky", 30 - failed)
+    assert (pair.a, pair.b, pair.trials, pair.test) == ("RS", "Flaky", 30, "signed-rank")
     assert any(note.startswith(f"Flaky on toy: {failed} of 30 trials failed") for note in statistics.notes)
     for verdict in statistics.verdicts:
-        assert "Broken" not in (*verdict.tied, *verdict.worse)
-        assert "Without a trial to compare: Broken." in verdict.sentence
+        assert (verdict.best, "Broken" in verdict.worse) == ("RS", True)
+    flaky = statistics.scores[statistics.scores.method == "Flaky"]
+    assert not flaky[["best"]].any(axis=None)
+    assert flaky["mean"].notna().all()  # of those that did not fail, shown with their number
     broken = statistics.scores[statistics.scores.method == "Broken"]
     assert broken[["mean", "low", "high"]].isna().all(axis=None)
 
@@ -232,7 +280,7 @@ def test_a_run_that_is_not_finished(results):
     for outcome in statistics.ranks:
         assert outcome.test is None
         assert "two or more tables, not 1" in outcome.sentence
-        assert "Left out, for some method has no mean there: other." in outcome.sentence
+        assert "Left out, for some method has no mean of all its trials there: other." in outcome.sentence
 
 
 def test_one_method_has_nothing_to_be_compared_with(toy):

@@ -3,15 +3,12 @@
 import contextlib
 import io
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
@@ -57,39 +54,9 @@ trainings = 1
 N_CONFIGS, N_TRAININGS = 6, 8
 
 
-def sentences(rng, count):
-    """Text in which every word depends on the one before it."""
-    words = [f"w{i}" for i in range(12)]
-    lines = []
-    for _ in range(count):
-        at = int(rng.integers(12))
-        line = []
-        for _ in range(int(rng.integers(3, 12))):
-            at = (at * 5 + int(rng.integers(3))) % 12
-            line.append(words[at])
-        lines.append(" ".join(line))
-    return "\n".join(lines) + "\n"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with a spec and its corpus, and the environment to train in."""
-    folder = tmp_path_factory.mktemp("place")
-    rng = np.random.default_rng(0)
-    for part, count in (("train", 300), ("dev", 40), ("test", 40)):
-        (folder / f"{part}.txt").write_text(sentences(rng, count))
-    (folder / "tiny.toml").write_text(SPEC)
-    return folder
-
-
-def command(place, *arguments):
-    environment = {**os.environ, "HPOBENCH_NMT_HOME": str(place / "home"), "PYTHONWARNINGS": "error"}
-    return {
-        "args": [sys.executable, "-m", "hpobench_nmt", *map(str, arguments)],
-        "cwd": place,
-        "env": environment,
-        "text": True,
-    }
+@pytest.fixture(scope="module", autouse=True)
+def spec_file(place):
+    (place / "tiny.toml").write_text(SPEC)
 
 
 @dataclass
@@ -123,25 +90,13 @@ def lines(ledger):
     return ledger.read_text().split("\n")[1:-1] if ledger.exists() else []
 
 
-def wait_for(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
-
-
 @pytest.fixture(scope="module")
-def trained(place):
+def trained(place, spec_file, start, wait_for):
     """The folder of a run that was killed again and again until it was done; asserts on the way."""
     folder, ledger = place / "out", place / "out" / "ledger.jsonl"
     train = ("train", "tiny.toml", "--out", folder, "--jobs", "2", "--device", "cpu", "--quiet")
     for kept in (1, 3):
-        process = subprocess.Popen(
-            **command(place, *train),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = start(place, *train)
         wait_for(lambda enough=kept: len(lines(ledger)) >= enough)
         process.send_signal(signal.SIGKILL)  # the run alone: its trainings must end by themselves
         process.wait()
@@ -246,11 +201,11 @@ def test_the_same_seed_gives_the_same_rows_however_they_are_trained(trained, pla
         assert [p["dev_ppl"] for p in record.curve] == [p["dev_ppl"] for p in twin.curve]
 
 
-def test_two_runs_at_one_ledger_share_the_work(place):
+def test_two_runs_at_one_ledger_share_the_work(place, start):
     out = place / "shared"
     arguments = ("train", "tiny.toml", "--out", out, "--jobs", "1", "--device", "cpu", "--quiet")
     arguments += ("--only", "hidden_size=4")
-    runs = [subprocess.Popen(**command(place, *arguments), stderr=subprocess.PIPE) for _ in range(2)]
+    runs = [start(place, *arguments, stderr=subprocess.PIPE) for _ in range(2)]
     errors = [process.communicate(timeout=240)[1] for process in runs]
     assert [process.returncode for process in runs] == [0, 0], errors
     records = [json.loads(line) for line in lines(out / "ledger.jsonl")]

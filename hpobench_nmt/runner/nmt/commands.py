@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.family import TrainingFailed, TrainingKilled
 
 _STOPPED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
@@ -41,7 +41,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
         log: file that its output goes to.
 
     Raises:
-        TrainingFailed: it failed or was killed for memory; with the last line of its log that says why.
+        TrainingFailed: it failed, or was killed (TrainingKilled); with the line of its log that says why.
         RunError: it was told to stop, or the disk is full: nothing that the configuration is to blame for.
     """
     environment = os.environ | _ENVIRONMENT
@@ -100,7 +100,7 @@ def _failure(module: str, code: int, text: str) -> Exception:
     if -code in _STOPPED or "KeyboardInterrupt" in reason:
         return RunError(f"{module} was stopped.")
     if code == -signal.SIGKILL:
-        return TrainingFailed(f"{module} was killed, most likely for lack of memory.")
+        return TrainingKilled(f"{module} was killed, most likely for lack of memory.")
     if "out of memory" in reason.lower() or "can't allocate memory" in reason.lower():
         return TrainingFailed(f"{module}: out of memory ({reason})")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"

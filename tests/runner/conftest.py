@@ -1,0 +1,69 @@
+"""What tests of whole trainings share: a text to learn from, and the command line."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+
+def _sentences(rng, count):
+    """Text in which every word depends on the one before it."""
+    words = [f"w{i}" for i in range(12)]
+    lines = []
+    for _ in range(count):
+        at = int(rng.integers(12))
+        line = []
+        for _ in range(int(rng.integers(3, 12))):
+            at = (at * 5 + int(rng.integers(3))) % 12
+            line.append(words[at])
+        lines.append(" ".join(line))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a corpus to train on."""
+    folder = tmp_path_factory.mktemp("place")
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 300), ("dev", 40), ("test", 40)):
+        (folder / f"{part}.txt").write_text(_sentences(rng, count))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Starts the command line in a folder, in a process group of its own; what is left is ended.
+
+    strict: warnings are errors."""
+    started = []
+
+    def popen(place, *arguments, strict=True, **streams):
+        environment = os.environ | {"HPOBENCH_NMT_HOME": str(place / "home")}
+        environment |= {"PYTHONWARNINGS": "error"} if strict else {}
+        command = [sys.executable, "-m", "hpobench_nmt", *map(str, arguments)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | streams
+        started.append(
+            subprocess.Popen(command, cwd=place, env=environment, text=True, start_new_session=True, **quiet)
+        )
+        return started[-1]
+
+    yield popen
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def wait_for():
+    """Waits until a condition holds."""
+
+    def wait(condition, seconds=120):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.01)
+
+    return wait
