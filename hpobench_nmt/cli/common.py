@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+# A training may take hours: the time left is estimated from all that ended so far.
+_WEEK = 7 * 24 * 3600.0
+
+
 class Commands(click.Group):
     """A group that keeps its commands in order and suggests the nearest name for a wrong one."""
 
@@ -56,7 +60,8 @@ def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
     from rich.progress import TimeRemainingColumn as Left
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), Left(), console=Console(stderr=True), transient=True) as bar:
+    options: Any = {"console": Console(stderr=True), "transient": True, "speed_estimate_period": _WEEK}
+    with Progress(*columns, TextColumn("left"), Left(), **options) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

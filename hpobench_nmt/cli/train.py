@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpobench_nmt.cli.common import listed, make_console, progress_bar, writing
-from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.errors import InputError, RunError, unknown
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.spec import Spec
@@ -66,7 +66,12 @@ def train(
         _print_plan(what, rows, folder, jobs, limit)
         return
     _require_family(what)
-    devices = training.find_devices(device) if backend == "loky" else [device if device != "auto" else "cpu"]
+    if backend == "loky":
+        devices = training.find_devices(device)
+    else:
+        devices = training.cluster_devices(device, backend)
+        if not jobs:
+            raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
     bench, ledger = training.open_bench(what, folder, _cache())
     todo = training.pending(what, ledger, rows)[:limit]
     with progress_bar(quiet, what.name) as progress:
@@ -140,10 +145,12 @@ def tune(
         outcome = values if record.status == "done" else f"failed: {record.reason}"
         click.echo(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
 
-    run(bench, named, metrics, budget, seed, first, told=told)
+    trajectory = run(bench, named, metrics, budget, seed, first, told=told)
     if len(metrics) == 1 and best:
         click.echo(f"Best: {describe(best['record'].config)}")
     click.echo(f"Ledger: {bench.ledger}")
+    if trajectory.failure:
+        raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
 
 
 @click.command("build")
@@ -191,12 +198,15 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     """What `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
-    from hpobench_nmt.runner.ledger import LEDGER, Ledger, read_ledger
+    from hpobench_nmt.runner.ledger import LEDGER, Ledger, read_ledger, refuse_other_spec
     from hpobench_nmt.runner.spec import describe
     from hpobench_nmt.runner.training import pending
 
     path = folder / LEDGER
-    ledger = read_ledger(path) if path.exists() else Ledger({}, {}, ())
+    ledger = Ledger({}, {}, ())
+    if path.exists():
+        ledger = read_ledger(path)
+        refuse_other_spec(path, ledger, spec.identity)
     todo = pending(spec, ledger, rows)
     grid = Grid(box=None, pad_edge=False)
     for heading in ("hyperparameter", "values", "scale"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ def train_one(family: str, job: Job) -> Answer:
     start = time.perf_counter()
     outcome, failure, killed = None, "", False
     try:
-        outcome = load_family(family).train(job)
+        outcome = _finite(load_family(family).train(job))
     except TrainingFailed as error:
         failure, killed = str(error), isinstance(error, TrainingKilled)
     except InputError as error:
@@ -53,11 +54,19 @@ def train_one(family: str, job: Job) -> Answer:
     return Answer(outcome, failure, "", _device(job.device), versions, seconds, killed)
 
 
+def _finite(outcome: Outcome) -> Outcome:
+    wrong = [name for name, value in outcome.metrics.items() if not math.isfinite(value)]
+    if wrong:
+        raise TrainingFailed(f"{', '.join(wrong)} came out as no finite number")
+    return outcome
+
+
 def _out_of_memory(error: BaseException) -> bool:
     import torch
 
-    # On a CPU torch's allocator raises a RuntimeError that only its text tells from others.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    # On a CPU, and in CUDA's libraries, only the text tells this RuntimeError from others.
+    texts = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(t in str(error) for t in texts)
 
 
 def _device(device: str) -> str:

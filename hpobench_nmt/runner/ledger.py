@@ -124,12 +124,7 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
         if not path.exists() or _mend(path) == 0:
             _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
         found = read_ledger(path)
-    for key, value in spec.items():
-        if found.spec.get(key) != value:
-            raise InputError(
-                f"{path}: belongs to another spec: {key} is {found.spec.get(key)!r} there, {value!r} here. "
-                "Take another folder with --out."
-            )
+    refuse_other_spec(path, found, spec)
     then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
     if then != now:
         raise InputError(
@@ -137,6 +132,16 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
             "Take another folder with --out."
         )
     return found
+
+
+def refuse_other_spec(path: Path, found: Ledger, spec: Mapping[str, Any]) -> None:
+    """Raise InputError where a ledger was begun for another spec."""
+    for key, value in spec.items():
+        if found.spec.get(key) != value:
+            raise InputError(
+                f"{path}: belongs to another spec: {key} is {found.spec.get(key)!r} there, {value!r} here. "
+                "Take another folder with --out."
+            )
 
 
 def append(path: Path, record: Record) -> None:
@@ -150,14 +155,14 @@ def append(path: Path, record: Record) -> None:
         if not math.isfinite(value):
             raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")
     with _locked(path):
-        _mend(path)
         try:
+            _mend(path)
             _write(path, entry)
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            _mend(path)
             (path.parent / _RESERVE).unlink(missing_ok=True)
+            _mend(path)
             _write(path, entry)
             raise RunError(
                 f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "

@@ -252,6 +252,9 @@ def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, 
     for name in names:
         if name not in known:
             raise unknown("metric", name, known, f"({path}, family {family.name!r})")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: metric {twice[0]!r} is there twice.")
     return tuple(known[name] for name in names) or family.metrics
 
 

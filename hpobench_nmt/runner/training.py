@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import queue
 import shutil
 import time
@@ -27,6 +29,9 @@ from hpobench_nmt.seeds import generator
 SPEC = "spec.toml"
 WORK = "work"
 _ATTEMPTS = 2
+# Seconds between looks at whether another run has finished a training, or this one is to stop.
+_PATIENCE = 1.0
+_GO_ON = "Run the same command again to go on."
 
 
 @dataclass(frozen=True)
@@ -125,10 +130,28 @@ def train(
             if progress:
                 progress(done, len(trainings))
         remaining = elsewhere
-    ledgers.release_reserve(bench.folder)
-    every = range(len(bench.spec.configs))
-    if not pending(bench.spec, ledgers.read_ledger(bench.ledger), every):
-        shutil.rmtree(bench.folder / WORK, ignore_errors=True)  # nobody needs the claims any more
+    clear(bench)
+
+
+def clear(bench: Bench) -> None:
+    """Remove what trainings that have ended left, and the reserve, unless another run is at the ledger."""
+    work = bench.folder / WORK
+    busy = False
+    for path in work.glob("*.claim"):
+        claim = FileLock(path, blocking=False)
+        try:
+            claim.acquire()
+        except Timeout:
+            busy = True
+            continue
+        with claim:
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            with contextlib.suppress(OSError):  # some systems remove no file that is open
+                path.unlink()
+    if not busy:
+        with contextlib.suppress(OSError):  # a run that began just now
+            work.rmdir()
+        ledgers.release_reserve(bench.folder)
 
 
 Trained = Iterator[tuple[tuple[int, int], Record | None]]
@@ -196,7 +219,7 @@ def _run_on_cluster(
 
 
 def _gpu_share(device: str, jobs: int) -> dict[str, Any]:
-    """Ray gives each training its part of the cluster's GPUs, and shows it no other."""
+    """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
     if device == "cpu":
         return {}
     import ray
@@ -209,12 +232,15 @@ def _gpu_share(device: str, jobs: int) -> dict[str, Any]:
         raise InputError(
             "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
         )
-    return {"ray_remote_args": {"num_gpus": min(1.0, gpus / jobs)}}
+    # A training never has parts of two GPUs: of 3 jobs on 2 each gets half of one. Ray counts in 0.0001.
+    shared = math.ceil(jobs / gpus)
+    return {"ray_remote_args": {"num_gpus": math.floor(1e4 / shared) / 1e4}}
 
 
 def _train_remotely(
     training: tuple[int, int], spec: Path, folder: Path, cache: Path, device: str, wait: bool
 ) -> tuple[tuple[int, int], Record | None]:
+    find_devices(device)  # an error of one line where the machine has none
     bench = Bench(load_spec(spec), folder, cache)
     return training, train_and_record(bench, *training, device, Processes(), wait)
 
@@ -236,15 +262,20 @@ def train_and_record(
     while True:
         if known := ledgers.read_ledger(bench.ledger).finished().get(key):
             return known
-        work.mkdir(parents=True, exist_ok=True)
-        claim = FileLock(work.with_name(f"{work.name}.claim"), blocking=wait)
+        if processes.stopped:
+            raise RunError(f"stopped. {_GO_ON}")
+        claim = FileLock(work.with_name(f"{work.name}.claim"))
         try:
-            claim.acquire()
+            work.parent.mkdir(parents=True, exist_ok=True)
+            claim.acquire(timeout=_PATIENCE if wait else 0)
             break
         except Timeout:
-            return None
+            if not wait:
+                return None
         except FileNotFoundError:
             continue  # another run has just finished the ledger and cleared up
+        except OSError as error:
+            raise RunError(f"{work.parent}: cannot be written: {error.strerror}. {_GO_ON}") from error
     with claim:
         record = ledgers.read_ledger(bench.ledger).finished().get(key)
         if record is None:
@@ -286,7 +317,10 @@ def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
     for attempt in range(_ATTEMPTS):
         last = attempt + 1 == _ATTEMPTS
         shutil.rmtree(job.scratch.parent, ignore_errors=True)  # what a training that was killed left
-        job.scratch.mkdir(parents=True)
+        try:
+            job.scratch.mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {_GO_ON}") from error
         try:
             answer: Answer = processes.run(train_one, spec.family.name, job, log=log)
             # The system kills what takes too much memory, but a kill may come from anywhere: try it again.
@@ -294,12 +328,19 @@ def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
                 return answer
         except Killed as error:
             if processes.stopped:
-                raise RunError("stopped. Run the same command again to go on.") from None
+                raise RunError(f"stopped. {_GO_ON}") from None
             if last:
                 return Answer(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
         except Crashed as error:
             raise RunError(f"a training stopped with an error: {error} Its output is in {log}.") from None
     raise AssertionError("unreachable")
+
+
+def cluster_devices(text: str, backend: str) -> list[str]:
+    """What the trainings of a cluster run on, "cpu" or "cuda": the cluster shares out its devices itself."""
+    if text not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {text}: with --backend {backend} it is 'cpu' or 'cuda'.")
+    return ["cpu" if text == "auto" else text]
 
 
 def find_devices(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from hpobench_nmt.problem import Problem
 from hpobench_nmt.runner.isolation import Processes
 from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
 from hpobench_nmt.runner.spec import Spec, describe
-from hpobench_nmt.runner.training import Bench, train_and_record
+from hpobench_nmt.runner.training import Bench, clear, train_and_record
 from hpobench_nmt.seeds import initial_rows, method_generator
 from hpobench_nmt.space import Hyperparameter
 from hpobench_nmt.table import Metric
@@ -89,6 +89,7 @@ def tune(
         return run_trial(problem, evaluate, method.load(), rng, initial)
     finally:
         processes.stop()
+        clear(bench)
 
 
 def features(axes: Sequence[Hyperparameter], configs: NDArray[np.float64]) -> NDArray[np.float64]:

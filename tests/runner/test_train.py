@@ -13,10 +13,13 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
+from filelock import FileLock
+
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec, select
+from hpobench_nmt.runner.training import clear, open_bench
 from hpobench_nmt.table_folder import load_replicates
 
 SPEC = """
@@ -246,9 +249,44 @@ def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, 
     assert f"Best: hidden_size={best.config['hidden_size']}" in second.stdout
 
 
+def test_a_method_that_fails_is_not_passed_over(trained, place):
+    (place / "sulky.py").write_text(
+        "class Sulky:\n"
+        "    def __init__(self, problem, rng): pass\n"
+        "    def ask(self): raise ValueError('no idea')\n"
+        "    def tell(self, index, losses): pass\n"
+    )
+    tune = ("tune", "tiny.toml", "--method", "sulky.py:Sulky", "--budget", "5", "--out", trained)
+    done = run(place, *tune, "--device", "cpu")
+    assert done.returncode == 1
+    assert "Best: " in done.stdout
+    assert re.search("Sulky failed after 3 look-ups: .*no idea", done.stderr)
+    assert not (trained / "reserve").exists()
+
+
+def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
+    spec = load_spec(place / "tiny.toml")
+    bench, _ = open_bench(spec, tmp_path / "out", tmp_path / "cache")
+    scratch = bench.folder / "work" / "abc" / "scratch"
+    scratch.mkdir(parents=True)
+    (bench.folder / "work" / "gone").mkdir()
+    (bench.folder / "work" / "gone.claim").touch()
+    with FileLock(bench.folder / "work" / "abc.claim"):
+        clear(bench)
+        assert scratch.is_dir() and (bench.folder / "reserve").exists()
+        assert not (bench.folder / "work" / "gone").exists()
+    clear(bench)
+    assert sorted(path.name for path in bench.folder.iterdir() if path.suffix != ".lock") == [
+        "ledger.jsonl",
+        "spec.toml",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("train", "tiny.toml", "--backend", "dask", "--device", "cpu"), "say with --jobs"),
+        (("train", "tiny.toml", "--backend", "dask", "--jobs", "2", "--device", "cuda:1"), "'cpu' or 'cuda'"),
         (("train", "tiny.toml", "--device", "cuda:99"), "CUDA|unknown device"),
         (("train", "tiny.toml", "--device", "gpu"), "unknown device 'gpu'"),
         (("train", "tiny.toml", "--backend", "lokki"), "Did you mean 'loky'"),

@@ -92,7 +92,10 @@ def _numbered(
     """
     for part, codes in coded.items():
         if len(codes) < 2:
-            raise InputError(f"corpus {name!r}: no text is left for {part}. Loosen the corpus's options.")
+            raise InputError(
+                f"corpus {name!r}: no text is left for {part}: its source is empty, or the corpus's options "
+                "leave all of it out."
+            )
     size = max(int(codes.max()) for codes in coded.values()) + 1
     counts = np.bincount(coded["train"], minlength=size)
     names = {int(code): token(int(code)) for code in np.flatnonzero(counts)}

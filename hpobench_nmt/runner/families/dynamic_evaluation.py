@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,7 @@ METRICS = (
 def _train(job: Job) -> Outcome:
     from hpobench_nmt.runner.corpora import load_corpus
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
-    from hpobench_nmt.runner.lm.measure import forget_peak, rule_of, scores, sizes
+    from hpobench_nmt.runner.lm.measure import forget_peak, refuse_diverged, rule_of, scores, sizes
     from hpobench_nmt.runner.lm.states import set_up
     from hpobench_nmt.runner.lm.training import seconds
 
@@ -63,14 +62,12 @@ def _train(job: Job) -> Outcome:
     rule = rule_of(job.settings)
     rms = _statistics(job, folder, model, corpus, rule)
     dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
-    forget_peak()
+    forget_peak(device)
     started = seconds(device)
     dev = dynamic_nll(model, corpus.dev, rule, rms)
     taken = seconds(device) - started
     test = dynamic_nll(model, corpus.test, rule, rms)
-    for part, nll in (("dev", dev), ("test", test)):
-        if not nll.mean() < math.log(len(corpus.vocabulary)):
-            raise TrainingFailed(f"diverged: the loss on {part} is {nll.mean():.4g} nats a token")
+    refuse_diverged(corpus, dev, test)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
     metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
     return Outcome(metrics)

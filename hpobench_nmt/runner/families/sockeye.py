@@ -57,7 +57,7 @@ SETTINGS = (
 
 METRICS = (
     Metric("dev_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of dev"),
-    Metric("dev_gpu_time", "min", "s", description="decoding dev by the clock, one job at a time"),
+    Metric("dev_gpu_time", "min", "s", description="decoding dev by the clock, one decoding at a time"),
     Metric("dev_cpu_time", "min", "s", description="processor time of that decoding"),
     Metric(
         "dev_ppl",

@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
-from hpobench_nmt.runner.family import Job, Outcome
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll
@@ -57,12 +58,16 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
 
     Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
     of evaluating takes on dev; memory and the number of parameters. Cache and dynamic evaluation are
-    tuned on the first `tuning_tokens` of dev.
+    tuned on the first `tuning_tokens` of dev. Dynamic evaluation that diverges has no metrics: the model
+    itself is sound.
 
     Args:
         model: a LanguageModel; not changed.
         corpus: what it was trained on.
         settings: the values of EVALUATION_SETTINGS, among others.
+
+    Raises:
+        TrainingFailed: the model itself is far worse than a guess among all tokens.
     """
     lm: Any = model
     metrics: dict[str, float] = {}
@@ -72,8 +77,11 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         nll(corpus.dev[:_WARM_UP])
         started = seconds(device)
         dev = nll(corpus.dev)
-        metrics[clock] = seconds(device) - started
-        metrics.update(scores(corpus, suffix, dev, nll(corpus.test)))
+        taken = seconds(device) - started
+        test = nll(corpus.test)
+        refuse_diverged(corpus, dev, test, slack=2.0)
+        metrics[clock] = taken
+        metrics.update(scores(corpus, suffix, dev, test))
 
     evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
     tuning = corpus.dev[: settings["tuning_tokens"]]
@@ -87,9 +95,17 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         rms = statistics(model, corpus.train, rule, settings)
         if len(tuning) > 1:
             rule = tuned_rule(lm, tuning, rule, rms)
-        evaluate("_dynamic", "dynamic_time", lambda tokens: dynamic_nll(lm, tokens, rule, rms))
+        with contextlib.suppress(TrainingFailed):
+            evaluate("_dynamic", "dynamic_time", lambda tokens: dynamic_nll(lm, tokens, rule, rms))
     metrics.update(sizes(model))
     return metrics
+
+
+def refuse_diverged(corpus: TextCorpus, dev: Floats, test: Floats, slack: float = 1.0) -> None:
+    """Raise TrainingFailed where the loss is `slack` times that of a guess among all tokens, or no number."""
+    for part, nll in (("dev", dev), ("test", test)):
+        if not nll.mean() < slack * math.log(len(corpus.vocabulary)):
+            raise TrainingFailed(f"diverged: the loss on {part} is {nll.mean():.4g} nats a token")
 
 
 def scores(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
@@ -124,12 +140,12 @@ def sizes(model: nn.Module) -> dict[str, float]:
     return found
 
 
-def forget_peak() -> None:
+def forget_peak(device: torch.device) -> None:
     """Start `memory` anew from what the process holds now, where the system can (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def rule_of(settings: Mapping[str, Any]) -> Rule:
@@ -147,13 +163,20 @@ def rule_of(settings: Mapping[str, Any]) -> Rule:
 def statistics(
     model: nn.Module, train: Tokens, rule: Rule, settings: Mapping[str, Any]
 ) -> list[Tensor] | None:
-    """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed."""
+    """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed.
+
+    Raises:
+        TrainingFailed: too few tokens for the configuration's batch.
+    """
     if not rule.needs_rms:
         return None
     lm: Any = model
     train = train[: settings["dynamic_statistics"] or len(train)]
     units = rule.units if rule.name == "sparse" else 0
-    return gradient_rms(lm, train, settings["dynamic_batch"], rule.segment, units)
+    try:
+        return gradient_rms(lm, train, settings["dynamic_batch"], rule.segment, units)
+    except InputError as error:
+        raise TrainingFailed(str(error)) from error
 
 
 def _tune_cache(lm: Any, tokens: Tokens, start: Cache) -> Cache:

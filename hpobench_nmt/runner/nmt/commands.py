@@ -41,8 +41,9 @@ def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
         log: file that its output goes to.
 
     Raises:
-        TrainingFailed: it failed, or was killed (TrainingKilled); with the line of its log that says why.
-        RunError: it was told to stop, or the disk is full: nothing that the configuration is to blame for.
+        TrainingFailed: it ran out of memory, or was killed (TrainingKilled).
+        RunError: it failed, was told to stop, or the disk is full: nothing that is known to be the
+            configuration's fault, so that a broken installation does not fill a ledger with failures.
     """
     environment = os.environ | _ENVIRONMENT
     start = time.perf_counter()
@@ -63,7 +64,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
     child.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - start
     if child.returncode:
-        raise _failure(module, child.returncode, log.read_text("utf-8", errors="replace"))
+        raise _failure(module, child.returncode, log)
     return Usage(seconds, used.ru_utime + used.ru_stime, memory)
 
 
@@ -92,8 +93,9 @@ _ENVIRONMENT = {
 }
 
 
-def _failure(module: str, code: int, text: str) -> Exception:
-    """The error for a command that ended with that code and that output."""
+def _failure(module: str, code: int, log: Path) -> Exception:
+    """The error for a command that ended with that code and that log."""
+    text = log.read_text("utf-8", errors="replace")
     reason = last_words(text)
     if "No space left on device" in text:
         return RunError(f"{module}: no space left on the disk. Make room and run again.")
@@ -103,8 +105,9 @@ def _failure(module: str, code: int, text: str) -> Exception:
         return TrainingKilled(f"{module} was killed, most likely for lack of memory.")
     if "out of memory" in reason.lower() or "can't allocate memory" in reason.lower():
         return TrainingFailed(f"{module}: out of memory ({reason})")
-    ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
-    return TrainingFailed(f"{module} {ended}: {reason or 'it wrote no log'}")
+    if code < 0:
+        return TrainingKilled(f"{module} was ended by signal {-code}: {reason or 'it wrote no log'}")
+    return RunError(f"{module} failed with exit code {code}: {reason or 'it wrote nothing'} (see {log})")
 
 
 def last_words(text: str) -> str:

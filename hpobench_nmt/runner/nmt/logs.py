@@ -47,7 +47,7 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
                     int(first),
                     updates[int(first)],
                     float(values["perplexity-val"]),
-                    float(values["max-gpu-memory"]) / 2**20,
+                    float(values["max-gpu-memory"]) / 1e6,
                     values["diverged"] == "True",
                 )
             )

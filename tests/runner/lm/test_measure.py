@@ -46,6 +46,19 @@ def test_each_metric_is_what_its_name_says(tiny):
     assert set(found) <= {metric.name for metric in METRICS}
 
 
+@pytest.mark.parametrize("learning_rate", [1e3, 1e30])
+def test_dynamic_evaluation_that_diverges_has_no_metrics(tiny, learning_rate):
+    chosen = SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": learning_rate}
+    found = measure(tiny(), CORPUS, chosen)
+    assert not [name for name in found if "dynamic" in name]
+    assert found["dev_ppl"] > 1 and found["dev_ppl_cache"] > 1
+
+
+def test_a_batch_larger_than_the_text_is_the_configurations_fault(tiny):
+    with pytest.raises(TrainingFailed, match="400 tokens are too few for gradients of batches of 5000"):
+        measure(tiny(), CORPUS, SETTINGS | {"dynamic_batch": 5000})
+
+
 def test_characters_are_measured_in_bits(tiny):
     model = tiny()
     found = measure(model, dataclasses.replace(CORPUS, unit="character"), SETTINGS)

@@ -24,7 +24,7 @@ LOG = """\
 def test_checkpoints():
     assert read_checkpoints(METRICS, LOG) == [
         Checkpoint(1, 300, 139.49168176384543, 0.0, False),
-        Checkpoint(2, 520, 58.636036321822715, 3.0, False),
+        Checkpoint(2, 520, 58.636036321822715, 3.145728, False),
     ]
 
 
