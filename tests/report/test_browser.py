@@ -140,7 +140,12 @@ def test_every_figure_is_drawn(opened):
     assert len(found) >= 25
     for name, width, height, drawn, label in found:
         assert width > 200 and height > 100 and drawn > 5 and label, name
-    assert not opened.execute_script("return document.querySelectorAll('main .missing').length")
+    # A method failed in a trial on one of the two tables, and what is left is too little to rank over.
+    missing = opened.execute_script(
+        "return [...document.querySelectorAll('main .missing')].map((e) => e.textContent)"
+    )
+    assert len(missing) == 3
+    assert all("no ranking over tables" in text and "no mean of all its trials" in text for text in missing)
 
 
 def test_the_same_colour_is_the_same_method_everywhere(opened):
@@ -158,7 +163,7 @@ def test_the_same_colour_is_the_same_method_everywhere(opened):
 
 
 def test_sorting(opened):
-    board = "#two-2-toy-board"
+    board = "#two-toy-board"
     before = names(opened, board)
     header = f"{board} thead th:nth-child(%d)"
     find(opened, "input[name=table]").send_keys(" ")
@@ -223,10 +228,10 @@ def test_everything_by_keyboard(opened):
     assert chip.get_attribute("aria-pressed") == "false"
     press(opened, Keys.ENTER)
     assert chip.get_attribute("aria-pressed") == "true"
-    button = find(opened, "#two-2-overall th:nth-child(1) button")
+    button = find(opened, "#two-overall th:nth-child(1) button")
     opened.execute_script("arguments[0].focus()", button)
     press(opened, Keys.ENTER)
-    assert names(opened, "#two-2-overall") == sorted(names(opened, "#two-2-overall"))
+    assert names(opened, "#two-overall") == sorted(names(opened, "#two-overall"))
     summary = find(opened, "#tables details.fold > summary")
     opened.execute_script("arguments[0].focus()", summary)
     press(opened, Keys.ENTER)
