@@ -8,7 +8,7 @@ from typing import Any
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS
 from hpobench_nmt.experiment import Results
 from hpobench_nmt.report.content import Run
-from hpobench_nmt.run_analyses.statistics import METHOD_NOTE
+from hpobench_nmt.run_analyses.statistics import ALL_NOTES
 from hpobench_nmt.suite import load_suite, suite_files
 
 _MOST_REASONS = 20
@@ -74,7 +74,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
     if suite.budget:
         lines.append(("budget", ", ".join(f"{k} {v}" for k, v in suite.budget.items())))
     lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest["versions"].items())))
-    lines.append(("intervals and tests", METHOD_NOTE))
+    lines.append(("intervals and tests", ALL_NOTES))
     return lines
 
 

@@ -22,7 +22,7 @@ from hpobench_nmt.report.colours import on_dark
 from hpobench_nmt.report.pictures import Picture, Sketch, file_picture, method_places, page_picture
 from hpobench_nmt.results import load_results, unfinished, write_whole
 from hpobench_nmt.run_analyses.common import EXACT
-from hpobench_nmt.run_analyses.statistics import METHOD_NOTE
+from hpobench_nmt.run_analyses.statistics import ALL_NOTES
 from hpobench_nmt.table import Table
 from hpobench_nmt.table_analyses.analyze import analyze_tables
 from hpobench_nmt.table_analyses.sections import Section
@@ -134,7 +134,7 @@ def render(runs: Sequence[content.Run], jobs: int = 2) -> str:
         by_name={m["name"]: m for m in known},
         places=places,
         exact=EXACT,
-        method_note=METHOD_NOTE,
+        method_note=ALL_NOTES,
         provenance=made.provenance(runs),
         method_prints=made.method_prints(runs),
         style=_style_sheet(methods),

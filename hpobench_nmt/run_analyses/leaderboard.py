@@ -16,7 +16,14 @@ from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER, Summary
 from hpobench_nmt.experiment import Instance, Results
 from hpobench_nmt.run_analyses.common import EXACT
-from hpobench_nmt.run_analyses.statistics import METHOD_NOTE, Statistics, number, run_statistics, trial_notes
+from hpobench_nmt.run_analyses.statistics import (
+    ENDLESS_NOTE,
+    METHOD_NOTE,
+    Statistics,
+    number,
+    run_statistics,
+    trial_notes,
+)
 from hpobench_nmt.suite import load_suite, published_file, suite_files
 
 if TYPE_CHECKING:
@@ -202,7 +209,9 @@ def _print_statistics(results: Results, statistics: Statistics, console: Console
 
     lines = []
     if len(results.methods) > 1:
-        lines += [f"*: best mean. ≈: not shown to be worse than it. {METHOD_NOTE}"]
+        endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()
+        note = f"{METHOD_NOTE} {ENDLESS_NOTE}" if endless else METHOD_NOTE
+        lines += [f"*: best mean. ≈: not shown to be worse than it. {note}"]
     if len(results.instances) > 1 and len(results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
     for line in [*lines, *trial_notes(results)]:

@@ -29,12 +29,18 @@ METHOD_NOTE = (
     "Intervals: BCa bootstrap over trials, 95% each. A method is called better than another on a table and "
     "score only where a permutation test of their mean difference over trials with the same start is "
     "significant at 5% after Holm's correction over all pairs there, and the difference's interval excludes "
-    "0. Where a trial ended or failed without an answer there is no mean: no answer counts as the worst, a "
-    "signed-rank test takes the place of the permutation test, and the interval of the probability to win "
-    "must exclude a half. The correction is for one table and score at a time: if no method differed from "
-    "another, about one in 20 of these would hold a false claim. Not shown to differ is not the same as "
-    "equal."
+    "0. Not shown to differ is not the same as equal."
 )
+ENDLESS_NOTE = (
+    "Where a trial ended or failed without an answer there is no mean: no answer counts as the worst, a "
+    "signed-rank test takes the place of the permutation test, and the interval of the probability to win "
+    "must exclude a half."
+)
+FAMILIES_NOTE = (
+    "The correction is for one table and score at a time: if no method differed from another, about one in "
+    "20 of these would hold a false claim."
+)
+ALL_NOTES = f"{METHOD_NOTE} {ENDLESS_NOTE} {FAMILIES_NOTE}"
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[tuple[int, 
     finished = ledger.finished()
     order = generator(spec.seed, "order").permutation(len(spec.configs)).tolist()
     wanted = [(row, 0) for row in order]
-    wanted += [(row, turn + 1) for turn in range(spec.replicated[1]) for row in spec.replicate_rows]
+    # Seed after seed of a row: jobs that run at once do not all wait for one model that a seed stands for.
+    wanted += [(row, turn + 1) for row in spec.replicate_rows for turn in range(spec.replicated[1])]
     chosen = set(rows)
     return [
         (row, replicate)
