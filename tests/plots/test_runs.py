@@ -68,7 +68,8 @@ def test_dark_twins_differ_in_lightness():
     styles = list(method_styles([f"m{i}" for i in range(16)]).values())[1:]
     for light, dark in zip(styles[:8], styles[8:], strict=True):
         assert np.mean(to_rgb(dark.colour)) < 0.75 * np.mean(to_rgb(light.colour))
-        assert (light.dash, dark.dash) == ("-", "--")
+        assert light.dash == "-" != dark.dash
+    assert all(one.dash != other.dash for one, other in itertools.pairwise(styles[8:]))
 
 
 def figures(single, multi, styles=None):
