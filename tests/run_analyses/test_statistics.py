@@ -48,6 +48,19 @@ def with_trials(results, trials):
     return dataclasses.replace(results, trials=trials)
 
 
+def trials_of(results, lengths):
+    """Trials that reach the best row at a given look-up; 0: not within 36; negative: failed after so many."""
+    instance = results.instances["toy"]
+    best = int(np.argmin(instance.losses[:, 0]))
+    others = [row for row in range(36) if row != best]
+
+    def trial(at):
+        rows = np.array([*others[: at - 1], best] if at > 0 else others[: -at or None])
+        return Trajectory(rows, instance.losses[rows], "crashed" if at < 0 else "")
+
+    return {("toy", method): [trial(at) for at in found] for method, found in lengths.items()}
+
+
 def test_values_are_the_scores_of_each_trial(results):
     methods, values = score_values(results, "toy")
     assert methods == results.methods
@@ -107,18 +120,9 @@ def test_verdicts_agree_with_the_comparisons_and_say_so(results):
 
 def test_the_sentence_in_full(toy):
     results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40)
-    methods, _ = score_values(results, "toy")
-    instance = results.instances["toy"]
-    # Trials of our own: A always reaches the best at 4, B nearly always, C never before 20.
-    best = int(np.argmin(instance.losses[:, 0]))
-    others = [row for row in range(36) if row != best]
-
-    def trial(at):
-        rows = np.array([*others[: at - 1], best])
-        return Trajectory(rows, instance.losses[rows])
-
+    # A always reaches the best at 4, B nearly always, C never before 20.
     lengths = {"RS": [30] * 40, "BO_EI_M_std": [4] * 40, "Worst": [4] * 39 + [6]}
-    made = {("toy", m): [trial(at) for at in lengths[m]] for m in methods}
+    made = trials_of(results, lengths)
     verdict = run_statistics(with_trials(results, made)).verdicts[0]
     assert verdict.sentence == (
         "ftb on toy: BO_EI_M_std has the best mean (4, 95% interval 4 to 4). Not shown to be worse: Worst. "
@@ -135,19 +139,6 @@ def test_the_best_is_the_highest_where_more_is_better(toy):
     means = statistics.scores[statistics.scores.score == "fbp"].set_index("method")["mean"]
     assert verdict.best == means.idxmax() == "BO_M_std"
     assert verdict.worse == ("Worst", "RS")
-
-
-def trials_of(results, lengths):
-    """Trials that reach the best row at a given look-up; 0: not within 36; negative: failed after so many."""
-    instance = results.instances["toy"]
-    best = int(np.argmin(instance.losses[:, 0]))
-    others = [row for row in range(36) if row != best]
-
-    def trial(at):
-        rows = np.array([*others[: at - 1], best] if at > 0 else others[: -at or None])
-        return Trajectory(rows, instance.losses[rows], "crashed" if at < 0 else "")
-
-    return {("toy", method): [trial(at) for at in found] for method, found in lengths.items()}
 
 
 def test_no_method_is_best_that_one_without_a_mean_is_ahead_of(toy):
@@ -185,17 +176,9 @@ def test_better_than_every_other_needs_trials_of_every_other(toy):
 
 def test_what_is_not_shown_is_tied_wherever_the_methods_stand(toy):
     results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=8)
-    instance = results.instances["toy"]
-    best = int(np.argmin(instance.losses[:, 0]))
-    rest = [row for row in range(36) if row != best]
-
-    def trial(at):
-        rows = np.array([*rest[: at - 1], best])
-        return Trajectory(rows, instance.losses[rows])
-
     near = {"RS": [9, 12, 20, 5, 7, 30, 4, 8], "BO_EI_M_std": [8, 13, 19, 5, 8, 29, 4, 7]}
     for order in (("RS", "BO_EI_M_std"), ("BO_EI_M_std", "RS")):
-        made = {("toy", m): [trial(at) for at in near[m]] for m in order}
+        made = trials_of(results, {m: near[m] for m in order})
         verdict = run_statistics(dataclasses.replace(results, methods=order, trials=made)).verdicts[0]
         assert (verdict.best, verdict.tied, verdict.worse) == ("BO_EI_M_std", ("RS",), ())
 

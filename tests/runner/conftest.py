@@ -1,6 +1,7 @@
 """What tests of whole trainings share: a text to learn from, and the command line."""
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -31,6 +32,22 @@ def place(tmp_path_factory):
     for part, count in (("train", 300), ("dev", 40), ("test", 40)):
         (folder / f"{part}.txt").write_text(_sentences(rng, count))
     return folder
+
+
+@pytest.fixture(scope="session")
+def parallel_files():
+    """Writes a language in which every word has its translation, and the order stays: train.source, ..."""
+    words = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "und": "and", "oder": "or"}
+
+    def write(folder):
+        rng = random.Random(1)
+        for part, size in (("train", 200), ("dev", 20), ("test", 20)):
+            lines = [rng.choices(list(words), k=rng.randint(4, 7)) for _ in range(size)]
+            sides = {"source": lines, "target": [[words[word] for word in line] for line in lines]}
+            for side, text in sides.items():
+                (folder / f"{part}.{side}").write_text("".join(" ".join(line) + "\n" for line in text))
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The translation family: tiny transformers are really trained, by Sockeye's own commands."""
 
 import math
-import random
 
 import pytest
 
@@ -12,7 +11,6 @@ sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
 MISSING = sockeye.FAMILY.missing()
 needs_sockeye = pytest.mark.skipif(bool(MISSING), reason=f"needs: {MISSING}")
 
-WORDS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "und": "and", "oder": "or"}
 CORPUS = {"name": "parallel", "source": "de", "target": "en"} | {
     f"{part}_{side}": f"{part}.{side}" for part in ("train", "dev", "test") for side in ("source", "target")
 }
@@ -38,15 +36,9 @@ def settings(**changes):
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    """A language in which every word has its translation, and the order stays."""
+def base(tmp_path_factory, parallel_files):
     folder = tmp_path_factory.mktemp("corpus")
-    rng = random.Random(1)
-    for part, size in (("train", 200), ("dev", 20), ("test", 20)):
-        lines = [rng.choices(list(WORDS), k=rng.randint(4, 7)) for _ in range(size)]
-        (folder / f"{part}.source").write_text("".join(" ".join(line) + "\n" for line in lines))
-        translated = [" ".join(WORDS[word] for word in line) for line in lines]
-        (folder / f"{part}.target").write_text("".join(line + "\n" for line in translated))
+    parallel_files(folder)
     return folder
 
 
