@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record, read_ledger, training_key
+from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record, read_ledger, refuse_other_spec, training_key
 from hpobench_nmt.runner.spec import Spec, load_spec
 from hpobench_nmt.table import Table
 from hpobench_nmt.table_folder import write_into_folder
@@ -37,12 +37,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     ledger = read_ledger(path)
     spec = load_spec(path.parent / "spec.toml")
-    for key, value in spec.identity.items():
-        if ledger.spec.get(key) != value:
-            raise InputError(
-                f"{path}: belongs to another spec than {spec.path}: {key} is {ledger.spec.get(key)!r} in the "
-                f"ledger and {value!r} in the spec."
-            )
+    refuse_other_spec(path, ledger, spec.identity)
     finished = ledger.finished()
     keys = [training_key(spec.configuration(row), 0) for row in range(len(spec.configs))]
     done = [finished[key] for key in keys if key in finished and finished[key].status == "done"]

@@ -140,7 +140,7 @@ def refuse_other_spec(path: Path, found: Ledger, spec: Mapping[str, Any]) -> Non
         if found.spec.get(key) != value:
             raise InputError(
                 f"{path}: belongs to another spec: {key} is {found.spec.get(key)!r} there, {value!r} here. "
-                "Take another folder with --out."
+                "A ledger is of one spec: take another folder."
             )
 
 
