@@ -36,7 +36,9 @@ def test_what_it_used(command):
 
 def test_arguments_output_and_threads(command):
     command(
-        "import os, sys\nprint(sys.argv[1:], os.environ['OMP_NUM_THREADS'], flush=True)\nprint('x', file=sys.stderr)",
+        "import os, sys\n"
+        "print(sys.argv[1:], os.environ['OMP_NUM_THREADS'], flush=True)\n"
+        "print('x', file=sys.stderr)",
         "--a",
         "b c",
     )
