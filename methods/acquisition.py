@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpobench_nmt.compiled import compiled
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
 
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ def by_expected_hypervolume(belief: Belief) -> Floats:
     return values
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def expected_influence(
     labels: Floats, variance: Floats, row_sums: Floats, unseen: NDArray[np.bool_]
 ) -> Floats:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hpobench_nmt.compiled import compiled
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ _FAR_ABOVE = 8.5
 _LOG_UNDERFLOW = -746.0
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@compiled(error_model="numpy", inline="always")
 def _h(u: float) -> float:
     if u < _FAR_BELOW:
         return 0.0
@@ -37,7 +38,7 @@ def _h(u: float) -> float:
     return u * 0.5 * math.erfc(-u * _SQRT_HALF) + _INV_SQRT_2PI * math.exp(-0.5 * u * u)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _log_h(u: float) -> float:
     if u > -30.0:
         return math.log(_h(u))
@@ -47,7 +48,7 @@ def _log_h(u: float) -> float:
     return -0.5 * u * u + math.log(_INV_SQRT_2PI * series)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def log_expected_improvement(mean: Floats, sd: Floats, best: float) -> Floats:
     """log EI of each candidate below the loss best (Jones et al. 1998; Zhang & Duh 2020, section 5.1.2).
 
@@ -73,7 +74,7 @@ def log_expected_improvement(mean: Floats, sd: Floats, best: float) -> Floats:
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def log_ei_of_contenders(mean: Floats, sd: Floats, best: float, unseen: NDArray[np.bool_]) -> Floats:
     """As log_expected_improvement, but only for unseen candidates that could be the best; others -inf.
 
@@ -100,7 +101,7 @@ def log_ei_of_contenders(mean: Floats, sd: Floats, best: float, unseen: NDArray[
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def log_expected_hypervolume_improvement(
     mean: Floats, sd: Floats, front: Floats, reference: Floats
 ) -> Floats:
@@ -137,7 +138,7 @@ def log_expected_hypervolume_improvement(
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def log_ehvi_of_contenders(
     mean: Floats, sd: Floats, front: Floats, reference: Floats, unseen: NDArray[np.bool_]
 ) -> Floats:
@@ -184,7 +185,7 @@ def log_ehvi_of_contenders(
     return bound
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _strips(front: Floats, reference: Floats) -> tuple[Floats, Floats]:
     """Right end and top of each strip of the region that is not dominated, left to right, shape (J + 1,)."""
     right = np.minimum(np.append(front[:, 0], reference[0]), reference[0])
@@ -192,7 +193,7 @@ def _strips(front: Floats, reference: Floats) -> tuple[Floats, Floats]:
     return right, top
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _squared_distance(m1: float, m2: float, s1: float, s2: float, right: Floats, top: Floats) -> float:
     """Squared distance of a mean from the region below the strips, in standard deviations."""
     w1 = 1.0 / max(s1, 1e-150)
@@ -205,7 +206,7 @@ def _squared_distance(m1: float, m2: float, s1: float, s2: float, right: Floats,
     return nearest
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _gain(m1: float, m2: float, s1: float, s2: float, right: Floats, top: Floats) -> float:
     """EHVI of one candidate over strips that end at `right` and lie below `top`."""
     gain = 0.0
@@ -221,7 +222,7 @@ def _gain(m1: float, m2: float, s1: float, s2: float, right: Floats, top: Floats
     return gain
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@compiled(error_model="numpy", inline="always")
 def _improvement(threshold: float, mean: float, sd: float) -> float:
     """E[max(threshold - Y, 0)] for Y normal."""
     if sd > 0.0:

@@ -8,9 +8,9 @@ losses. `hpobench_nmt.methods.gaussian_process` and `hpobench_nmt.methods.graph_
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpobench_nmt.compiled import compiled
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
 from hpobench_nmt.methods.posterior import Posterior, Prior
 from hpobench_nmt.pareto import pareto_front
@@ -107,7 +107,7 @@ class ModelBased:
         return Belief(mean, posterior.var, posterior.unseen, front, best, worst, posterior.row_sums)
 
 
-@njit(cache=True)
+@compiled()
 def _matched(front: Floats, losses: Floats) -> bool:
     """Whether a row of the front is no worse than the losses in any of them."""
     for j in range(front.shape[0]):

@@ -27,8 +27,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hpobench_nmt.compiled import compiled
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -150,7 +151,7 @@ class Posterior:
         self._factor, self._whitened = factor, whitened
 
 
-@njit(cache=True)
+@compiled()
 def _append(
     factor: Floats,
     whitened: Floats,
@@ -209,7 +210,7 @@ def _append(
     return float(d)
 
 
-@njit(cache=True)
+@compiled()
 def _covariance(factor: Floats, n: int, prior_row: Floats, column: int) -> Floats:
     """Posterior covariance of one candidate with all, in the same fixed order of sums."""
     covariance = prior_row.copy()

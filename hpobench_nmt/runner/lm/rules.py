@@ -7,9 +7,10 @@ elsewhere whole-array operations in chunks that bound the memory they need.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
+
+from hpobench_nmt.compiled import compiled
 
 Floats = NDArray[np.float32]
 
@@ -51,7 +52,7 @@ def descend_rms(
         values.addcdiv_(gradient[chunk], r + epsilon, value=-eta)
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _descend(
     local: Floats, whole: Floats, gradient: Floats, eta: np.float32, decay: np.float32
 ) -> None:  # pragma: no cover - compiled
@@ -59,7 +60,7 @@ def _descend(
         local[i] += decay * (whole[i] - local[i]) - eta * gradient[i]
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _descend_rms(
     local: Floats,
     whole: Floats,

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from hpobench_nmt.compiled import compiled
 
 Floats = NDArray[np.float32]
 
@@ -69,7 +70,7 @@ class _Single(torch.autograd.Function):
         return dz @ w_ih, dh, dc, transposed @ x, transposed @ hs[:-1], bias, bias.clone()
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _forward(z: Floats, w: Floats, hs: Floats, cs: Floats) -> None:  # pragma: no cover - compiled
     """z (T, 4 H): what the inputs contribute; and the gates' values after. Sets rows 1 to T of hs and cs."""
     one = np.float32(1.0)
@@ -90,7 +91,7 @@ def _forward(z: Floats, w: Floats, hs: Floats, cs: Floats) -> None:  # pragma: n
             hs[t + 1, k] = o * math.tanh(cs[t + 1, k])
 
 
-@njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _backward(
     z: Floats, w: Floats, cs: Floats, grad: Floats, dz: Floats, dh: Floats, dc: Floats
 ) -> None:  # pragma: no cover - compiled

@@ -1,0 +1,37 @@
+"""Inner loops compiled by numba, whose machine code is kept in the user's cache.
+
+Numba keeps it beside the source unless told otherwise. There no installer knows of it: it stays behind in
+site-packages when the package is uninstalled, and a later editable install is hidden by what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import platformdirs
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(**options: Any) -> Callable[[Function], Function]:
+    """Decorator: `numba.njit(cache=True, **options)` with its files outside of the package.
+
+    `NUMBA_CACHE_DIR`, numba's own variable, still says where they go.
+    """
+    settings: Any = numba.config
+    own_place = str(Path(platformdirs.user_cache_dir("hpobench-nmt", appauthor=False)) / "compiled")
+
+    def decorate(function: Function) -> Function:
+        # Numba settles a function's place here, so that the setting of other packages stays what it was.
+        place = settings.CACHE_DIR
+        settings.CACHE_DIR = place or own_place
+        try:
+            result: Function = numba.njit(cache=True, **options)(function)
+        finally:
+            settings.CACHE_DIR = place
+        return result
+
+    return decorate
