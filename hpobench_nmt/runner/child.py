@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingKilled
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingKilled, tells_of_no_memory
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,7 @@ def _finite(outcome: Outcome) -> Outcome:
 def _out_of_memory(error: BaseException) -> bool:
     import torch
 
-    # On a CPU, and in CUDA's libraries, only the text tells this RuntimeError from others.
-    texts = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(t in str(error) for t in texts)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or tells_of_no_memory(str(error))
 
 
 def _device(device: str) -> str:

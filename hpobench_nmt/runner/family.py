@@ -77,6 +77,12 @@ class TrainingKilled(TrainingFailed):
     """What trained it was killed: for lack of memory, or by somebody. So it is tried once more."""
 
 
+def tells_of_no_memory(error: str) -> bool:
+    """Whether an error's text says so: on a CPU, and in CUDA's libraries, torch's has no type of its own."""
+    texts = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "MemoryError")
+    return any(text in error for text in texts)
+
+
 @dataclass(frozen=True)
 class Job:
     """One configuration to train.

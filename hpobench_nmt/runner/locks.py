@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 
 @contextmanager
@@ -15,6 +15,15 @@ def alone(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
         yield
+
+
+def occupied(path: Path) -> bool:
+    """Whether a process is inside `alone` for that path now."""
+    try:
+        with FileLock(path, blocking=False):
+            return False
+    except Timeout:
+        return True
 
 
 def made_once(path: Path, make: Callable[[Path], None]) -> Path:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.runner.family import TrainingFailed, TrainingKilled
+from hpobench_nmt.runner.family import TrainingFailed, TrainingKilled, tells_of_no_memory
+from hpobench_nmt.runner.locks import occupied
 
 _STOPPED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
@@ -25,20 +26,28 @@ _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a command used: seconds by the clock, processor seconds, peak resident memory in MB."""
+    """What a command used.
+
+    Attributes:
+        seconds: by the clock, without pauses.
+        cpu_seconds: of the processor.
+        memory: most that was resident, in MB.
+    """
 
     seconds: float
     cpu_seconds: float
     memory: float
 
 
-def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
+def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Path | None = None) -> Usage:
     """Run `python -m module arguments` to its end, on one thread, in this process's group.
 
     Args:
         module: for example "sockeye.train".
         arguments: of its command line.
         log: file that its output goes to.
+        pauses_for: the path of `alone`, in which a process measures a time: the command stands still
+            meanwhile.
 
     Raises:
         TrainingFailed: it ran out of memory, or was killed (TrainingKilled).
@@ -56,26 +65,34 @@ def run_command(module: str, arguments: Sequence[str], log: Path) -> Usage:
             env=environment,
         )
         try:
-            status, used, memory = _watch(child.pid)
+            status, used, memory, paused = _watch(child.pid, pauses_for)
         except BaseException:
             child.kill()
             child.wait()
             raise
     child.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - start - paused
     if child.returncode:
         raise _failure(module, child.returncode, log)
     return Usage(seconds, used.ru_utime + used.ru_stime, memory)
 
 
-def _watch(pid: int) -> tuple[int, Any, float]:
-    """Status, resource usage and peak resident memory (MB) of a process, once it has ended."""
-    peak = 0.0
+def _watch(pid: int, pauses_for: Path | None) -> tuple[int, Any, float, float]:
+    """Status, resource usage, peak resident memory (MB) and seconds of pause, once a process has ended."""
+    peak, paused, since = 0.0, 0.0, None
     while True:
         ended, status, used = os.wait4(pid, os.WNOHANG)
         if ended:
             # Not this on Linux: it starts from the memory of the process that started it.
-            return status, used, peak or used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1024)
+            peak = peak or used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1024)
+            return status, used, peak, paused
+        pause = pauses_for is not None and occupied(pauses_for)
+        if pause and since is None:
+            os.kill(pid, signal.SIGSTOP)
+            since = time.perf_counter()
+        elif since is not None and not pause:
+            os.kill(pid, signal.SIGCONT)
+            paused, since = paused + time.perf_counter() - since, None
         with suppress(OSError):
             found = _PEAK.search(Path(f"/proc/{pid}/status").read_text("utf-8"))
             peak = max(peak, int(found[1]) / 1024) if found else peak
@@ -103,8 +120,10 @@ def _failure(module: str, code: int, log: Path) -> Exception:
         return RunError(f"{module} was stopped.")
     if code == -signal.SIGKILL:
         return TrainingKilled(f"{module} was killed, most likely for lack of memory.")
-    if "out of memory" in reason.lower() or "can't allocate memory" in reason.lower():
-        return TrainingFailed(f"{module}: out of memory ({reason})")
+    # CUDA's error goes on for some lines after the one that says so.
+    traceback = text.rpartition("Traceback (most recent call last)")[2]
+    if told := [line for line in traceback.splitlines() if tells_of_no_memory(line)]:
+        return TrainingFailed(f"{module}: out of memory ({last_words(told[-1])})")
     if code < 0:
         return TrainingKilled(f"{module} was ended by signal {-code}: {reason or 'it wrote no log'}")
     return RunError(f"{module} failed with exit code {code}: {reason or 'it wrote nothing'} (see {log})")

@@ -1,12 +1,14 @@
 import os
 import signal
 import sys
+import threading
 import time
 
 import pytest
 
 from hpobench_nmt.errors import RunError
 from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.locks import alone
 from hpobench_nmt.runner.nmt.commands import last_words, run_command
 
 
@@ -17,7 +19,7 @@ def command(tmp_path, monkeypatch):
 
     def run(code, *arguments):
         (tmp_path / "some_module.py").write_text(code)
-        return run_command("some_module", arguments, tmp_path / "log")
+        return run_command("some_module", arguments, tmp_path / "log", tmp_path / "measuring.lock")
 
     run.log = tmp_path / "log"
     return run
@@ -57,6 +59,14 @@ def test_it_stays_in_the_group_of_this_process(command):
         ("import os; os.kill(os.getpid(), 9)", "some_module was killed, most likely for lack of memory"),
         ("import os; os.abort()", "some_module was ended by signal 6"),
         ("raise MemoryError('out of memory')", r"some_module: out of memory \(MemoryError"),
+        (
+            "raise RuntimeError('CUDA error: out of memory\\nCompile with `TORCH_USE_CUDA_DSA`.\\n')",
+            r"some_module: out of memory \(RuntimeError: CUDA error",
+        ),
+        (
+            "raise RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`')",
+            "some_module: out of memory",
+        ),
     ],
 )
 def test_a_failure_names_its_reason(command, code, message):
@@ -71,6 +81,11 @@ def test_a_failure_names_its_reason(command, code, message):
             "raise ValueError('too bad')",
             r"failed with exit code 1: ValueError: too bad \(see .*log",
         ),
+        (
+            # A warning about memory is no error about it.
+            "print('CUDA out of memory, decoding one by one')\nraise ValueError('bad option')",
+            "failed with exit code 1: ValueError: bad option",
+        ),
         ("import sys; sys.exit(3)", r"some_module failed with exit code 3: it wrote nothing"),
         ("import os; os.kill(os.getpid(), 15)", "some_module was stopped"),
         ("raise KeyboardInterrupt", "some_module was stopped"),
@@ -80,6 +95,32 @@ def test_a_failure_names_its_reason(command, code, message):
 def test_what_is_no_fault_of_the_configuration(command, code, message):
     with pytest.raises(RunError, match=message):
         command(code)
+
+
+def test_a_command_stands_still_while_another_process_measures(command, tmp_path):
+    """The log holds what the clock said every 10 ms; a hole in it is a pause."""
+    code = "import time\nfor _ in range(200): print(time.monotonic(), flush=True); time.sleep(0.01)"
+    measured = []
+
+    def measure():
+        while not command.log.exists() or not command.log.read_text().count("\n"):
+            time.sleep(0.01)
+        with alone(tmp_path / "measuring.lock"):
+            start = time.monotonic()
+            time.sleep(1.5)
+            measured.append((start, time.monotonic()))
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    start = time.monotonic()
+    usage = command(code)
+    taken = time.monotonic() - start
+    thread.join()
+    [(begin, end)] = measured
+    ticks = [float(line) for line in command.log.read_text().split()]
+    assert len(ticks) == 200  # it was paused, not ended
+    assert [t for t in ticks if begin + 0.5 < t < end] == []
+    assert 1.0 < taken - usage.seconds < 2.0  # and the pause is not in its time
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
