@@ -73,6 +73,8 @@ def train(
         if not jobs:
             raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
     bench, ledger = training.open_bench(what, folder, _cache())
+    if device == "auto":
+        training.refuse_other_device(bench, ledger, devices)
     todo = training.pending(what, ledger, rows)[:limit]
     with progress_bar(quiet, what.name) as progress:
         training.train(
@@ -128,8 +130,10 @@ def tune(
     _require_family(what)
     (named,) = resolve_methods([method])
     metrics = pick_metrics(what, objectives, named)
-    (first, *_) = training.find_devices(device)
-    bench, _ledger = training.open_bench(what, out or Path(what.name), _cache())
+    devices = training.find_devices(device)
+    bench, ledger = training.open_bench(what, out or Path(what.name), _cache())
+    if device == "auto":
+        training.refuse_other_device(bench, ledger, devices)
     best: dict[str, Any] = {}
 
     def told(step: Step) -> None:
@@ -145,7 +149,7 @@ def tune(
         outcome = values if record.status == "done" else f"failed: {record.reason}"
         click.echo(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
 
-    trajectory = run(bench, named, metrics, budget, seed, first, told=told)
+    trajectory = run(bench, named, metrics, budget, seed, devices[0], told=told)
     if len(metrics) == 1 and best:
         click.echo(f"Best: {describe(best['record'].config)}")
     click.echo(f"Ledger: {bench.ledger}")

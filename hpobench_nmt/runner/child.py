@@ -50,7 +50,7 @@ def train_one(family: str, job: Job) -> Answer:
             raise
         failure = "out of memory"
     seconds = time.perf_counter() - start
-    versions = {**_versions(), **(outcome.versions if outcome else {})}
+    versions = {**_versions(job.device), **(outcome.versions if outcome else {})}
     return Answer(outcome, failure, "", _device(job.device), versions, seconds, killed)
 
 
@@ -85,11 +85,16 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def _versions() -> dict[str, str]:
+def _versions(device: str) -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in ("hpobench-nmt", "numpy", "torch"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    if device.startswith("cuda"):
+        import torch
+
+        found["cuda"] = str(torch.version.cuda)
+        found["cudnn"] = str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
     return found

@@ -24,11 +24,11 @@ _PRELOADED = ["hpobench_nmt.runner.child", "scipy.stats", "torch"]
 
 
 class Killed(Exception):
-    """The process died without a result; the message says how."""
+    """The process was killed; the message says how."""
 
 
 class Crashed(Exception):
-    """The function raised an error that nobody expected; the message is its last line."""
+    """The function raised an error that nobody expected, or ended its process; the message says which."""
 
 
 class Processes:
@@ -43,8 +43,8 @@ class Processes:
         """The result of a module's function, called in a process of its own that prints to `log`.
 
         Raises:
-            Killed: the process died.
-            Crashed: the function raised. The traceback is in the log.
+            Killed: a signal ended the process.
+            Crashed: the function raised, or ended the process itself. The traceback is in the log.
         """
         context: Any = _context()
         ours, theirs = context.Pipe()
@@ -68,7 +68,9 @@ class Processes:
             return value
         if kind == "raised":
             raise Crashed(value)
-        raise Killed(_how(process.exitcode))
+        if process.exitcode is not None and process.exitcode < 0:
+            raise Killed(f"killed by {_signal(-process.exitcode)}")
+        raise Crashed(f"it ended its process with exit code {process.exitcode}.")
 
     def stop(self) -> None:
         """End all of them, and start none any more."""
@@ -106,10 +108,12 @@ def _child(connection: Connection, function: Callable[..., Any], arguments: Any,
     try:
         message = ("result", function(*arguments))
     except BaseException as error:
-        traceback.print_exc()
         message = ("raised", traceback.format_exception_only(error)[-1].strip())
-    sys.stdout.flush()
-    sys.stderr.flush()
+        with suppress(OSError):  # a full disk must not hide the error, which may be that of a full disk
+            traceback.print_exc()
+    for output in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            output.flush()
     connection.send(message)
 
 
@@ -129,8 +133,7 @@ def _end(process: Any) -> None:
         process.kill()
 
 
-def _how(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        with suppress(ValueError):
-            return f"killed by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"
+def _signal(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +25,7 @@ from hpobench_nmt.table import Metric, check_name
 from hpobench_nmt.table_folder import read_toml
 
 _SECTIONS = ("corpus", "grid", "scale", "fixed", "replicates")
-_KEYS = ("name", "title", "family", "seed", "objectives", "metrics", *_SECTIONS)
+_KEYS = ("name", "title", "family", "seed", "objectives", "metrics", "base", *_SECTIONS)
 _REPLICATE_KEYS = ("configurations", "trainings")
 _MAX_CONFIGURATIONS = 100_000
 
@@ -46,7 +48,7 @@ class Spec:
         axes: the grid, one hyperparameter an axis.
         fixed: settings that are the same in every configuration.
         replicated: how many configurations are trained again with other seeds, and how often.
-        base: folder that relative paths of the corpus are relative to.
+        base: folder that relative paths of the corpus are relative to: the spec's own, or what it says.
         path: where it was read from.
     """
 
@@ -181,7 +183,7 @@ def _checked(content: Mapping[str, Any], path: Path) -> Spec:
         axes=axes,
         fixed=fixed,
         replicated=_replicated(sections["replicates"], path),
-        base=path.resolve().parent,
+        base=path.resolve().parent / _text({"base": "", **content}, "base", path),
         path=path,
     )
     for row in range(len(spec.configs)):
@@ -191,6 +193,22 @@ def _checked(content: Mapping[str, Any], path: Path) -> Spec:
         except InputError as error:
             raise InputError(f"{path}: {describe(configuration)}: {error}") from None
     return spec
+
+
+def copy_for(spec: Spec, folder: Path) -> str:
+    """The spec's text for a copy in a folder, from where it finds the corpus's files too."""
+    text = spec.path.read_text(encoding="utf-8")
+    names = [value for key, value in spec.corpus.items() if key != "name" and isinstance(value, str)]
+    if not any((spec.base / name).exists() for name in names if not Path(name).is_absolute()):
+        return text
+    try:
+        base = os.path.relpath(spec.base, folder.resolve())
+    except ValueError:  # on another drive
+        base = str(spec.base)
+    head, *sections = re.split(r"^(?=\s*\[)", text, maxsplit=1, flags=re.MULTILINE)
+    head = re.sub(r"^\s*base\s*=.*\n", "", head, flags=re.MULTILINE)
+    line = f"base = {json.dumps(Path(base).as_posix(), ensure_ascii=False)}\n"
+    return "".join([line, head, *sections])
 
 
 def describe(configuration: Configuration) -> str:

@@ -23,7 +23,7 @@ from hpobench_nmt.runner.child import Answer, train_one
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.isolation import Crashed, Killed, Processes
 from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record
-from hpobench_nmt.runner.spec import Configuration, Spec, describe, load_spec, short_key
+from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, describe, load_spec, short_key
 from hpobench_nmt.seeds import generator
 
 SPEC = "spec.toml"
@@ -31,6 +31,7 @@ WORK = "work"
 _ATTEMPTS = 2
 # Seconds between looks at whether another run has finished a training, or this one is to stop.
 _PATIENCE = 1.0
+_LEAST_ROOM = 2**16
 _GO_ON = "Run the same command again to go on."
 
 
@@ -65,7 +66,7 @@ def open_bench(spec: Spec, folder: Path, cache: Path) -> tuple[Bench, Ledger]:
         ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
         copy = folder / SPEC
         if not copy.exists() or copy.resolve() != spec.path.resolve():
-            copy.write_bytes(spec.path.read_bytes())
+            copy.write_text(copy_for(spec, folder), encoding="utf-8", newline="")
     except OSError as error:
         raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
     return Bench(spec, folder, cache), ledger
@@ -333,8 +334,16 @@ def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
             if last:
                 return Answer(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
         except Crashed as error:
+            _refuse_full_disk(job)
             raise RunError(f"a training stopped with an error: {error} Its output is in {log}.") from None
     raise AssertionError("unreachable")
+
+
+def _refuse_full_disk(job: Job) -> None:
+    """Raise RunError where there is no room: libraries have errors of their own for it."""
+    for folder in (job.scratch, job.cache):
+        if shutil.disk_usage(folder).free < _LEAST_ROOM:
+            raise RunError(f"{folder}: no room left on the disk. Make room, then: {_GO_ON.lower()}")
 
 
 def cluster_devices(text: str, backend: str) -> list[str]:
@@ -342,6 +351,20 @@ def cluster_devices(text: str, backend: str) -> list[str]:
     if text not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {text}: with --backend {backend} it is 'cpu' or 'cuda'.")
     return ["cpu" if text == "auto" else text]
+
+
+def refuse_other_device(bench: Bench, ledger: Ledger, devices: Sequence[str]) -> None:
+    """Raise InputError where "auto" has found another kind of device than the ledger's rows were trained on.
+
+    Their clocks differ, and so do the models that rows of dynamic evaluation share.
+    """
+    now = devices[0].partition(":")[0]
+    for record in ledger.records:
+        if record.device and not record.device.startswith(now):
+            raise InputError(
+                f"{bench.ledger}: has rows trained on {record.device!r}, and --device auto finds {now!r}. "
+                f"To mix them in one table all the same, say --device {now}."
+            )
 
 
 def find_devices(text: str) -> list[str]:

@@ -61,10 +61,20 @@ def test_an_error_is_told_with_its_last_line_and_logged_whole(tmp_path):
 
 
 def test_how_a_process_died_is_told(tmp_path):
-    with pytest.raises(Killed, match="exit code 3"):
+    with pytest.raises(Crashed, match="exit code 3"):
         Processes().run(os._exit, 3, log=tmp_path / "log")
     with pytest.raises(Killed, match="killed by SIGABRT"):
         Processes().run(os.abort, log=tmp_path / "log")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_under_the_log_hides_neither_result_nor_error():
+    log = Path("/dev/full")
+    assert Processes().run(int, "3", log=log) == 3
+    with pytest.raises(Crashed, match="No space left"):
+        Processes().run(print, "a line that finds no room", log=log)
+    with pytest.raises(Crashed, match="ValueError: invalid literal"):
+        Processes().run(int, "x", log=log)
 
 
 def test_stop_ends_what_runs_with_all_that_it_started(tmp_path):

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec, select
-from hpobench_nmt.runner.training import clear, open_bench
+from hpobench_nmt.runner.training import clear, find_devices, open_bench
 from hpobench_nmt.table_folder import load_replicates
 
 SPEC = """
@@ -202,6 +203,38 @@ def test_the_same_seed_gives_the_same_rows_however_they_are_trained(trained, pla
         for metric in ("dev_ppl", "test_ppl", "num_updates"):  # not the times
             assert record.metrics.get(metric) == twin.metrics.get(metric)
         assert [p["dev_ppl"] for p in record.curve] == [p["dev_ppl"] for p in twin.curve]
+
+
+def test_the_copy_of_the_spec_trains_the_same_from_where_it_lies(trained, place):
+    copy = trained / "spec.toml"
+    before = copy.read_bytes()
+    done = run(place, "train", copy, "--out", trained, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert "6 trained, 2 failed, 0 to do" in done.stdout
+    assert copy.read_bytes() == before
+    elsewhere = place / "deep" / "er"
+    done = run(
+        place, "train", copy, "--out", elsewhere, "--device", "cpu", "--only", "hidden_size=4", "--limit", "1"
+    )
+    assert done.returncode == 0, done.stderr
+    again = (elsewhere / "spec.toml").read_text()
+    assert again.count("base") == 1
+    assert load_spec(elsewhere / "spec.toml").base.resolve() == place
+
+
+def test_devices_are_not_mixed_unawares(trained, place):
+    if find_devices("auto") != ["cpu"]:
+        pytest.skip("there is a CUDA device here")
+    mixed = place / "mixed"
+    shutil.copytree(trained, mixed)
+    ledger = mixed / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace('"device":"cpu, ', '"device":"cuda:0: Some GPU, '))
+    for command in (("train",), ("tune", "--budget", "1")):
+        done = run(place, *command, "tiny.toml", "--out", "mixed")
+        assert done.returncode == 2
+        assert "Some GPU" in done.stderr
+        assert "--device cpu" in done.stderr
+    assert run(place, "train", "tiny.toml", "--out", "mixed", "--device", "cpu").returncode == 0
 
 
 def test_two_runs_at_one_ledger_share_the_work(place, start):

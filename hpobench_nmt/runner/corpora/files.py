@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 from hpobench_nmt.errors import InputError
@@ -25,9 +26,9 @@ def read_text(path: Path, option: str) -> str:
     Raises:
         InputError: it can't be read, or is not UTF-8: then the line is named.
     """
-    content = read_bytes(path, option)
+    content = read_bytes(path, option).removeprefix(codecs.BOM_UTF8)
     try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
+        return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]

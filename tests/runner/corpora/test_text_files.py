@@ -1,3 +1,4 @@
+import codecs
 import re
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,9 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "dev.txt").write_bytes(b"fine\nfine\nna\xefve\n")
     with pytest.raises(InputError, match=r"dev\.txt, line 3: not UTF-8 \(byte 0xef\)"):
+        load(tmp_path, name="text", **FILES)
+    (tmp_path / "dev.txt").write_bytes(codecs.BOM_UTF8 + b"ok\n\xff\n")
+    with pytest.raises(InputError, match=r"dev\.txt, line 2: not UTF-8 \(byte 0xff\)"):
         load(tmp_path, name="text", **FILES)
     write(tmp_path)
     with pytest.raises(InputError, match=r"test: cannot read .*missing\.txt \(No such file"):
