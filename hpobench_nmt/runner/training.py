@@ -343,7 +343,7 @@ def _refuse_full_disk(job: Job) -> None:
     """Raise RunError where there is no room: libraries have errors of their own for it."""
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_ROOM:
-            raise RunError(f"{folder}: no room left on the disk. Make room, then: {_GO_ON.lower()}")
+            raise RunError(f"{folder}: no room left on the disk. Make room. {_GO_ON}")
 
 
 def cluster_devices(text: str, backend: str) -> list[str]:
