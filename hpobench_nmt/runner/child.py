@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingKilled, tells_of_no_memory
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Answer:
     """How a training went: an outcome, or why it failed, or what is wrong with the run as a whole.
 
     `seconds` are those of training and measuring, without the start of the process; 0 where it was killed.
-    `killed` tells that a command was, which trained for it.
+    `starved`: it found no memory, or a command that trained for it was killed.
     """
 
     outcome: Outcome | None = None
@@ -29,7 +29,7 @@ class Answer:
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    killed: bool = False
+    starved: bool = False
 
 
 def train_one(family: str, job: Job) -> Answer:
@@ -38,20 +38,20 @@ def train_one(family: str, job: Job) -> Answer:
 
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     start = time.perf_counter()
-    outcome, failure, killed = None, "", False
+    outcome, failure, starved = None, "", False
     try:
         outcome = _finite(load_family(family).train(job))
     except TrainingFailed as error:
-        failure, killed = str(error), isinstance(error, TrainingKilled)
+        failure, starved = str(error), isinstance(error, TrainingStarved)
     except InputError as error:
         return Answer(wrong_input=str(error))
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        failure = "out of memory"
+        failure, starved = "out of memory", True
     seconds = time.perf_counter() - start
     versions = {**_versions(job.device), **(outcome.versions if outcome else {})}
-    return Answer(outcome, failure, "", _device(job.device), versions, seconds, killed)
+    return Answer(outcome, failure, "", _device(job.device), versions, seconds, starved)
 
 
 def _finite(outcome: Outcome) -> Outcome:

@@ -73,8 +73,8 @@ class TrainingFailed(Exception):
     """A configuration that could not be trained; the message is the reason that the ledger keeps."""
 
 
-class TrainingKilled(TrainingFailed):
-    """What trained it was killed: for lack of memory, or by somebody. So it is tried once more."""
+class TrainingStarved(TrainingFailed):
+    """It found no memory or was killed. Another training or somebody may be why: it is tried once more."""
 
 
 def tells_of_no_memory(error: str) -> bool:

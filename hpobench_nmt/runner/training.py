@@ -325,8 +325,8 @@ def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
             raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {_GO_ON}") from error
         try:
             answer: Answer = processes.run(train_one, spec.family.name, job, log=log)
-            # The system kills what takes too much memory, but a kill may come from anywhere: try it again.
-            if last or not answer.killed:
+            # What took the memory may have been another training, and a kill may come from anywhere.
+            if last or not answer.starved:
                 return answer
         except Killed as error:
             if processes.stopped:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.runner.family import TrainingFailed, TrainingKilled, tells_of_no_memory
+from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
 from hpobench_nmt.runner.locks import occupied
 
 _STOPPED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -50,7 +50,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
             meanwhile.
 
     Raises:
-        TrainingFailed: it ran out of memory, or was killed (TrainingKilled).
+        TrainingStarved: it ran out of memory, or was killed.
         RunError: it failed, was told to stop, or the disk is full: nothing that is known to be the
             configuration's fault, so that a broken installation does not fill a ledger with failures.
     """
@@ -119,13 +119,13 @@ def _failure(module: str, code: int, log: Path) -> Exception:
     if -code in _STOPPED or "KeyboardInterrupt" in reason:
         return RunError(f"{module} was stopped.")
     if code == -signal.SIGKILL:
-        return TrainingKilled(f"{module} was killed, most likely for lack of memory.")
+        return TrainingStarved(f"{module} was killed, most likely for lack of memory.")
     # CUDA's error goes on for some lines after the one that says so.
     traceback = text.rpartition("Traceback (most recent call last)")[2]
     if told := [line for line in traceback.splitlines() if tells_of_no_memory(line)]:
-        return TrainingFailed(f"{module}: out of memory ({last_words(told[-1])})")
+        return TrainingStarved(f"{module}: out of memory ({last_words(told[-1])})")
     if code < 0:
-        return TrainingKilled(f"{module} was ended by signal {-code}: {reason or 'it wrote no log'}")
+        return TrainingStarved(f"{module} was ended by signal {-code}: {reason or 'it wrote no log'}")
     return RunError(f"{module} failed with exit code {code}: {reason or 'it wrote nothing'} (see {log})")
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.family import TrainingStarved
 from hpobench_nmt.runner.locks import alone
 from hpobench_nmt.runner.nmt.commands import last_words, run_command
 
@@ -70,7 +70,7 @@ def test_it_stays_in_the_group_of_this_process(command):
     ],
 )
 def test_a_failure_names_its_reason(command, code, message):
-    with pytest.raises(TrainingFailed, match=message):
+    with pytest.raises(TrainingStarved, match=message):
         command(code)
 
 
