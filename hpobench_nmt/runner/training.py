@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import queue
 import shutil
@@ -208,35 +209,54 @@ def _run_on_cluster(
     wait: bool,
     backend: Literal["dask", "ray"],
 ) -> Trained:
-    import joblib
-
     place = (bench.spec.path.resolve(), bench.folder.resolve(), bench.cache.resolve(), devices[0], wait)
     with cluster(backend, jobs, processes=False):
-        options = _gpu_share(devices[0], jobs) if backend == "ray" else {}
-        with joblib.parallel_config(backend=backend, n_jobs=jobs, **options):
-            pool = joblib.Parallel(
-                batch_size=1, return_as="generator_unordered" if backend == "dask" else "list"
-            )
+        if backend == "ray":
+            yield from _run_on_ray(trainings, place, jobs)
+            return
+        import joblib
+
+        with joblib.parallel_config(backend=backend, n_jobs=jobs):
+            pool = joblib.Parallel(batch_size=1, return_as="generator_unordered")
             yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
 
 
-def _gpu_share(device: str, jobs: int) -> dict[str, Any]:
+def _run_on_ray(
+    trainings: Sequence[tuple[int, int]], place: tuple[Path, Path, Path, str, bool], jobs: int
+) -> Trained:
     """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
-    if device == "cpu":
-        return {}
     import ray
 
     if not ray.is_initialized():
-        ray.init()
-    resources: Any = ray.cluster_resources
-    gpus = resources().get("GPU", 0)
-    if not gpus:
-        raise InputError(
-            "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
-        )
-    # A training never has parts of two GPUs: of 3 jobs on 2 each gets half of one. Ray counts in 0.0001.
-    shared = math.ceil(jobs / gpus)
-    return {"ray_remote_args": {"num_gpus": math.floor(1e4 / shared) / 1e4}}
+        ray.init(log_to_driver=False)
+    _, _, _, device, _ = place
+    share = 0.0
+    if device != "cpu":
+        resources: Any = ray.cluster_resources
+        gpus = int(resources().get("GPU", 0))
+        if not gpus:
+            raise InputError(
+                "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
+            )
+        share = gpu_share(jobs, gpus)
+    remote: Any = ray.remote(num_cpus=1, num_gpus=share, max_retries=0)(_train_remotely)
+    waiting = iter(trainings)
+    running = [remote.remote(training, *place) for training in itertools.islice(waiting, jobs)]
+    while running:
+        [ended], running = ray.wait(running)
+        try:
+            yield ray.get(ended)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        running += [remote.remote(training, *place) for training in itertools.islice(waiting, 1)]
+
+
+def gpu_share(jobs: int, gpus: int) -> float:
+    """The part of a GPU that each of so many trainings takes, in Ray's steps of 0.0001.
+
+    A training never has parts of two: of 3 on 2 GPUs each takes half of one.
+    """
+    return math.floor(1e4 / math.ceil(jobs / gpus)) / 1e4
 
 
 def _train_remotely(
