@@ -12,11 +12,16 @@ has standard deviation s sqrt(2), so with probability 0.95 it stays below
     smallest difference worth believing = t(0.975, df) s sqrt(2)
 
 where t is Student's quantile: 1.96 for many trainings, more for few, because s is uncertain itself.
+
+Configurations that were trained again with the same seeds may share more than noise: where one model serves
+all settings of dynamic evaluation, a seed is a model, and moves all of them alike. What a shared seed does
+to all alike says nothing of which is better. It is estimated by least squares of y_cr = mean_c + effect_r,
+relative to the table's own trainings, and taken out, at a degree of freedom a seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -57,11 +62,13 @@ class SeedNoise:
     Attributes:
         table, metric: of what.
         trainings: one line a training: configuration (a number, best table row first), row (of the table,
-            -1 where it has none), source ("table" or "replicate"), value.
+            -1 where it has none), source ("table" or "replicate"), value (without the effect of a shared
+            seed, as everything below).
         configurations: one line a configuration: row, its hyperparameters, in_table (the table's value),
             n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
             value is than the mean of the replicates, in units of the pooled sd).
         pooled: over all configurations.
+        shared_seeds: seeds that several configurations were trained with.
         kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th
             replicates; NaN for fewer than 2 configurations.
         agreement: by pair of configurations, their rows, the difference in the table, and the probability
@@ -77,6 +84,7 @@ class SeedNoise:
     trainings: pd.DataFrame
     configurations: pd.DataFrame
     pooled: PooledNoise
+    shared_seeds: int
     kendall: float
     agreement: pd.DataFrame
     pairs_within: float
@@ -89,17 +97,18 @@ class SeedNoise:
         return float(self.agreement["probability"].mean()) if len(self.agreement) else np.nan
 
 
-def pooled_noise(groups: Sequence[Floats]) -> PooledNoise:
+def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
     """Spread within groups of measurements of the same thing.
 
     Args:
         groups: values of each, without NaN; groups of one say nothing.
+        effects: estimated effects that were taken out of the values; each costs a degree of freedom.
 
     Raises:
-        InputError: no group has two values.
+        InputError: no group has two values, or no more than the effects use up.
     """
-    df = sum(len(g) - 1 for g in groups if len(g) > 1)
-    if df == 0:
+    df = sum(len(g) - 1 for g in groups if len(g) > 1) - effects
+    if df <= 0:
         raise InputError("no configuration was trained twice, so there is no spread to measure.")
     squares = sum(float(((g - g.mean()) ** 2).sum()) for g in groups if len(g) > 1)
     sd = (squares / df) ** 0.5
@@ -118,8 +127,8 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
     Args:
         table: holds one training a configuration, which counts as one more.
         replicates: one line a training, with a column for each hyperparameter and for the metric, in raw
-            units. Lines whose `replicate` is 0 are the table's own and left out, as are those without the
-            metric.
+            units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
+            out, as are those without the metric.
         metric: by default the table's first objective.
 
     Raises:
@@ -139,21 +148,21 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
     replicates = replicates[replicates[objective.metric].notna()]
     in_table = table.column(objective.metric)
     row_of = {tuple(config): row for row, config in enumerate(table.configs.tolist())}
+    configs = [tuple(config) for config in replicates[names].to_numpy(np.float64).tolist()]
+    own_values = {c: float(in_table[row_of[c]]) if c in row_of else np.nan for c in configs}
+    values, shared, lost = _without_shared_seeds(
+        configs, replicates[objective.metric].to_numpy(np.float64), _seeds(replicates), own_values
+    )
     again: dict[tuple[float, ...], list[float]] = {}
-    for config, value in zip(
-        replicates[names].to_numpy(np.float64).tolist(),
-        replicates[objective.metric].astype(float),
-        strict=True,
-    ):
-        again.setdefault(tuple(config), []).append(value)
+    for config, value in zip(configs, values.tolist(), strict=True):
+        again.setdefault(config, []).append(value)
     groups = [
-        (row, config, float(in_table[row]) if row >= 0 else np.nan, np.array(values))
+        (row_of.get(config, -1), config, own_values[config], np.array(values))
         for config, values in again.items()
-        for row in [row_of.get(config, -1)]
     ]
     # Best in the table first; NaN, which no table has a value for, last.
     groups.sort(key=lambda g: (np.isnan(g[2]), sign * g[2] if not np.isnan(g[2]) else 0.0))
-    pooled = pooled_noise([_with(own, values) for _, _, own, values in groups])
+    pooled = pooled_noise([_with(own, values) for _, _, own, values in groups], lost)
     losses = np.sort(sign * in_table[~np.isnan(in_table)])
     limit = pooled.smallest_difference
     return SeedNoise(
@@ -162,6 +171,7 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
         trainings=_trainings(groups),
         configurations=_configurations(groups, names, pooled.sd, sign),
         pooled=pooled,
+        shared_seeds=shared,
         kendall=_kendall(groups),
         agreement=_agreement(groups),
         pairs_within=_pairs_within(losses, limit),
@@ -171,6 +181,40 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
 
 
 _Group = tuple[int, tuple[float, ...], float, Floats]
+
+
+def _seeds(replicates: pd.DataFrame) -> list[float]:
+    """The seed of each training, NaN where it is not known."""
+    if "seed" not in replicates.columns:
+        return [np.nan] * len(replicates)
+    return [float(seed) for seed in pd.to_numeric(replicates["seed"], errors="coerce")]
+
+
+def _without_shared_seeds(
+    configs: Sequence[tuple[float, ...]],
+    values: Floats,
+    seeds: Sequence[float],
+    own_values: Mapping[tuple[float, ...], float],
+) -> tuple[Floats, int, int]:
+    """Values without what a seed does to all configurations alike; shared seeds; degrees of freedom lost."""
+    trained_with: dict[float, set[tuple[float, ...]]] = {}
+    for config, seed in zip(configs, seeds, strict=True):
+        if not np.isnan(seed):
+            trained_with.setdefault(seed, set()).add(config)
+    shared = [seed for seed, members in trained_with.items() if len(members) > 1]
+    if not shared:
+        return values, 0, 0
+    # One line a training, the table's own last: which configuration, and which of the shared seeds.
+    own = [(config, value) for config, value in own_values.items() if not np.isnan(value)]
+    member = {config: j for j, config in enumerate(own_values)}
+    lines = [*configs, *(config for config, _ in own)]
+    of_config = np.array([[float(member[c] == j) for j in range(len(member))] for c in lines])
+    of_seed = np.zeros((len(lines), len(shared)))
+    of_seed[: len(configs)] = np.equal.outer(np.array(seeds), np.array(shared))
+    design = np.column_stack([of_config, of_seed])
+    fitted = np.linalg.lstsq(design, np.append(values, [value for _, value in own]), rcond=None)[0]
+    lost = int(np.linalg.matrix_rank(design)) - len(member)
+    return values - of_seed[: len(configs)] @ fitted[len(member) :], len(shared), lost
 
 
 def _with(own: float, values: Floats) -> Floats:

@@ -178,6 +178,12 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
         f"{_with_unit(pooled.smallest_difference, unit)}: two equally good configurations differ by more in "
         "5% of cases.",
     ]
+    if found.shared_seeds:
+        notes.insert(
+            1,
+            f"They share {found.shared_seeds} seeds. What a seed does to all of them alike is taken out: it "
+            "says nothing of which is better.",
+        )
     if not np.isnan(found.pairs_within):
         notes.append(
             f"{found.pairs_within:.1%} of all pairs of the table's {found.n_rows:,} rows differ by no more; "

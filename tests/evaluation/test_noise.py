@@ -29,7 +29,11 @@ def line_table(values, direction="max"):
 
 def replicates(lines):
     return pd.DataFrame(
-        [(width, r + 1, 100 + r, value) for width, values in lines.items() for r, value in enumerate(values)],
+        [
+            (width, r + 1, 100 * width + r, value)
+            for width, values in lines.items()
+            for r, value in enumerate(values)
+        ],
         columns=["width", "replicate", "seed", "score"],
     )
 
@@ -105,6 +109,40 @@ def test_pairs_and_rows_that_noise_may_swap(direction):
     best = values.max() if direction == "max" else values.min()
     assert found.rows_within == (np.abs(values - best) <= limit).sum()
     assert found.n_rows == 40
+
+
+def test_what_a_shared_seed_does_to_all_alike_is_no_noise():
+    rng = np.random.default_rng(11)
+    means, models = rng.normal(scale=3, size=6), rng.normal(scale=50, size=4)
+    lines = [
+        (c + 1, r + 1, 7 + r, means[c] + model + rng.normal(scale=0.1))
+        for c in range(6)
+        for r, model in enumerate(models)
+        if (c, r) != (2, 3)  # one is missing, so that means of means would be wrong
+    ]
+    again = pd.DataFrame(lines, columns=["width", "replicate", "seed", "score"])
+    table = line_table(means + rng.normal(scale=0.1, size=6))
+    found = seed_noise(table, again)
+    assert found.shared_seeds == 4
+    # 29 trainings, 6 means and 4 seeds.
+    assert found.pooled.df == 19
+    assert 0.06 < found.pooled.sd < 0.16
+    assert found.configurations["mean"].tolist() == pytest.approx(sorted(means, reverse=True), abs=0.2)
+    # An independent least-squares fit.
+    own = pd.DataFrame({"width": range(1, 7), "seed": 0, "score": table.values[:, 0]})
+    every = pd.concat([again, own])
+    design = pd.get_dummies(every[["width", "seed"]].astype(str)).to_numpy(float)
+    _, squares, rank, _ = np.linalg.lstsq(
+        np.delete(design, -1, axis=1), every["score"].to_numpy(), rcond=None
+    )
+    assert rank == 10
+    assert found.pooled.sd == pytest.approx(float(squares[0] / 19) ** 0.5)
+    # With seeds of their own, the same trainings are far noisier.
+    apart = seed_noise(table, again.assign(seed=range(len(again))))
+    assert apart.shared_seeds == 0
+    assert apart.pooled.sd > 10
+    assert apart.order_holds < 0.8 < 0.9 < found.order_holds
+    assert seed_noise(table, again.drop(columns="seed")).pooled == apart.pooled
 
 
 def test_lower_is_better():
