@@ -233,8 +233,10 @@ def memory(arguments: argparse.Namespace) -> None:
 
 def merit(arguments: argparse.Namespace) -> None:
     spec = load_spec(arguments.spec)
-    settings = spec.settings(spec.configuration(0))
-    job = Job(settings, 0, spec.corpus, spec.base, arguments.cache, arguments.cache, "cpu")
+    configuration = spec.configuration(0)
+    settings = spec.settings(configuration)
+    seed = spec.training_seed(configuration, 0)
+    job = Job(settings, seed, spec.corpus, spec.base, arguments.cache, arguments.cache, "cpu")
     if spec.family.name != FAMILY.name:
         raise SystemExit(f"{arguments.spec} is of family {spec.family.name}, not {FAMILY.name}.")
     corpus: Any = load_corpus(spec.corpus, spec.base, arguments.cache)

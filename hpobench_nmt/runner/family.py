@@ -95,8 +95,6 @@ class Job:
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
         scratch: an empty folder of this job's own, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
-        replicate: 0 for the table's own row, 1, 2, … for trainings again; for what a family trains once for
-            many configurations.
     """
 
     settings: Mapping[str, Any]
@@ -106,7 +104,6 @@ class Job:
     cache: Path
     scratch: Path
     device: str
-    replicate: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +131,8 @@ class Family:
         settings: what a spec may set.
         metrics: everything that it can measure.
         train: trains and measures one configuration; raises TrainingFailed for one that cannot be.
+        seed: of a training, from its settings and the number of the replicate (0: the table's own row),
+            where trainings share one; otherwise each has its own.
         check: refuses combinations of settings that can never be trained (InputError).
         missing: what must be installed first, as a command to type, or "".
     """
@@ -143,6 +142,7 @@ class Family:
     settings: tuple[Setting, ...]
     metrics: tuple[Metric, ...]
     train: Callable[[Job], Outcome]
+    seed: Callable[[Mapping[str, Any], int], int] | None = None
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     missing: Callable[[], str] = lambda: ""
 

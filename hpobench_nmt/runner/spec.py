@@ -84,7 +84,9 @@ class Spec:
         }
 
     def training_seed(self, configuration: Configuration, replicate: int) -> int:
-        """The seed of one training: each has its own, so that the noise of rows is independent."""
+        """The seed of one training: its own, so that the noise of rows is independent, or the family's."""
+        if self.family.seed:
+            return self.family.seed(self.settings(configuration), replicate)
         rng = generator(self.seed, "training", configuration_key(configuration), replicate)
         return int(rng.integers(2**31))
 

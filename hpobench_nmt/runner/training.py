@@ -314,7 +314,7 @@ def _train(
     scratch = work / "scratch"
     seed = spec.training_seed(configuration, replicate)
     settings = spec.settings(configuration)
-    job = Job(settings, seed, spec.corpus, spec.base, bench.cache, scratch, device, replicate)
+    job = Job(settings, seed, spec.corpus, spec.base, bench.cache, scratch, device)
     started, clock = datetime.now(UTC), time.perf_counter()
     answer = _attempt(spec, job, processes, work / "log")
     if answer.wrong_input:

@@ -1,7 +1,9 @@
 """Dynamic-evaluation settings of one trained AWD-LSTM (Krause et al. 2018): a pass over dev a configuration.
 
-The model is trained once for each corpus, set of model settings and model_seed, and kept in the cache;
-so are its static perplexities and the gradient statistics MS_g of each batch size and segment length.
+The model is trained once for each corpus, set of model settings and seed, and kept in the cache; so are
+its static perplexities and the gradient statistics MS_g of each batch size and segment length. All else is
+arithmetic, so a training's seed is that of its model: model_seed in the table's own rows, and the numbers
+after it where configurations are trained again. Every configuration of a replicate has the same model.
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.families.awd_lstm import MODEL_SETTINGS, build, fit
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
+from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import CLOCK, COUNT_METRICS, DYNAMIC_SETTINGS, RULES, missing
 from hpobench_nmt.runner.locks import made_once
 from hpobench_nmt.table import Metric
@@ -32,6 +33,7 @@ _FORMAT = 1
 _WARM_UP = 50
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
+_FAILURE = "failure.txt"
 
 
 METRICS = (
@@ -67,20 +69,21 @@ def _train(job: Job) -> Outcome:
     dev = dynamic_nll(model, corpus.dev, rule, rms)
     taken = seconds(device) - started
     test = dynamic_nll(model, corpus.test, rule, rms)
-    refuse_diverged(corpus, dev, test)
+    refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
     metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
     return Outcome(metrics)
 
 
 def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
-    """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in."""
+    """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in.
+
+    Raises:
+        TrainingFailed: it cannot be trained. That is kept too, so that the next configuration fails at once.
+    """
     import torch
 
     from hpobench_nmt.runner.lm.states import set_up
-
-    # A configuration that is measured again is measured on a model of another seed.
-    seed = job.settings["model_seed"] + job.replicate
 
     def make(folder: Path) -> None:
         from hpobench_nmt.runner.lm.evaluation import static_nll
@@ -88,17 +91,18 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
 
         settings = job.settings
         try:
-            model, training = fit(settings, corpus, seed, job.device)
+            model, training = fit(settings, corpus, job.seed, job.device)
+        except TrainingStarved:
+            raise
         except TrainingFailed as error:
-            # All configurations share the model: there is nothing to go on with.
-            raise InputError(
-                f"the model cannot be trained: {error}. Change its settings in [fixed]."
-            ) from error
+            folder.mkdir()
+            (folder / _FAILURE).write_text(str(error), encoding="utf-8")
+            return
         static = scores(corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test))
         folder.mkdir()
         torch.save(model.state_dict(), folder / _WEIGHTS)
         about = {
-            "settings": _model_settings(settings, seed),
+            "settings": _model_settings(settings, job.seed),
             "corpus": dict(corpus.provenance),
             "static": static,
             "train_time": training.seconds,
@@ -111,11 +115,14 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
 
     # Sums differ between devices, and a model with them.
     identity = [
-        _model_settings(job.settings, seed),
+        _model_settings(job.settings, job.seed),
         corpus.provenance["sha256"],
         job.device.partition(":")[0],
     ]
     folder = made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
+    if (folder / _FAILURE).exists():
+        reason = (folder / _FAILURE).read_text(encoding="utf-8")
+        raise TrainingFailed(f"the model cannot be trained: {reason}")
     device = set_up(job.device)
     model = build(job.settings, len(corpus.vocabulary), torch.Generator(device))
     model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
@@ -159,10 +166,11 @@ FAMILY = Family(
             "dynamic_rule", "rms-rms-prior", str, choices=RULES, description="dynamic evaluation: update rule"
         ),
         *DYNAMIC_SETTINGS,
-        Setting("model_seed", 1, int, 0, 2**31, description="the training seed of the model"),
+        Setting("model_seed", 1, int, 0, 2**31, description="the model's seed; replicates have the next"),
         *MODEL_SETTINGS,
     ),
     metrics=METRICS,
     train=_train,
+    seed=lambda settings, replicate: int(settings["model_seed"]) + replicate,
     missing=missing,
 )

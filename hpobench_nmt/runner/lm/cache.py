@@ -5,7 +5,8 @@ Krause et al. 2018, eq. 3. With h_t the hidden vector that predicts token t+1 an
     p_cache(w) = sum_i exp(theta h_t.h_i) [x_i+1 = w] / sum_i exp(theta h_t.h_i),   t - W <= i < t
     p(w) = (1 - lambda) p_model(w) + lambda p_cache(w)
 
-Time O(N W D), in matrix products over blocks; memory O(W + block) a block.
+Time O(N W D), in matrix products over blocks of queries; memory N D for the hidden vectors, and
+block (W + block) for the scores.
 """
 
 from __future__ import annotations

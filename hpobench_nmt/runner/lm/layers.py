@@ -99,14 +99,14 @@ def adapted_layer(layer: Any, x: Tensor, state: LayerState, matrix: Tensor) -> t
 
 def embed(embedding: nn.Parameter, tokens: Tensor, output_weight: nn.Parameter) -> Tensor:
     """Embedded tokens, shape (T, B, E)."""
-    # A batch touches few rows. Where there is a dense gradient to add to in place, a sparse one saves
-    # another V x E matrix: that of the output layer, or what dynamic evaluation writes into.
-    dense = embedding is output_weight or embedding.grad is not None
-    return functional.embedding(tokens, embedding, sparse=dense and torch.is_grad_enabled())
+    # A batch touches few rows. Where the output layer has a dense gradient to add to in place, a sparse one
+    # saves another V x E matrix.
+    tied = embedding is output_weight
+    return functional.embedding(tokens, embedding, sparse=tied and torch.is_grad_enabled())
 
 
 def weight(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """A matrix with entries of variance 1 / columns, none beyond two standard deviations."""
+    """A matrix of normal entries, N(0, 1 / columns) cut off at two standard deviations."""
     std = 1.0 / math.sqrt(columns)
     values = torch.empty(rows, columns, device=generator.device)
     return nn.Parameter(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,10 @@ _MOST_CACHE = 0.95
 # The learning rate matters most (Krause et al. 2018, section 5), so it is searched first and longest.
 _LEARNING_RATE_TRIALS = 6
 _DECAY_TRIALS = 4
+# A learning rate that the first tokens of dev allow may be too high for the rest.
+_HALVINGS = 4
+# A loss of so many times that of a guess among all tokens is no model of them.
+_SLACK = 2.0
 
 
 def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, Training]]) -> Outcome:
@@ -58,8 +65,8 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
 
     Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
     of evaluating takes on dev; memory and the number of parameters. Cache and dynamic evaluation are
-    tuned on the first `tuning_tokens` of dev. Dynamic evaluation that diverges has no metrics: the model
-    itself is sound.
+    tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then diverges on dev, its learning
+    rate is halved, four times at most; if it still diverges, it has no metrics: the model itself is sound.
 
     Args:
         model: a LanguageModel; not changed.
@@ -78,10 +85,9 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         started = seconds(device)
         dev = nll(corpus.dev)
         taken = seconds(device) - started
-        test = nll(corpus.test)
-        refuse_diverged(corpus, dev, test, slack=2.0)
+        refuse_diverged(corpus, dev, _SLACK)
         metrics[clock] = taken
-        metrics.update(scores(corpus, suffix, dev, test))
+        metrics.update(scores(corpus, suffix, dev, nll(corpus.test)))
 
     evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
     tuning = corpus.dev[: settings["tuning_tokens"]]
@@ -95,24 +101,35 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         rms = statistics(model, corpus.train, rule, settings)
         if len(tuning) > 1:
             rule = tuned_rule(lm, tuning, rule, rms)
-        with contextlib.suppress(TrainingFailed):
-            evaluate("_dynamic", "dynamic_time", lambda tokens: dynamic_nll(lm, tokens, rule, rms))
+        for halvings in range(1 + _HALVINGS):
+            slower = replace(rule, learning_rate=rule.learning_rate / 2**halvings)
+            with contextlib.suppress(TrainingFailed):
+                evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms))
+                break
     metrics.update(sizes(model))
     return metrics
 
 
-def refuse_diverged(corpus: TextCorpus, dev: Floats, test: Floats, slack: float = 1.0) -> None:
-    """Raise TrainingFailed where the loss is `slack` times that of a guess among all tokens, or no number."""
-    for part, nll in (("dev", dev), ("test", test)):
-        if not nll.mean() < slack * math.log(len(corpus.vocabulary)):
-            raise TrainingFailed(f"diverged: the loss on {part} is {nll.mean():.4g} nats a token")
+def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None:
+    """Raise TrainingFailed where the loss is `slack` times that of a guess among all tokens, or no number.
+
+    Test has no say in what is a row.
+    """
+    if _diverged(corpus, dev, slack):
+        raise TrainingFailed(f"diverged: the loss on dev is {dev.mean():.4g} nats a token")
+
+
+def _diverged(corpus: TextCorpus, nll: Floats, slack: float) -> bool:
+    return not nll.mean() < slack * math.log(len(corpus.vocabulary))
 
 
 def scores(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
-    """Perplexities of dev and test, or bits per character, by the metrics' names."""
-    if corpus.unit == "character":
-        return {f"dev_bpc{suffix}": bits(dev), f"test_bpc{suffix}": bits(test)}
-    return {f"dev_ppl{suffix}": perplexity(dev), f"test_ppl{suffix}": perplexity(test)}
+    """Perplexities, or bits per character, by the metrics' names; without test's where test diverged."""
+    name, score = ("bpc", bits) if corpus.unit == "character" else ("ppl", perplexity)
+    found = {f"dev_{name}{suffix}": score(dev)}
+    if not _diverged(corpus, test, _SLACK):
+        found[f"test_{name}{suffix}"] = score(test)
+    return found
 
 
 def learning_curve(corpus: TextCorpus, training: Training) -> list[dict[str, float]]:
@@ -142,6 +159,9 @@ def sizes(model: nn.Module) -> dict[str, float]:
 
 def forget_peak(device: torch.device) -> None:
     """Start `memory` anew from what the process holds now, where the system can (Linux)."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # glibc: what is free goes back to the system
+        ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     if device.type == "cuda":
@@ -199,9 +219,10 @@ def tuned_rule(lm: Any, tokens: Tokens, start: Rule, rms: list[Tensor] | None) -
         for factor in (2.0, 0.5):
             improved = False
             while trials:
-                candidate = replace(best, **{name: getattr(best, name) * factor})
-                if candidate.decay > 1 or candidate == best:
+                value = getattr(best, name) * factor
+                if value == getattr(best, name) or (name == "decay" and value > 1):
                     break
+                candidate = replace(best, **{name: value})
                 trials -= 1
                 found = loss(candidate)
                 if found >= best_loss:

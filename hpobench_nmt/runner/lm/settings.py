@@ -87,7 +87,7 @@ METRICS = (
     Metric("cache_time", "min", "s", description=f"evaluation of dev with a neural cache: {CLOCK}"),
     Metric("dynamic_time", "min", "s", description=f"dynamic evaluation of dev: {CLOCK}"),
     Metric("train_time", "min", "s", description=f"training without the dev evaluations: {CLOCK}"),
-    Metric("num_updates", "min", "updates", description="updates until training had converged"),
+    Metric("num_updates", "min", "updates", description="updates until convergence or max_epochs"),
     *COUNT_METRICS,
 )
 

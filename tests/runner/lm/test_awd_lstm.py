@@ -106,14 +106,15 @@ def test_weight_drop_drops_hidden_to_hidden_weights_only(tiny):
     assert all(not (output[1] == plain[1]).all() for output in outputs)
 
 
-def test_dropped_weights_get_no_gradient_and_others_a_scaled_one(tiny):
-    model = tiny(1, weight=0.5)
+def test_dropped_weights_of_every_layer_get_no_gradient_and_others_do(tiny):
+    model = tiny(2, weight=0.5)
     hidden, _ = model(tokens(6, 3), model.initial_state(3))
     hidden.square().sum().backward()
-    recurrent = [p.grad for p in model.layers[0].parameters()][1]
-    assert (recurrent == 0).float().mean() == pytest.approx(0.5, abs=0.2)
-    others = [p for i, p in enumerate(model.layers[0].parameters()) if i != 1]
-    assert all((p.grad != 0).all() for p in others)
+    for layer in model.layers:
+        weights = list(layer.parameters())
+        recurrent = weights.pop(1)
+        assert (recurrent.grad == 0).float().mean() == pytest.approx(0.5, abs=0.2)
+        assert all((p.grad != 0).all() for p in weights)
 
 
 @pytest.mark.parametrize("rate", ["input", "hidden", "output", "embedding", "weight"])

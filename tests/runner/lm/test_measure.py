@@ -8,7 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
@@ -52,6 +51,27 @@ def test_dynamic_evaluation_that_diverges_has_no_metrics(tiny, learning_rate):
     found = measure(tiny(), CORPUS, chosen)
     assert not [name for name in found if "dynamic" in name]
     assert found["dev_ppl"] > 1 and found["dev_ppl_cache"] > 1
+
+
+def test_a_learning_rate_that_diverges_is_halved(tiny):
+    model, sgd = tiny(), SETTINGS | {"dynamic_rule": "sgd"}
+    found = {rate: measure(model, CORPUS, sgd | {"dynamic_learning_rate": rate}) for rate in (8.0, 32.0)}
+    assert dynamic_nll(model, CORPUS.dev, Rule("sgd", 16.0)).mean() > 2 * np.log(9)
+    assert found[32.0]["dev_ppl_dynamic"] == found[8.0]["dev_ppl_dynamic"]
+
+
+def test_test_has_no_say_in_what_is_measured_on_dev(tiny):
+    # The first update comes after the fifth token, so that dev never sees one.
+    corpus = dataclasses.replace(CORPUS, dev=CORPUS.dev[:6])
+    found = measure(tiny(), corpus, SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 1e30})
+    assert found["dev_ppl_dynamic"] == found["dev_ppl"]
+    assert "test_ppl_dynamic" not in found
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.6, 1.0])
+def test_any_decay_can_be_tuned_from(tiny, decay):
+    chosen = SETTINGS | {"dynamic_decay": decay, "tuning_tokens": 50}
+    assert measure(tiny(), CORPUS, chosen)["dev_ppl_dynamic"] > 1
 
 
 def test_a_batch_larger_than_the_text_is_the_configurations_fault(tiny):
@@ -143,8 +163,12 @@ def test_one_model_serves_all_dynamic_evaluations(tmp_path):
     now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
     assert len(now) == 3
     assert all(now[path] == time for path, time in kept.items())
-    replicate = family.train(dataclasses.replace(job(family, tmp_path), replicate=1))
+    replicate = family.train(dataclasses.replace(job(family, tmp_path), seed=8))
     assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
+
+
+def test_the_seed_of_a_dynamic_evaluation_is_its_models():
+    assert [dynamic_evaluation.FAMILY.seed({"model_seed": 5}, replicate) for replicate in (0, 2)] == [5, 7]
 
 
 def test_settings_that_diverge_are_a_failed_configuration(tmp_path):
@@ -153,18 +177,24 @@ def test_settings_that_diverge_are_a_failed_configuration(tmp_path):
         family.train(job(family, tmp_path, dynamic_learning_rate=100.0))
 
 
-def test_a_model_that_cannot_be_trained_stops_the_run(tmp_path):
+def test_a_model_that_cannot_be_trained_fails_its_configurations_and_is_tried_once(tmp_path):
     family = dynamic_evaluation.FAMILY
-    with pytest.raises(InputError, match="cannot be trained"):
+    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
         family.train(job(family, tmp_path, batch_size=3000))
     assert not list(tmp_path.rglob("*.pt"))
+    (kept,) = tmp_path.rglob("failure.txt")
+    before = kept.stat().st_mtime_ns
+    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
+        family.train(job(family, tmp_path, batch_size=3000, dynamic_learning_rate=0.5))
+    assert kept.stat().st_mtime_ns == before
 
 
 def test_families_can_be_read_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from hpobench_nmt.runner.families import load_family\n"
-        "print([load_family(name).missing() for name in ('awd-lstm', 'dynamic-evaluation')])"
+        "names = ('awd-lstm', 'dynamic-evaluation', 'melis', 'mlstm')\n"
+        "print([load_family(name).missing() for name in names])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install" in result.stdout
