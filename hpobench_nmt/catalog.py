@@ -66,7 +66,10 @@ def collections() -> dict[str, list[str]]:
     """Names of installed tables by the collection that their datasheets say they belong to."""
     members: dict[str, list[str]] = {}
     for name, folder in installed().items():
-        claims = read_toml(folder / DATASHEET).get("claims", {})
+        try:
+            claims = read_toml(folder / DATASHEET).get("claims", {})
+        except InputError:  # whoever asks for this table is told
+            continue
         collection = claims.get("collection") if isinstance(claims, dict) else None
         if isinstance(collection, str):
             members.setdefault(collection, []).append(name)

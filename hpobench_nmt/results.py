@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +24,7 @@ from hpobench_nmt.catalog import load_table
 from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.execution import Backend, Block
 from hpobench_nmt.experiment import Instance, Results, check_methods, make_instance, plan, run_suite
+from hpobench_nmt.files import write_whole
 from hpobench_nmt.plugins import NamedMethod
 from hpobench_nmt.suite import Suite
 from hpobench_nmt.trajectory import Trajectory
@@ -240,22 +239,6 @@ def unfinished(results: Results) -> list[tuple[str, str]]:
     """(table, method) that a results folder still lacks."""
     wanted = [(table, method) for table in results.instances for method in results.methods]
     return [pair for pair in wanted if pair not in results.trials]
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step: it is there whole or not at all, even after a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _observations(folder: Path, table: str, method: str) -> Path:

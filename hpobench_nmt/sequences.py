@@ -10,7 +10,7 @@ import numpy as np
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.scores import answer
 from hpobench_nmt.experiment import Results
-from hpobench_nmt.results import write_whole
+from hpobench_nmt.files import write_whole
 
 
 def export_sequences(results: Results, out: Path) -> list[Path]:

@@ -24,6 +24,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.files import write_whole
 from hpobench_nmt.space import Hyperparameter
 from hpobench_nmt.table import Metric, Table
 
@@ -130,7 +131,7 @@ def save_folder(table: Table, folder: Path, replicates: pd.DataFrame | None = No
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         for name, content in _files(table, replicates).items():
-            (work / name).write_bytes(content)
+            write_whole(work / name, content)
         work.chmod(0o755)
         replace_folder(work, folder)
     finally:
@@ -144,9 +145,7 @@ def write_into_folder(table: Table, folder: Path, replicates: pd.DataFrame | Non
     that a table cannot be read half old and half new.
     """
     for name, content in _files(table, replicates).items():
-        partial = folder / f".{name}.partial"
-        partial.write_bytes(content)
-        partial.replace(folder / name)
+        write_whole(folder / name, content)
 
 
 def _files(table: Table, replicates: pd.DataFrame | None) -> dict[str, bytes]:

@@ -189,6 +189,18 @@ def test_rows_that_lack_an_objective_are_counted(toy_home, call):
     assert "6 rows lack an objective" in out
 
 
+def test_a_broken_datasheet_spoils_its_own_table_only(toy_home, call):
+    broken = toy_home / "tables" / "half-edited"
+    broken.mkdir()
+    (broken / "datasheet.toml").write_text("name = \n")
+    assert call("tables", "check", "toy")[0] == 0
+    assert call("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")[0] == 0
+    code, _, err = call("tables", "check", "half-edited")
+    assert code == 2
+    assert "not valid TOML" in err
+    assert "half-edited" in "".join(call("tables", "list")[1:])
+
+
 def test_methods_are_listed_and_checked(toy_home, call):
     _, out, _ = call("methods")
     for name in ("RS", "BO_EI_M", "GB_EIF_R", "NSGA2"):

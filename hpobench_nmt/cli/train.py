@@ -130,6 +130,8 @@ def tune(
     _require_family(what)
     (named,) = resolve_methods([method])
     metrics = pick_metrics(what, objectives, named)
+    if "," in device:
+        raise InputError(f"--device {device}: 'tune' trains one model at a time. Name one device.")
     devices = training.find_devices(device)
     bench, ledger = training.open_bench(what, out or Path(what.name), _cache())
     if device == "auto":

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hpobench_nmt.errors import RunError
+from hpobench_nmt.files import write_whole
 from hpobench_nmt.report.content import Board, Run, overall_board, score_cells
 from hpobench_nmt.report.page import draw_all, load_runs, run_slugs
-from hpobench_nmt.results import write_whole
 from hpobench_nmt.run_analyses.common import EXACT, methods_on
 from hpobench_nmt.run_analyses.leaderboard import Cell, exact, figure, interval, shown, tex
 

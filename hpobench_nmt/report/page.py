@@ -16,11 +16,12 @@ from typing import Any
 
 from hpobench_nmt.catalog import installed
 from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.files import write_whole
 from hpobench_nmt.plots.figure import method_styles
 from hpobench_nmt.report.charts import frame_text, one_table, run_sketches, section_sketches, table_sketches
 from hpobench_nmt.report.colours import on_dark
 from hpobench_nmt.report.pictures import Picture, Sketch, file_picture, method_places, page_picture
-from hpobench_nmt.results import load_results, unfinished, write_whole
+from hpobench_nmt.results import load_results, unfinished
 from hpobench_nmt.run_analyses.common import EXACT
 from hpobench_nmt.run_analyses.statistics import ALL_NOTES
 from hpobench_nmt.table import Table

@@ -110,7 +110,7 @@ def _provenance(
         "last": max(record.started for record in trained),
         "seconds": f"{statistics.median(seconds):.0f} a training in the median, {sum(seconds):.0f} in all",
         "ledger_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "reproduce": "hpobench-nmt train spec.toml (the spec is in this folder)",
+        "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
     }
     return {key: value for key, value in told.items() if value}
 

@@ -23,8 +23,16 @@ from hpobench_nmt.errors import RunError
 _PRELOADED = ["hpobench_nmt.runner.child", "scipy.stats", "torch"]
 
 
+STOPPING = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
+"""Signals by which somebody asks a process to end; the system itself, short of memory, sends SIGKILL."""
+
+
 class Killed(Exception):
     """The process was killed; the message says how."""
+
+    def __init__(self, message: str, number: int = 0) -> None:
+        super().__init__(message)
+        self.asked_to_stop = number in STOPPING
 
 
 class Crashed(Exception):
@@ -69,7 +77,7 @@ class Processes:
         if kind == "raised":
             raise Crashed(value)
         if process.exitcode is not None and process.exitcode < 0:
-            raise Killed(f"killed by {_signal(-process.exitcode)}")
+            raise Killed(f"killed by {_signal(-process.exitcode)}", -process.exitcode)
         raise Crashed(f"it ended its process with exit code {process.exitcode}.")
 
     def stop(self) -> None:

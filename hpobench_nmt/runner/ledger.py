@@ -135,13 +135,28 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
 
 
 def refuse_other_spec(path: Path, found: Ledger, spec: Mapping[str, Any]) -> None:
-    """Raise InputError where a ledger was begun for another spec."""
-    for key, value in spec.items():
-        if found.spec.get(key) != value:
+    """Raise InputError where a ledger was begun for another spec, or when a default was another one.
+
+    A setting that did not exist then is no difference, unless the spec sets it.
+    """
+    then, now = (_flat(each, ("defaults", "fixed")) for each in (found.spec, spec))
+    explicit = _flat(spec, ("fixed",))
+    for key in now | then:
+        if key not in then and key not in explicit:
+            continue
+        if then.get(key) != now.get(key):
             raise InputError(
-                f"{path}: belongs to another spec: {key} is {found.spec.get(key)!r} there, {value!r} here. "
+                f"{path}: belongs to another spec: {key} is {then.get(key)!r} there, {now.get(key)!r} here. "
                 "A ledger is of one spec: take another folder."
             )
+
+
+def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
+    """A spec's identity with the settings of these sections, later ones before earlier ones."""
+    flat = {key: value for key, value in spec.items() if key not in ("defaults", "fixed")}
+    for section in sections:
+        flat |= spec.get(section, {})
+    return flat
 
 
 def append(path: Path, record: Record) -> None:
@@ -149,26 +164,36 @@ def append(path: Path, record: Record) -> None:
 
     Raises:
         RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
+            Or the file cannot be written.
     """
     entry = {key: value for key, value in asdict(record).items() if value not in ("", (), [], {})}
     for name, value in record.metrics.items():
         if not math.isfinite(value):
             raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")
-    with _locked(path):
-        try:
-            _mend(path)
-            _write(path, entry)
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
-            (path.parent / _RESERVE).unlink(missing_ok=True)
-            _mend(path)
-            _write(path, entry)
-            raise RunError(
-                f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "
-                "command again to go on."
-            ) from error
-        reserve(path.parent)
+    try:
+        with _locked(path):
+            _append(path, entry)
+            reserve(path.parent)
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {error.strerror}. A training that ended is lost."
+        ) from error
+
+
+def _append(path: Path, entry: Mapping[str, Any]) -> None:
+    try:
+        _mend(path)
+        _write(path, entry)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        (path.parent / _RESERVE).unlink(missing_ok=True)
+        _mend(path)
+        _write(path, entry)
+        raise RunError(
+            f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "
+            "command again to go on."
+        ) from error
 
 
 def reserve(folder: Path) -> None:
@@ -180,7 +205,7 @@ def reserve(folder: Path) -> None:
     path = folder / _RESERVE
     if not path.exists():
         try:
-            path.write_bytes(bytes(_RESERVE_BYTES))
+            path.write_bytes(os.urandom(_RESERVE_BYTES))  # zeros would take no room where disks compress
         except OSError as error:
             path.unlink(missing_ok=True)
             if error.errno not in _NO_ROOM:

@@ -107,6 +107,11 @@ class Spec:
             "corpus": dict(self.corpus),
             "hyperparameters": sorted(axis.name for axis in self.axes),
             "fixed": dict(sorted(self.fixed.items())),
+            "defaults": {
+                s.name: s.default
+                for s in self.family.settings
+                if s.name not in self.fixed and s.name not in self.configuration(0)
+            },
         }
 
 

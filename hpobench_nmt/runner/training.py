@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -19,12 +19,13 @@ from filelock import FileLock, Timeout
 
 from hpobench_nmt.errors import InputError, RunError, unknown
 from hpobench_nmt.execution import BACKENDS, Backend, cluster
+from hpobench_nmt.files import write_whole
 from hpobench_nmt.runner import ledger as ledgers
 from hpobench_nmt.runner.child import Answer, train_one
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.isolation import Crashed, Killed, Processes
 from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record
-from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, describe, load_spec, short_key
+from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, describe, short_key
 from hpobench_nmt.seeds import generator
 
 SPEC = "spec.toml"
@@ -67,7 +68,7 @@ def open_bench(spec: Spec, folder: Path, cache: Path) -> tuple[Bench, Ledger]:
         ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
         copy = folder / SPEC
         if not copy.exists() or copy.resolve() != spec.path.resolve():
-            copy.write_text(copy_for(spec, folder), encoding="utf-8", newline="")
+            write_whole(copy, copy_for(spec, folder).encode())
     except OSError as error:
         raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
     return Bench(spec, folder, cache), ledger
@@ -209,7 +210,9 @@ def _run_on_cluster(
     wait: bool,
     backend: Literal["dask", "ray"],
 ) -> Trained:
-    place = (bench.spec.path.resolve(), bench.folder.resolve(), bench.cache.resolve(), devices[0], wait)
+    # The spec goes along as it is now: its file may change while the trainings run.
+    there = replace(bench, folder=bench.folder.resolve(), cache=bench.cache.resolve())
+    place = (there, devices[0], wait)
     with cluster(backend, jobs, processes=False):
         if backend == "ray":
             yield from _run_on_ray(trainings, place, jobs)
@@ -221,15 +224,13 @@ def _run_on_cluster(
             yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
 
 
-def _run_on_ray(
-    trainings: Sequence[tuple[int, int]], place: tuple[Path, Path, Path, str, bool], jobs: int
-) -> Trained:
+def _run_on_ray(trainings: Sequence[tuple[int, int]], place: tuple[Bench, str, bool], jobs: int) -> Trained:
     """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
     import ray
 
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
-    _, _, _, device, _ = place
+    _, device, _ = place
     share = 0.0
     if device != "cpu":
         resources: Any = ray.cluster_resources
@@ -260,10 +261,14 @@ def gpu_share(jobs: int, gpus: int) -> float:
 
 
 def _train_remotely(
-    training: tuple[int, int], spec: Path, folder: Path, cache: Path, device: str, wait: bool
+    training: tuple[int, int], bench: Bench, device: str, wait: bool
 ) -> tuple[tuple[int, int], Record | None]:
-    find_devices(device)  # an error of one line where the machine has none
-    bench = Bench(load_spec(spec), folder, cache)
+    found = find_devices(device)  # an error of one line where the machine has none
+    if len(found) > 1:
+        raise InputError(
+            f"--device {device}: a worker sees {len(found)} CUDA devices, and all would take the first. "
+            "Start each with one of its own: CUDA_VISIBLE_DEVICES=0 dask worker …"
+        )
     return training, train_and_record(bench, *training, device, Processes(), wait)
 
 
@@ -351,6 +356,8 @@ def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> Answer:
         except Killed as error:
             if processes.stopped:
                 raise RunError(f"stopped. {_GO_ON}") from None
+            if error.asked_to_stop:
+                raise RunError(f"a training was {error}. {_GO_ON}") from None
             if last:
                 return Answer(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
         except Crashed as error:

@@ -86,10 +86,11 @@ def tune(
     try:
         initial = initial_rows(seed, spec.name, 0, len(spec.configs), n_initial)
         rng = method_generator(seed, spec.name, method.name, 0)
-        return run_trial(problem, evaluate, method.load(), rng, initial)
+        trajectory = run_trial(problem, evaluate, method.load(), rng, initial)
     finally:
         processes.stop()
-        clear(bench)
+    clear(bench)  # not after an error, whose message may name a log
+    return trajectory
 
 
 def features(axes: Sequence[Hyperparameter], configs: NDArray[np.float64]) -> NDArray[np.float64]:

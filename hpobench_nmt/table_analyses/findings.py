@@ -185,9 +185,12 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
             "says nothing of which is better.",
         )
     if not np.isnan(found.pairs_within):
+        alike = f"{found.rows_within:,} rows, the best included, cannot be told from the best"
+        if found.rows_within == 1:
+            alike = "the best row can be told from all others"
         notes.append(
             f"{found.pairs_within:.1%} of all pairs of the table's {found.n_rows:,} rows differ by no more; "
-            f"{found.rows_within:,} rows, the best included, cannot be told from the best."
+            f"{alike}."
         )
     if not np.isnan(found.order_holds):
         tau = "" if np.isnan(found.kendall) else f" (Kendall's tau {found.kendall:.2f})"

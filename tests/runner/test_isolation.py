@@ -67,6 +67,13 @@ def test_how_a_process_died_is_told(tmp_path):
         Processes().run(os.abort, log=tmp_path / "log")
 
 
+@pytest.mark.parametrize(("number", "asked"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+def test_being_asked_to_stop_is_told_from_being_killed(tmp_path, number, asked):
+    with pytest.raises(Killed) as caught:
+        Processes().run(signal.raise_signal, number, log=tmp_path / "log")
+    assert caught.value.asked_to_stop == asked
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
 def test_a_full_disk_under_the_log_hides_neither_result_nor_error():
     log = Path("/dev/full")

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.runner.ledger import LEDGER, Record, append, open_ledger, read_ledger, reserve, training_key
 
-SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}}
+SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}, "defaults": {"dropout": 0.1}}
 CORPUS = {"source": "here", "sha256": "ab" * 32}
 
 
@@ -112,11 +112,40 @@ def test_what_is_not_a_ledger_is_refused(tmp_path, content):
 def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
     append(path, record(1))
     before = path.read_bytes()
-    with pytest.raises(InputError, match="another spec: fixed is"):
-        open_ledger(path, {**SPEC, "fixed": {"layers": 3}}, CORPUS)
+    for other, message in (
+        ({"fixed": {"layers": 3}}, "layers is 2 there, 3 here"),
+        ({"fixed": {"layers": 2, "dropout": 0.5}}, "dropout is 0.1 there, 0.5 here"),
+        ({"defaults": {"dropout": 0.2}}, "dropout is 0.1 there, 0.2 here"),
+        ({"defaults": {}}, "dropout is 0.1 there, None here"),
+        ({"fixed": {"layers": 2, "new": 1}}, "new is None there, 1 here"),
+        ({"seed": 2}, "seed is 1 there, 2 here"),
+    ):
+        with pytest.raises(InputError, match=f"another spec: {message}"):
+            open_ledger(path, SPEC | other, CORPUS)
     with pytest.raises(InputError, match="corpus has changed"):
         open_ledger(path, SPEC, {**CORPUS, "sha256": "cd" * 32})
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {},
+        {"fixed": {"layers": 2, "dropout": 0.1}, "defaults": {}},
+        {"fixed": {}, "defaults": {"layers": 2, "dropout": 0.1}},
+        {"defaults": {"dropout": 0.1, "new": 3}},
+    ],
+)
+def test_a_default_that_is_said_or_not_and_a_new_setting_make_no_other_spec(path, same):
+    append(path, record(1))
+    assert len(open_ledger(path, SPEC | same, CORPUS).records) == 1
+
+
+def test_a_file_that_cannot_be_written_is_told_in_one_line(path):
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunError, match=r"ledger.jsonl: cannot be written: Is a directory"):
+        append(path, record(1))
 
 
 def test_a_metric_that_is_not_finite_is_never_written(path):

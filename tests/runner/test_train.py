@@ -331,6 +331,7 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
             ("tune", "tiny.toml", "--method", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
             "is for 1 objectives",
         ),
+        (("tune", "tiny.toml", "--device", "cuda:0,cuda:1"), "one model at a time. Name one device"),
         (("tables", "build", "none.jsonl"), "cannot be read"),
     ],
 )
@@ -346,7 +347,7 @@ def test_a_ledger_of_another_spec_is_refused_and_kept(trained, place):
     before = (trained / "ledger.jsonl").read_bytes()
     done = run(place, "train", "other.toml", "--out", trained, "--device", "cpu")
     assert done.returncode == 2
-    assert "belongs to another spec: fixed is" in done.stderr
+    assert "belongs to another spec: max_epochs is 4 there, 5 here" in done.stderr
     assert (trained / "ledger.jsonl").read_bytes() == before
 
 

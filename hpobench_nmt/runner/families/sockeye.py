@@ -8,6 +8,7 @@ training ends where it has not improved for `max_not_improved` checkpoints. The 
 from __future__ import annotations
 
 import importlib.util
+import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -108,10 +109,10 @@ def train(job: Job) -> Outcome:
     """Prepare (or reuse), train, translate dev and test, and score."""
     corpus = _load(job)
     settings = job.settings
-    prepared = prepare(corpus, settings["bpe_symbols"], settings["max_length"], job.cache)
+    # While another job on this machine measures the time of its decoding, this one stands still.
+    measuring = job.cache / f"measuring-{platform.node()}.lock"
+    prepared = prepare(corpus, settings["bpe_symbols"], settings["max_length"], job.cache, measuring)
     model = job.scratch / "model"
-    # While another job measures the time of its decoding, this one stands still.
-    measuring = job.cache / "measuring.lock"
     usage = run_command(
         "sockeye.train", train_arguments(job, prepared, model), job.scratch / "train.log", measuring
     )

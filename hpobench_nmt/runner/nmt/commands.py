@@ -16,9 +16,9 @@ from typing import Any
 
 from hpobench_nmt.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
+from hpobench_nmt.runner.isolation import STOPPING
 from hpobench_nmt.runner.locks import occupied
 
-_STOPPED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _INTERVAL = 0.05
 _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
@@ -116,7 +116,7 @@ def _failure(module: str, code: int, log: Path) -> Exception:
     reason = last_words(text)
     if "No space left on device" in text:
         return RunError(f"{module}: no space left on the disk. Make room and run again.")
-    if -code in _STOPPED or "KeyboardInterrupt" in reason:
+    if -code in STOPPING or "KeyboardInterrupt" in reason:
         return RunError(f"{module} was stopped.")
     if code == -signal.SIGKILL:
         return TrainingStarved(f"{module} was killed, most likely for lack of memory.")

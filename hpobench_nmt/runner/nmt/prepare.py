@@ -52,7 +52,9 @@ class Prepared:
         return Bpe((self.folder / "target.model").read_bytes())
 
 
-def prepare(corpus: ParallelText, symbols: int, max_length: int, cache: Path) -> Prepared:
+def prepare(
+    corpus: ParallelText, symbols: int, max_length: int, cache: Path, pauses_for: Path | None = None
+) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
     Args:
@@ -60,6 +62,7 @@ def prepare(corpus: ParallelText, symbols: int, max_length: int, cache: Path) ->
         symbols: subwords of each side.
         max_length: longer training sentences (in subwords, of either side) are left out.
         cache: the folder is made here, named after the text and the settings, unless it is there already.
+        pauses_for: as in run_command.
 
     Raises:
         TrainingFailed: the text has fewer subwords than that, or more characters; or Sockeye failed.
@@ -79,7 +82,7 @@ def prepare(corpus: ParallelText, symbols: int, max_length: int, cache: Path) ->
         arguments = ["--source", str(prepared.file("train", "source"))]
         arguments += ["--target", str(prepared.file("train", "target"))]
         arguments += ["--max-seq-len", f"{max_length}:{max_length}", "--output", str(prepared.data)]
-        run_command("sockeye.prepare_data", arguments, folder / "prepare.log")
+        run_command("sockeye.prepare_data", arguments, folder / "prepare.log", pauses_for)
 
     return Prepared(made_once(cache / name, make))
 
