@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.correlation import main_metric
-from hpobench_nmt.table import Table
+from hpobench_nmt.table import Direction, Table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -54,6 +54,7 @@ class Importance:
         method: "exact" for a complete grid, else "forest".
         best_share: share of the rows that make up the best part; None for the whole space.
         threshold: the worst value of the metric that belongs to the best part, in raw units; None likewise.
+        direction: which way the metric is better.
         n_rows: rows that have the metric.
         n_grid: points of the grid of the values that occur.
         n_best: rows in the best part; n_rows for the whole space.
@@ -67,11 +68,19 @@ class Importance:
     method: Literal["exact", "forest"]
     best_share: float | None
     threshold: float | None
+    direction: Direction
     n_rows: int
     n_grid: int
     n_best: int
     effects: pd.DataFrame
     out_of_bag_r2: float
+
+    @property
+    def best_values(self) -> str:
+        """The values of the best part, such as "35 or more"; "" for the whole space."""
+        if self.threshold is None:
+            return ""
+        return f"{self.threshold:.4g} or {'more' if self.direction == 'max' else 'less'}"
 
     @property
     def singles(self) -> pd.DataFrame:
@@ -149,6 +158,7 @@ def importance(
         method="exact" if exact else "forest",
         best_share=best_share,
         threshold=None if best_share is None else float(-limit if objective.direction == "max" else limit),
+        direction=objective.direction,
         n_rows=len(known),
         n_grid=n_grid,
         n_best=int((loss <= limit).sum()),

@@ -50,16 +50,18 @@ def check_table(table: Table) -> list[Finding]:
 
 def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
     """Findings on tables that were published together."""
+    tables = [t for t in tables if t.claims.get("collection") == name]
     claims = {int(t.claims["collection_rows"]) for t in tables if "collection_rows" in t.claims}
     expected = {int(t.claims["collection_tables"]) for t in tables if "collection_tables" in t.claims}
     if len(claims) != 1:
         return []
     if expected and len(tables) < max(expected):
+        there = "is" if len(tables) == 1 else "are"
         return [
             Finding(
                 name,
                 "note",
-                f"{len(tables)} of its {max(expected)} tables are installed",
+                f"of its {max(expected)} tables, {len(tables)} {there} installed",
                 "what the source says of all of them cannot be checked.",
             )
         ]
@@ -271,7 +273,7 @@ def find_check(name: str, tables: Sequence[Table]) -> list[Finding]:
     """Findings on tables, and on what they say together.
 
     Args:
-        name: of the collection, if the tables are one.
+        name: of the collection, if they are all that is installed of it; otherwise of the table.
         tables: one or more.
     """
     if not tables:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.catalog import load_table
 from hpobench_nmt.errors import InputError, RunError, unknown
 from hpobench_nmt.pareto import pareto_front
+from hpobench_nmt.plots.figure import UNDATED, plain, with_unit
 from hpobench_nmt.table_folder import number_column, read_csv
 
 
@@ -23,6 +24,7 @@ class Front:
     Attributes:
         name: of the table or file.
         metrics: names of the objectives.
+        labels: the same with their units, where these are known.
         points: raw values of the objectives, shape (N, m).
         rows: the front's rows with all columns, best first by the first objective.
         n_rows, n_complete: rows in all, and those that have every objective.
@@ -30,6 +32,7 @@ class Front:
 
     name: str
     metrics: tuple[str, ...]
+    labels: tuple[str, ...]
     points: NDArray[np.float64]
     rows: pd.DataFrame
     n_rows: int
@@ -45,11 +48,13 @@ def front_of(source: str, objectives: Sequence[str]) -> Front:
     """
     if source.lower().endswith(".csv"):
         name, frame, columns, signs = Path(source).stem, *_from_csv(Path(source), objectives)
+        labels = columns
     else:
         table = load_table(source)
         parsed = [table.objective(spec) for spec in objectives]
         name, frame, columns = table.name, table.to_frame(), [o.metric for o in parsed]
         signs = [-1.0 if o.direction == "max" else 1.0 for o in parsed]
+        labels = [with_unit(c, table.metric(c).unit) for c in columns]
     if len(set(columns)) < len(columns):
         raise InputError("the same objective twice.")
     points = np.column_stack([frame[c].to_numpy(np.float64) for c in columns])
@@ -59,17 +64,19 @@ def front_of(source: str, objectives: Sequence[str]) -> Front:
         raise InputError(f"{source}: no row has all of {', '.join(columns)}.")
     front = pareto_front(losses)
     front = front[np.argsort(losses[front, 0], kind="stable")]
-    return Front(name, tuple(columns), points, frame.iloc[front], len(frame), int(complete.sum()))
+    return Front(
+        name, tuple(columns), tuple(labels), points, frame.iloc[front], len(frame), int(complete.sum())
+    )
 
 
 def draw_front(front: Front, path: Path) -> None:
     """Draw two objectives and their front to a file."""
     from hpobench_nmt.plots.front import plot_front
 
-    labels = (front.metrics[0], front.metrics[1])
-    figure = plot_front(front.points, front.rows.index.to_numpy(np.int64), labels, front.name)
+    labels = (front.labels[0], front.labels[1])
+    figure = plain(plot_front(front.points, front.rows.index.to_numpy(np.int64), labels, front.name))
     try:
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=150, metadata=UNDATED.get(path.suffix.lower()[1:]))
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
 

@@ -91,7 +91,8 @@ def test_a_collection_is_counted(toy):
     one = dataclasses.replace(toy, claims=claim)
     two = dataclasses.replace(toy, name="toy2", claims=claim)
     assert check_collection("both", [one, two])[0].kind == "ok"
-    assert "1 of its 2 tables are installed" in check_collection("both", [one])[0].fact
+    assert "of its 2 tables, 1 is installed" in check_collection("both", [one])[0].fact
+    assert check_collection("toy", [one]) == []  # one table was asked for
     more = dataclasses.replace(two, claims=claim | {"collection_rows": 80})
     fewer = dataclasses.replace(one, claims=claim | {"collection_rows": 80})
     (found,) = check_collection("both", [more, fewer])

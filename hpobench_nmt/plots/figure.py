@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ _DASHES = ("--", ":")
 MARKERS = "osD^vP*X<>hpd8H"  # each with a method
 # For what stays in the background.
 GREY = "#9AA0A6"
+# Nothing of the time goes into a file, by its format: the same figure gives the same bytes.
+UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,11 @@ def legend(axes: Axes) -> None:
     """A legend beside the axes, where it hides nothing."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A label of an axis."""
+    return f"{name} ({unit})" if unit else name
 
 
 def plain_log_ticks(axis: Any) -> None:

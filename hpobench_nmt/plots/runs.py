@@ -119,7 +119,7 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
         linewidth=0,
         label="all rows of the table",
     )
-    colours = matplotlib.colormaps[_STAGES](np.linspace(0.08, 0.9, len(fronts.fronts)))
+    colours = matplotlib.colormaps[_STAGES](np.linspace(0.45, 1.0, len(fronts.fronts)))
     for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
         style: dict[str, Any] = {"color": colours[i], "marker": MARKERS[i % len(MARKERS)]}
         axes.plot(*fronts.points[rows].T, linewidth=1.4, markersize=6, **style, label=f"after {lookups}")
@@ -192,7 +192,7 @@ def plot_expected_runtimes(
         raise unknown("table", table, frame["table"].unique())
     styles = _styles(chosen, styles)
     figure, axes = axes_for(ax)
-    fronts = chosen["rows"].nunique() == 1
+    fronts = bool(chosen["on_front"].iloc[0])
     for method, part in _parts(chosen):
         ert = part["ert"].where(np.isfinite(part["ert"]))
         x = part["value"] if fronts else part["rows"]

@@ -18,7 +18,7 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
-from hpobench_nmt.plots.figure import COLOURS, GREY, new_panels, plain
+from hpobench_nmt.plots.figure import COLOURS, GREY, new_panels, plain, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _MOST_PAIRS = 6
-
-
-def with_unit(name: str, unit: str) -> str:
-    """A label of an axis."""
-    return f"{name} ({unit})" if unit else name
 
 
 def plot_rank_correlation(found: RankCorrelation) -> Figure:
@@ -222,7 +217,7 @@ def _strongest_pairs(parts: Sequence[Importance]) -> list[tuple[str, str]]:
 def _part_label(part: Importance) -> str:
     if part.best_share is None:
         return f"whole space ({part.n_rows} rows)"
-    return f"best {part.best_share:.0%} ({part.n_best} rows, {part.metric} from {part.threshold:.4g} on)"
+    return f"best {part.best_share:.0%} ({part.n_best} rows, {part.metric} of {part.best_values})"
 
 
 def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floats:

@@ -17,7 +17,7 @@ from hpobench_nmt.plots import statistics as statistics_plots
 from hpobench_nmt.plots.figure import Style, plain_log_ticks
 from hpobench_nmt.report.pictures import Series, Sketch, short
 from hpobench_nmt.report.words import curves_finding, distribution_finding, expected_finding
-from hpobench_nmt.run_analyses.common import EXACT
+from hpobench_nmt.run_analyses.common import EXACT, methods_on
 from hpobench_nmt.run_analyses.curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.run_analyses.fronts import attainment, moving_front
 from hpobench_nmt.run_analyses.runtimes import (
@@ -30,6 +30,7 @@ from hpobench_nmt.run_analyses.runtimes import (
 from hpobench_nmt.run_analyses.statistics import Statistics
 from hpobench_nmt.table_analyses.sections import Section, column_text
 
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 # Where a suite has no budget of its own: the paper's.
 _BUDGETS = {1: 20, 2: 50}
@@ -57,6 +58,8 @@ def table_sketches(
         statistics: for the figures that only files have.
     """
     stem = f"{prefix}-{table}"
+    if not methods_on(results, table):
+        return [Sketch(f"{stem}-curves", "Figures", problem="No method is through on this table yet.")]
     two = len(results.instances[table].objectives) == 2
     at = _budget(results, table)
     make = hypervolume_curves if two else regret_curves
@@ -74,7 +77,14 @@ def table_sketches(
         sketches += _attempt(
             f"{stem}-runtimes",
             "Runtime distribution",
-            lambda: [_distribution(runtime_distribution(runtimes, [table]), f"{stem}-runtimes", at, styles)],
+            lambda: [
+                _distribution(
+                    runtime_distribution(runtimes, [table], also=[at, *_MILESTONES]),
+                    f"{stem}-runtimes",
+                    at,
+                    styles,
+                )
+            ],
         )
     if two:
         sketches += _attempt(
@@ -107,7 +117,7 @@ def run_sketches(results: Results, prefix: str, statistics: Statistics, styles: 
             "Runtime distribution over all tables",
             lambda: [
                 _distribution(
-                    runtime_distribution(target_runtimes(results), per_row=True),
+                    runtime_distribution(target_runtimes(results), per_row=True, also=_SHARES),
                     f"{prefix}-runtimes",
                     0.1,
                     styles,
@@ -218,7 +228,7 @@ def _draw_curves(curves: Curves, styles: Styles) -> Figure:
 
 def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[Sketch]:
     sketches = []
-    for number, curves in enumerate(surrogate_curves(results, table), start=1):
+    for number, curves in enumerate(surrogate_curves(results, table, also=[at, *_MILESTONES]), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
         name = f"{stem}-surrogate-{number}"
         title = f"Error of the surrogates in {metric}"
@@ -245,10 +255,8 @@ def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles
 def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styles) -> Sketch:
     frame = found.frame
     per_row = found.unit != "look-ups"
-    if per_row:
-        budgets = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
-    else:
-        budgets = [b for b in _MILESTONES if b <= frame["budget"].max() and b >= 3]
+    usual = _SHARES if per_row else [n for n in _MILESTONES if n >= 3]
+    budgets = [b for b in usual if b <= frame["budget"].max()]
     rows = []
     for method, part in frame.groupby("method", sort=False):
         x, y = part["budget"].to_numpy(), part["share"].to_numpy()
@@ -293,7 +301,7 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> S
             interval = "" if np.isnan(low) else f" ({short(low)}–{short(high)})"
             cells.append(f"{short(ert)}{interval}")
         rows.append((str(method), *cells))
-    fronts = chosen["rows"].nunique() == 1
+    fronts = bool(chosen["on_front"].iloc[0])
     series = chosen.rename(columns={"ert": "y"})
     series = series.assign(y=series["y"].where(np.isfinite(series["y"])))
     label = "to find {} rows of the front" if fronts else "to be among the {} best rows"
@@ -334,7 +342,7 @@ def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) 
 
 
 def _front_moves(results: Results, table: str, stem: str, at: int, statistics: Statistics | None) -> Sketch:
-    method = next(m for m in reversed(results.methods) if (table, m) in results.trials)
+    method = methods_on(results, table)[-1]
     for verdict in statistics.verdicts if statistics else ():
         if verdict.table == table and verdict.best:
             method = verdict.best
@@ -357,6 +365,7 @@ def _front_moves(results: Results, table: str, stem: str, at: int, statistics: S
         points=found.labels,
         aside=True,
         own_size=True,
+        on_white=True,
     )
 
 
@@ -392,12 +401,10 @@ def _milestones(
         at = part.set_index(x)
         cells = []
         for n in wanted:
-            # Where only some numbers of look-ups are computed, the last one before counts.
-            before = at.index[at.index <= n]
-            if not len(before) or at.index[-1] < n:
+            if n not in at.index:
                 cells.append("–")
                 continue
-            mean, low, high = at.loc[before[-1], [y, "low", "high"]].to_numpy(np.float64).tolist()
+            mean, low, high = map(float, at.loc[n, [y, "low", "high"]])
             cells.append(f"{short(mean)} ({short(low)}–{short(high)})" if low == low else short(mean))
         rows.append((str(method), *cells))
     return ("mean (quartiles) after", *map(str, wanted)), rows

@@ -169,7 +169,11 @@ def headline(run: Run) -> list[str]:
     lines = []
     if judged:
         alone = [v for v in judged if v.alone]
-        where = f"{len(judged)} table-and-score pairs" if len(judged) > 1 else "the one table and score"
+        where, n_all = f"{len(judged)} table-and-score pairs", len(statistics.verdicts)
+        if n_all == 1:
+            where = "the one table and score"
+        elif len(judged) < n_all:
+            where = f"the {len(judged)} of {n_all} table-and-score pairs in which some method has a best mean"
         if alone:
             named = "; ".join(f"{v.best} ({v.score} on {v.table})" for v in alone)
             lines.append(
@@ -184,7 +188,10 @@ def headline(run: Run) -> list[str]:
         rest = [1 + len(v.tied) for v in judged if v.tied]
         if rest and len(judged) > 1:
             span = f"{min(rest)}" if min(rest) == max(rest) else f"{min(rest)} to {max(rest)}"
-            lines.append(f"Elsewhere {span} methods share the lead: none is shown to be worse than the best.")
+            elsewhere = "Elsewhere" if alone else "There"
+            lines.append(
+                f"{elsewhere} {span} methods share the lead: none is shown to be worse than the best."
+            )
     if len(run.results.instances) > 1 and len(run.results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
     if len(judged) <= len(suite.scores):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS
 from hpobench_nmt.experiment import Results
 from hpobench_nmt.report.content import Run
 from hpobench_nmt.run_analyses.statistics import ALL_NOTES
-from hpobench_nmt.suite import load_suite, suite_files
+from hpobench_nmt.suite import Suite, load_suite, suite_files
 
 _MOST_REASONS = 20
 
@@ -33,12 +35,12 @@ def failures(results: Results) -> list[tuple[str, str, str, str]]:
 def command(run: Run) -> str:
     """A command that makes the run again, from its manifest."""
     suite, manifest = run.results.suite, run.manifest
-    name = suite.name if suite.name in suite_files() else f"{suite.name}.toml"
-    parts = ["hpobench-nmt", "run", name]
-    usual = load_suite(suite.name) if suite.name in suite_files() else None
+    usual = _shipped(suite)
+    parts = ["hpobench-nmt", "run", suite.name if usual else f"{suite.name}.toml"]
     specs = tuple(entry.get("spec", method) for method, entry in manifest["methods"].items())
-    if usual is None or tuple(manifest["tables"]) != usual.tables:
-        parts += ["--tables", ",".join(manifest["tables"])]
+    tables = tuple(entry.get("source", name) for name, entry in manifest["tables"].items())
+    if usual is None or tables != usual.tables:
+        parts += ["--tables", ",".join(tables)]
     if usual is None or specs != usual.methods:
         parts += ["--methods", ",".join(specs)]
     if suite.objectives and (usual is None or suite.objectives != usual.objectives):
@@ -47,7 +49,16 @@ def command(run: Run) -> str:
         parts += ["--trials", str(suite.trials)]
     if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
         parts += ["--lookups", str(suite.lookups)]
-    return " ".join([*parts, "--seed", str(run.results.seed)])
+    return shlex.join([*parts, "--seed", str(run.results.seed)])
+
+
+def _shipped(suite: Suite) -> Suite | None:
+    """The suite of that name that comes with the package, unless it differs in what no option can say."""
+    if suite.name not in suite_files():
+        return None
+    usual = load_suite(suite.name)
+    given = {name: getattr(suite, name) for name in ("objectives", "trials", "lookups")}
+    return usual if replace(usual, **given).settings() == suite.settings() else None
 
 
 def facts(run: Run) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from hpobench_nmt.run_analyses.statistics import ALL_NOTES
 from hpobench_nmt.table import Table
 from hpobench_nmt.table_analyses.analyze import analyze_tables
 from hpobench_nmt.table_analyses.sections import Section
-from hpobench_nmt.table_folder import load_replicates
+from hpobench_nmt.table_folder import load_folder, load_replicates
 
 from . import content, made
 
@@ -93,7 +93,7 @@ def draw_all(runs: Sequence[content.Run], form: str, jobs: int) -> list[Drawn]:
             part = one_table(run.results, table)
             tasks.append(partial(_draw_table, part, slug, table, methods, run.statistics, form))
         tasks.append(partial(_draw_run, run.results, slug, run.statistics, methods, form))
-    tasks.append(partial(_draw_sections, all_tables(runs), form))
+    tasks.append(partial(_draw_sections, all_tables(runs), _folders(runs), form))
     # The longest first, so that no process is left with one at the end; the results keep their order.
     weights = [-_weight(task) for task in tasks]
     order = sorted(range(len(tasks)), key=weights.__getitem__)
@@ -166,10 +166,10 @@ def _draw_run(results: Any, slug: str, statistics: Any, methods: Sequence[str], 
     return [_drawn((slug,), run_sketches(results, slug, statistics, method_styles(methods)), methods, form)]
 
 
-def _draw_sections(tables: Sequence[Table], form: str) -> list[Drawn]:
+def _draw_sections(tables: Sequence[Table], folders: Mapping[str, Path], form: str) -> list[Drawn]:
     """Analyses between tables, and those of each."""
     found = []
-    for section in analyze_tables(tables, replicates=_replicates(tables)):
+    for section in analyze_tables(tables, replicates=_replicates(tables, folders)):
         drawn = _drawn(("", section.table, section.kind), section_sketches(section), [], form)
         # Only what the page shows goes back to the process that asked.
         found.append(replace(drawn, section=replace(section, files={}, figures={})))
@@ -253,10 +253,23 @@ def _analysis(drawn: Drawn, numbers: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _replicates(tables: Sequence[Table]) -> dict[str, Any]:
-    """Trainings with other seeds, of the tables that are installed."""
-    known = installed()
-    return {t.name: load_replicates(known[t.name]) for t in tables if t.name in known}
+def _folders(runs: Sequence[content.Run]) -> dict[str, Path]:
+    """Where the tables of the runs are, as far as that is known."""
+    folders = installed()
+    for run in runs:
+        for name, entry in run.manifest["tables"].items():
+            if entry.get("source"):
+                folders[name] = Path(entry["source"])
+    return folders
+
+
+def _replicates(tables: Sequence[Table], folders: Mapping[str, Path]) -> dict[str, Any]:
+    """Trainings with other seeds. The run's own table is taken, not another one of its name."""
+    return {
+        t.name: load_replicates(folders[t.name])
+        for t in tables
+        if t.name in folders and load_folder(folders[t.name]).sha256 == t.sha256
+    }
 
 
 def _lead(runs: Sequence[content.Run], methods: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.plots.figure import method_styles
+from hpobench_nmt.plots.figure import UNDATED, method_styles
 from hpobench_nmt.report.svg import AS_IT_IS, frame_of, pixels, restyle, tag, to_svg
 from hpobench_nmt.run_analyses.common import EXACT
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DPI = 150
-_METADATA: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "png": {}}
 _HOVER_POINTS = 60
 
 
@@ -128,7 +127,7 @@ def file_picture(sketch: Sketch, form: str) -> bytes:
     except InputError:
         return b""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
+    figure.savefig(buffer, format=form, dpi=_DPI, metadata=UNDATED.get(form))
     return buffer.getvalue()
 
 

@@ -6,7 +6,7 @@ computed is said in `hpobench_nmt.evaluation`, in the module of its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,9 @@ def regret_curves(results: Results, table: str) -> Curves:
     return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
 
 
-def surrogate_curves(results: Results, table: str, lookups: int = 100, jobs: int = 1) -> tuple[Curves, ...]:
+def surrogate_curves(
+    results: Results, table: str, lookups: int = 100, jobs: int = 1, also: Sequence[int] = ()
+) -> tuple[Curves, ...]:
     """Mean squared error of each surrogate over the unseen rows, one Curves an objective.
 
     Each point is over the trials that still looked up, and a curve ends where fewer than half did: the
@@ -94,6 +96,7 @@ def surrogate_curves(results: Results, table: str, lookups: int = 100, jobs: int
         lookups: the most to replay, for the cost grows with their square. The error is computed after some
             40 numbers of look-ups up to there, evenly spaced on a log scale.
         jobs: threads.
+        also: further numbers of look-ups after which it is computed, up to there.
     """
     import joblib
     from threadpoolctl import threadpool_limits
@@ -108,7 +111,8 @@ def surrogate_curves(results: Results, table: str, lookups: int = 100, jobs: int
     instance = instance_of(results, table)
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
-    steps = np.unique(np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64))
+    spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
+    steps = np.union1d(spaced, [n for n in also if n <= lookups]).astype(np.int64)
     notes = failure_notes(results, table)
     tasks: list[tuple[str, Surrogate]] = []
     for method in methods_on(results, table):

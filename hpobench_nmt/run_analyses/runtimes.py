@@ -43,6 +43,7 @@ class TargetRuntimes:
     Attributes:
         targets: by table, from easy to hard.
         found: by (table, method).
+        on_front: whether the targets are numbers of rows of the front, by table.
         rows: number of rows, by table.
         n_initial: look-ups of the initial design.
         notes: what is missing, in words.
@@ -50,6 +51,7 @@ class TargetRuntimes:
 
     targets: Mapping[str, Sequence[Target]]
     found: Mapping[tuple[str, str], Runtimes]
+    on_front: Mapping[str, bool]
     rows: Mapping[str, int]
     n_initial: int
     notes: tuple[str, ...]
@@ -85,7 +87,8 @@ def target_runtimes(results: Results) -> TargetRuntimes:
         if targets[table]
     }
     rows = {table: len(instance.table) for table, instance in results.instances.items()}
-    return TargetRuntimes(targets, found, rows, results.suite.n_initial, tuple(notes))
+    on_front = {table: instance.losses.shape[1] > 1 for table, instance in results.instances.items()}
+    return TargetRuntimes(targets, found, on_front, rows, results.suite.n_initial, tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +111,7 @@ class RuntimeDistribution:
 
 
 def runtime_distribution(
-    found: TargetRuntimes, tables: Sequence[str] = (), per_row: bool = False
+    found: TargetRuntimes, tables: Sequence[str] = (), per_row: bool = False, also: Sequence[float] = ()
 ) -> RuntimeDistribution:
     """The empirical runtime distribution of every method over tables, and that of random search.
 
@@ -116,6 +119,7 @@ def runtime_distribution(
         found: from target_runtimes.
         tables: which; all where left out. Tables on which some method is missing are left out and named.
         per_row: divide look-ups by the number of rows, so that large and small tables can be compared.
+        also: budgets to have a point at, besides those that are evenly spaced on a log scale.
     """
     for table in tables:
         if table not in found.targets:
@@ -135,6 +139,7 @@ def runtime_distribution(
         budgets = np.geomspace(1 / largest, 1.0, _POINTS)
     else:
         budgets = np.unique(np.rint(np.geomspace(1, largest, _POINTS)))
+    budgets = np.union1d(budgets, [b for b in also if budgets[0] <= b <= budgets[-1]])
     frames = []
     for method in methods:
         shares = [share_met(found.found[t, method].times, budgets * sizes[t] + 1e-9) for t in chosen]
@@ -152,7 +157,8 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
     """Expected running times: a row a table, method and target, random search (EXACT) beside the methods.
 
     Columns: table, method, target (in words), value (see runtime_distribution.Target), rows (how many of the
-    table's rows count), ert, low, high (95% interval), successes, trials. Infinite where no trial met it.
+    table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high (95%
+    interval), successes, trials. Infinite where no trial met it.
     """
     frames = []
     for (table, method), times in found.found.items():
@@ -177,6 +183,7 @@ def _targets_frame(found: TargetRuntimes, table: str, method: str) -> pd.DataFra
             "target": [t.label for t in targets],
             "value": [t.value for t in targets],
             "rows": [int(t.goal.targets.sum()) for t in targets],
+            "on_front": found.on_front[table],
         }
     )
 

@@ -120,12 +120,16 @@ def run_statistics(results: Results) -> Statistics:
     cells[(scores["failed"] > 0).to_numpy()] = np.nan
     means: _Means = {key: tuple(row) for key, *row in cells.itertuples(name=None)}
     for table, (methods, values) in by_trial.items():
-        nothing = all(t.failure for m in methods for t in results.trials[table, m])
+        nothing = ""
+        if not methods:
+            nothing = "no method is through yet"
+        elif all(t.failure for m in methods for t in results.trials[table, m]):
+            nothing = "every trial failed"
         for score in results.suite.scores:
             found = compare_pairs(values[score], LOWER_IS_BETTER[score])
             comparisons += [_named(table, score, methods, pair) for pair in found]
             verdicts.append(
-                Verdict(table, score, "", (), (), (), f"{score} on {table}: every trial failed.")
+                Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}.")
                 if nothing
                 else _verdict(table, score, methods, values[score], means, found)
             )

@@ -21,7 +21,7 @@ from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importanc
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.plots import tables as table_plots
-from hpobench_nmt.plots.figure import plain
+from hpobench_nmt.plots.figure import plain, with_unit
 from hpobench_nmt.plots.front import plot_front
 from hpobench_nmt.table import Table
 from hpobench_nmt.table_analyses import findings
@@ -212,7 +212,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
 
 
 def _draw_front(table: Table, names: Sequence[str], front: NDArray[np.int64]) -> Figure:
-    first, second = (table_plots.with_unit(name, table.metric(name).unit) for name in names)
+    first, second = (with_unit(name, table.metric(name).unit) for name in names)
     points = np.column_stack([table.column(name) for name in names])
     figure = plot_front(points, front, (first, second), f"{table.name}: scatter and Pareto front")
     return plain(figure)

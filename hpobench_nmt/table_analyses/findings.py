@@ -58,6 +58,8 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
 
 
 def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> str:
+    if np.isnan(low):
+        return f"{table} and {other}, {r:.3f} ({n:,} configurations, too few for an interval)."
     note = f"{table} and {other}, {r:.3f} ({low:.2f} to {high:.2f}, {n:,} configurations)"
     return f"{note}." if low > 0 or high < 0 else f"{note}, which may be no relation at all."
 
@@ -89,7 +91,7 @@ def _part(found: Importance) -> str:
     if found.best_share is None:
         note = "Over the whole space"
     else:
-        note = f"Among the best {found.best_share:.0%} ({found.n_best:,} rows, from {found.threshold:.4g} on)"
+        note = f"Among the best {found.best_share:.0%} ({found.n_best:,} rows, {found.best_values})"
     names, shares, spreads = (found.singles[c].tolist() for c in ("first", "share", "spread"))
     note += f", {names[0]} explains the most, {shares[0]:.0%} of the variance"
     if len(names) > 1:
@@ -120,7 +122,9 @@ def of_front(objectives: Sequence[str], losses: Floats, front: NDArray[np.int64]
         notes.append(f"{len(losses) - n:,} of the {len(losses):,} rows lack one of them.")
     r = spearman(losses[complete, 0], losses[complete, 1])
     low, high = spearman_interval(r, n)
-    if not np.isnan(r):
+    if not np.isnan(r) and np.isnan(low):
+        notes.append(f"Spearman's coefficient between the two is {r:.2f}, of too few rows to say more.")
+    elif not np.isnan(r):
         alike = f"rows that are better in one tend to be {'better' if r > 0 else 'worse'} in the other"
         notes.append(
             f"Spearman's coefficient between the two is {r:.2f} ({low:.2f} to {high:.2f}): "

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import RunError
+from hpobench_nmt.plots.figure import UNDATED
 from hpobench_nmt.terminal import fits
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 
 FIGURE_FORMATS = ("png", "pdf")
 _DPI = 150
-# Nothing of the time or the machine goes into a file: the same analysis gives the same bytes.
-_METADATA: Mapping[str, Mapping[str, None]] = {
-    "pdf": {"CreationDate": None},
-    "svg": {"Date": None},
-    "png": {},
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +127,7 @@ def write_sections(
                 figure = draw()
                 for suffix in formats:
                     path = out / f"{stem}.{suffix}"
-                    figure.savefig(path, dpi=_DPI, metadata=_METADATA.get(suffix))
+                    figure.savefig(path, dpi=_DPI, metadata=UNDATED.get(suffix))
                     written.append(path)
     except OSError as error:
         raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error

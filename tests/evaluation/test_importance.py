@@ -210,8 +210,10 @@ def test_a_value_without_a_row_is_not_part_of_the_grid():
 def test_the_best_part_is_the_metrics_best(toy):
     lowest = importance(toy, "seconds", best_share=0.25)
     assert lowest.threshold == np.sort(toy.column("seconds"))[8]
+    assert lowest.best_values == f"{lowest.threshold:.4g} or less"
     highest = importance(toy, "bleu", best_share=0.25)
     assert highest.threshold == np.sort(toy.column("bleu"))[-9]
+    assert highest.best_values == f"{highest.threshold:.4g} or more"
     assert highest.n_best == (toy.column("bleu") >= highest.threshold).sum()
 
 

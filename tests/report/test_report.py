@@ -3,6 +3,8 @@ import html
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 
@@ -13,9 +15,12 @@ import pytest
 from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.report.content import headline, overall_board, table_board
 from hpobench_nmt.report.files import tex, write_figures, write_latex
+from hpobench_nmt.report.made import command
 from hpobench_nmt.report.page import load_runs, write_report
 from hpobench_nmt.results import load_results
 from hpobench_nmt.run_analyses.leaderboard import cells
+from hpobench_nmt.run_analyses.statistics import Verdict
+from hpobench_nmt.suite import load_suite
 
 
 def text_of(page):
@@ -92,9 +97,50 @@ def test_how_it_was_made(folders, page, tools):
         assert entry["sha256"] in text
     for library, version in manifest["versions"].items():
         assert f"{library} {version}" in text
-    assert "--seed 0" in text and "--tables toy,other" in text
+    sources = ",".join(entry["source"] for entry in manifest["tables"].values())
+    assert f" --tables {sources} " in text and "--seed 0" in text
     assert "GB_EIF_M on toy: 1 of 8 trials failed." in text
     assert "0 (1 of 8)" in text and tools.attack in text
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_initial": 4}])
+def test_the_command_names_a_shipped_suite_only_where_it_is_that_suite(tmp_path, tools, settings):
+    suite = dataclasses.replace(load_suite("quick"), objectives=("bleu",), trials=2, **settings)
+    table = tools.table()
+    folder = tools.run(tmp_path / "a folder" / "results", [table], suite, methods=["RS"])
+    (run,) = load_runs([folder])
+    name = "quick.toml" if settings else "quick"
+    source = tmp_path / "a folder" / "tables" / table.name
+    assert shlex.split(command(run))[:5] == ["hpobench-nmt", "run", name, "--tables", str(source)]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_table_on_which_no_method_is_through_yet(folders, tmp_path, which):
+    folder = tmp_path / "interrupted"
+    shutil.copytree(folders[which], folder)
+    shutil.rmtree(folder / "observations" / "toy")
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    assert "on toy: no method is through yet." in text
+    assert "every trial failed" not in text
+
+
+def test_elsewhere_is_said_where_there_is_one(folders):
+    (run,) = load_runs(folders[:1])
+
+    def said(*verdicts):
+        statistics = dataclasses.replace(run.statistics, verdicts=verdicts, ranks=())
+        return " ".join(headline(dataclasses.replace(run, statistics=statistics)))
+
+    alone = Verdict("toy", "ftb", "A", (), ("B",), (), "A leads.")
+    tied = Verdict("toy", "ftc", "A", ("B",), (), (), "A and B lead.")
+    none = Verdict("toy", "fb", "", (), (), (), "Nobody leads.")
+    assert "Elsewhere 2 methods share the lead" in said(alone, tied)
+    assert "There 2 methods share the lead" in said(tied, tied)
+    assert "in which some method" not in said(alone, tied)
+    assert "Of the 2 of 3 table-and-score pairs in which some method has a best mean, 1 has" in said(
+        alone, tied, none
+    )
+    assert "In the one table and score, A is shown" in said(alone)
 
 
 def test_failed_trials_only(copied, tools, tmp_path):

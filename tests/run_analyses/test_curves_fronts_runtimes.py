@@ -109,6 +109,16 @@ def test_surrogate_curves_are_over_the_trials_that_still_run(single):
     assert of(found.frame, EXACT).iloc[0]["mean"] == pytest.approx(2 * truth.var(ddof=1))
 
 
+def test_curves_have_a_point_where_one_is_asked_for(single, multi):
+    usual, asked = (surrogate_curves(multi, "toy", also=also)[0].frame for also in ([], [10, 101]))
+    added = set(of(asked, EXACT)["lookups"]) - set(of(usual, EXACT)["lookups"])
+    assert added == {10}
+    found = runtime_distribution(target_runtimes(single), per_row=True, also=[0.1, 7.0])
+    shares = of(found.frame, EXACT).set_index("budget")["share"]
+    assert 0.1 in shares.index and 7.0 not in shares.index
+    assert shares.is_monotonic_increasing
+
+
 def test_surrogate_curves_do_not_depend_on_the_number_of_threads(multi):
     one, two = surrogate_curves(multi, "toy", jobs=1), surrogate_curves(multi, "toy", jobs=2)
     assert [c.quantity for c in one] == ["squared error in bleu (BLEU²)", "squared error in seconds (s²)"]
@@ -277,7 +287,8 @@ def test_tables_where_a_method_is_missing_are_not_pooled(single):
 def test_expected_runtimes_are_means_where_all_trials_succeed(single):
     frame = expected_runtime_frame(target_runtimes(single))
     assert list(frame.columns) == [
-        *("table", "method", "target", "value", "rows", "ert", "low", "high", "successes", "trials")
+        *("table", "method", "target", "value", "rows", "on_front"),
+        *("ert", "low", "high", "successes", "trials"),
     ]
     row = frame[(frame.table == "toy") & (frame.method == "RS") & (frame.target == "the best value")].iloc[0]
     assert row["ert"] == pytest.approx(single.summary("toy", "RS")[0].mean)
