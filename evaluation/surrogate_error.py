@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,24 +43,25 @@ class Surrogate:
     Attributes:
         prior: covariance over the rows.
         noise_sd: standard deviation of the observation noise.
-        standardise: whether the losses seen are standardised at every step, or taken as they are around a
-            prior mean of 0.
+        centre: what is predicted where the look-ups say nothing: 0, or the mean or the worst of the losses
+            seen, about which they are scaled at every step.
     """
 
     prior: Prior
     noise_sd: float = 0.0
-    standardise: bool = False
+    centre: Literal["zero", "mean", "worst"] = "zero"
 
 
 def built_in_surrogate(method: str, problem: Problem) -> Surrogate | None:
     """The surrogate of a method that comes with the package; None where it has none, or is not known."""
     if method in _GAUSSIAN:
         kernel, standardise = _GAUSSIAN[method]
-        return Surrogate(kernel_prior(problem, kernel), NOISE_SD, standardise)
+        return Surrogate(kernel_prior(problem, kernel), NOISE_SD, "mean" if standardise else "zero")
     if method in _GRAPH:
         kernel, influence = _GRAPH[method]
         neighbours = NEIGHBOURS if influence else neighbours_for(len(problem.features))
-        return Surrogate(graph_prior(problem, kernel, neighbours))
+        prior = graph_prior(problem, kernel, neighbours)
+        return Surrogate(prior, centre="worst" if influence else "zero")
     return None
 
 
@@ -89,7 +91,7 @@ def squared_errors(
 ) -> Floats:
     """Mean squared error over the unseen rows after some look-ups, in squared units of each loss.
 
-    Before the first loss the prediction is 0, or unknown (NaN) where losses are standardised.
+    Before the first loss the prediction is 0, or unknown (NaN) where losses are scaled.
 
     Args:
         surrogate: what the look-ups are replayed into.
@@ -177,10 +179,13 @@ def _weights(surrogate: Surrogate, inverse: Floats, targets: Floats) -> tuple[Fl
     n = len(targets)
     weights = np.zeros((n + 1, n))
     np.cumsum((inverse @ targets)[:, None] * inverse, axis=0, out=weights[1:])
-    if not surrogate.standardise:
+    if surrogate.centre == "zero":
         return weights, np.zeros(n + 1)
-    # Standardising is linear: a loss is predicted as its centre where the seen rows say nothing of a
+    # Scaling is linear: a loss is predicted as its centre where the seen rows say nothing of a
     # constant 1, and as what they say of it elsewhere.
-    centre = np.append(np.nan, np.cumsum(targets) / np.arange(1, n + 1))
+    if surrogate.centre == "mean":
+        centre = np.append(np.nan, np.cumsum(targets) / np.arange(1, n + 1))
+    else:
+        centre = np.append(np.nan, np.maximum.accumulate(targets))
     weights[1:] -= centre[1:, None] * np.cumsum(inverse.sum(axis=1)[:, None] * inverse, axis=0)
     return weights, centre

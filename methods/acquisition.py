@@ -56,12 +56,14 @@ def by_expected_improvement(belief: Belief) -> Floats:
 
 
 def by_expected_influence(belief: Belief) -> Floats:
-    """EIF of one loss, whose harmonic labels are scaled from 0, the worst loss seen, to 1, the best."""
+    """EIF of one loss. The mean, scaled from 0 at the worst loss seen to 1 at the best, gives the labels."""
     if belief.row_sums is None:
         raise ValueError("expected influence needs a prior that gives its row sums.")
     best, worst = belief.best[0], belief.worst[0]
     if worst > best:
-        labels = np.clip((worst - belief.mean[0]) / (worst - best), 0.0, 1.0)
+        # The prior's variance is large but finite: labels are harmonic to some six digits. More would let
+        # rounding decide where all rows are sure to be good, or bad, and so worth the same.
+        labels = np.round(np.clip((worst - belief.mean[0]) / (worst - best), 0.0, 1.0), 6)
     else:
         labels = np.full(len(belief.var), 0.5)
     values: Floats = expected_influence(labels, belief.var, belief.row_sums, belief.unseen)

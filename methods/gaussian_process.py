@@ -13,7 +13,7 @@ import numpy as np
 
 from hpobench_nmt.methods.acquisition import by_expected_hypervolume, by_expected_improvement
 from hpobench_nmt.methods.kernels import Kernel, KernelPrior, matern52, rbf
-from hpobench_nmt.methods.model_based import ModelBased
+from hpobench_nmt.methods.model_based import ModelBased, standard_scale
 from hpobench_nmt.problem import Method, MethodFactory, Problem
 
 NOISE_SD = 1e-3
@@ -35,7 +35,7 @@ def bayesian_optimisation(kernel: Kernel, standardise: bool = False) -> MethodFa
             prior=kernel_prior(problem, kernel),
             acquisition=by_expected_improvement if problem.n_objectives == 1 else by_expected_hypervolume,
             noise_sd=NOISE_SD,
-            standardise=standardise,
+            scale=standard_scale if standardise else None,
         )
 
     return make

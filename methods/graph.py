@@ -8,7 +8,9 @@
               corresponds to the graph (Zhu 2005; Zhang & Duh 2020, section 5.3)
 
 For large sigma^2 and without noise, the posterior mean is the harmonic labelling
--Lap[U,U]^-1 Lap[U,S] y_S (Zhu et al. 2003), and the posterior covariance Lap[U,U]^-1 / (2 beta).
+-Lap[U,U]^-1 Lap[U,S] y_S (Zhu et al. 2003), and the posterior covariance Lap[U,U]^-1 / (2 beta), in each
+connected part of the graph in which a row was seen. In the others the mean is 0 and the variance near
+sigma^2 / (2 beta) over the number of rows.
 
 The paper leaves the number of neighbours, beta and sigma^2 to "initial tuning". Its Table 3 is met best
 with a seventh of the rows (20 at least) as neighbours for EI, and with 20 in tables of any size for EIF;

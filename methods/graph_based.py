@@ -1,7 +1,12 @@
 """Graph-based methods (Zhang & Duh 2020, section 5.2): label propagation over the neighbourhood graph.
 
 With EI and EHVI the graph is one more Gaussian prior. With expected influence (EIF) the labels are the
-losses seen, scaled so that the best is 1 and the worst 0, and spread harmonically.
+losses seen, scaled so that the best is 1 and the worst 0, and spread harmonically. The paper labels the best
+1, and another row 1 if a random walk from the best is likelier than not to get there, else 0; how the walk
+moves and ends it does not say, so that this is another choice.
+
+Where an axis has two values far apart, no edge may cross it and the graph falls into parts. A part in which
+no row has been seen is labelled 0, like the worst row seen.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from hpobench_nmt.methods.graph import (
     neighbours_for,
 )
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
-from hpobench_nmt.methods.model_based import ModelBased
+from hpobench_nmt.methods.model_based import ModelBased, range_scale
 from hpobench_nmt.problem import Method, MethodFactory, Problem
 
 
@@ -57,6 +62,7 @@ def influence_search(kernel: Kernel) -> MethodFactory:
             rng,
             prior=graph_prior(problem, kernel, NEIGHBOURS),
             acquisition=by_expected_influence,
+            scale=range_scale,
             # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
             row_sums=np.full(len(problem.features), SIGMA_SQUARED / (2.0 * BETA)),
         )

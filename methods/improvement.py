@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 _SQRT_HALF = math.sqrt(0.5)
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
-# Below -38.5, phi underflows to a denormal; above 8.5, h(u) = u to the last bit.
+# Below -37.5, phi is a denormal, and from -38.6 on 0; above 8.5, h(u) = u to the last bit.
 _FAR_BELOW = -38.0
 _FAR_ABOVE = 8.5
 # Anything with a smaller logarithm is 0 in double precision.

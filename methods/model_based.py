@@ -1,11 +1,13 @@
 """Sequential model-based optimisation: a posterior over the candidates, and an acquisition function that
 picks the next (Zhang & Duh 2020, Figure 2 and Algorithm 1).
 
-A method of this kind is four choices: a prior, an acquisition, the noise, and whether to standardise the
-losses. `hpobench_nmt.methods.gaussian_process` and `hpobench_nmt.methods.graph_based` make them.
+A method of this kind is four choices: a prior, an acquisition, the noise, and whether to scale the losses.
+`hpobench_nmt.methods.gaussian_process` and `hpobench_nmt.methods.graph_based` make them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,20 @@ from hpobench_nmt.problem import Problem
 
 Floats = NDArray[np.float64]
 
+Scale = Callable[[Floats], tuple[Floats, Floats]]
+"""From the losses seen, shape (n, m), a centre and a spread of each, shape (m,)."""
+
+
+def standard_scale(seen: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation: what nothing is known of is expected to be average."""
+    return seen.mean(axis=0), seen.std(axis=0)
+
+
+def range_scale(seen: Floats) -> tuple[Floats, Floats]:
+    """Worst and range, so that the best is -1 and the worst 0: so is what nothing is known of."""
+    worst = seen.max(axis=0)
+    return worst, worst - seen.min(axis=0)
+
 
 class ModelBased:
     """A method made of a prior and an acquisition.
@@ -28,8 +44,8 @@ class ModelBased:
         prior: covariance over the candidates.
         acquisition: the value of each candidate.
         noise_sd: standard deviation of the observation noise, in the units of the targets.
-        standardise: model (losses - mean) / standard deviation of the losses seen, instead of the losses
-            themselves around a prior mean of 0.
+        scale: model (losses - centre) / spread, anew at every step, instead of the losses themselves around
+            a prior mean of 0.
         row_sums: prior covariance times ones, for acquisitions that need its posterior.
     """
 
@@ -41,14 +57,14 @@ class ModelBased:
         prior: Prior,
         acquisition: Acquisition,
         noise_sd: float = 0.0,
-        standardise: bool = False,
+        scale: Scale | None = None,
         row_sums: Floats | None = None,
     ) -> None:
         self._rng = rng
         self._acquisition = acquisition
-        self._standardise = standardise
-        # A target of constant 1 beside the losses lets them be standardised anew at every step.
-        n_targets = problem.n_objectives + standardise
+        self._scale = scale
+        # A target of constant 1 beside the losses lets them be scaled anew at every step.
+        n_targets = problem.n_objectives + (scale is not None)
         self._posterior = Posterior(prior, n_targets, noise_sd, row_sums)
         self._targets = np.ones(n_targets)
         self._losses = np.empty((problem.budget, problem.n_objectives))
@@ -92,9 +108,8 @@ class ModelBased:
     def _belief(self) -> Belief:
         posterior, mean = self._posterior, self._posterior.mean
         front, best, worst = self._front, self._best, self._worst
-        if self._standardise:
-            seen = self._losses[: self._count]
-            centre, spread = seen.mean(axis=0), seen.std(axis=0)
+        if self._scale:
+            centre, spread = self._scale(self._losses[: self._count])
             # The mean and deviation of equal losses are only nearly the loss and 0.
             equal = best == worst
             centre[equal], spread[equal] = best[equal], 1.0

@@ -29,12 +29,18 @@ def dense(surrogate):
     return np.array([surrogate.prior.row(i) for i in range(len(surrogate.prior.diagonal))])
 
 
+def scale(surrogate, losses):
+    if surrogate.centre == "mean":
+        return losses.mean(axis=0), losses.std(axis=0)
+    return losses.max(axis=0), np.ptp(losses, axis=0)
+
+
 def posterior(surrogate, rows, losses):
-    """Mean (m, N) and covariance (N, N), solved anew; losses standardised where the surrogate does."""
+    """Mean (m, N) and covariance (N, N), solved anew; losses scaled where the surrogate does."""
     K, S = dense(surrogate), list(rows)
     centre, spread = np.zeros(losses.shape[1]), np.ones(losses.shape[1])
-    if surrogate.standardise:
-        centre, spread = losses.mean(axis=0), losses.std(axis=0)
+    if surrogate.centre != "zero":
+        centre, spread = scale(surrogate, losses)
         spread = np.where(spread == 0, 1.0, spread)
     A = K[np.ix_(S, S)] + surrogate.noise_sd**2 * np.eye(len(S))
     mean = centre + (K[:, S] @ np.linalg.solve(A, (losses - centre) / spread)) * spread
@@ -54,7 +60,7 @@ def naive_error(surrogate, rows, losses, truth):
         unseen = [row for row in range(len(truth)) if row not in rows[:t]]
         if good:
             mean, _ = posterior(surrogate, rows[good], losses[good])
-        elif surrogate.standardise:
+        elif surrogate.centre != "zero":
             continue
         else:
             mean = np.zeros(truth.T.shape)
@@ -65,7 +71,7 @@ def naive_error(surrogate, rows, losses, truth):
     return errors
 
 
-@pytest.mark.parametrize("method", ["BO_M", "BO_M_std", "BO_R_std", "GB_M", "GB_R"])
+@pytest.mark.parametrize("method", ["BO_M", "BO_M_std", "BO_R_std", "GB_M", "GB_R", "GB_EIF_M"])
 @pytest.mark.parametrize("missing", [False, True])
 def test_errors_are_those_of_a_dense_solve(toy, method, missing):
     truth = toy.losses(["bleu", "seconds"]).copy()
@@ -89,7 +95,7 @@ def test_a_trial_that_saw_only_failed_trainings_still_predicts_the_prior():
     rows = np.array([2, 3])
     prior = DensePrior(np.eye(5))
     np.testing.assert_allclose(error_of(Surrogate(prior), rows, truth), [[10.0], [10.0]])
-    assert np.isnan(error_of(Surrogate(prior, standardise=True), rows, truth)).all()
+    assert np.isnan(error_of(Surrogate(prior, centre="mean"), rows, truth)).all()
     assert error_of(Surrogate(prior), rows[:0], truth).shape == (0, 1)
 
 
@@ -123,8 +129,8 @@ def test_the_surrogate_is_the_methods_own(toy, method):
         seen = losses[rows]
         mean, covariance = posterior(surrogate, rows, seen)
         unseen = np.setdiff1d(np.arange(36), rows)
-        if surrogate.standardise:
-            centre, spread = seen.mean(axis=0), seen.std(axis=0)
+        if surrogate.centre != "zero":
+            centre, spread = scale(surrogate, seen)
             mean, seen = ((mean.T - centre) / spread).T, (seen - centre) / spread
         front = seen[pareto_front(seen)]
         belief = Belief(

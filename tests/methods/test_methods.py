@@ -128,7 +128,9 @@ def neighbour_laplacian(features, matrix, n_neighbours):
 
 
 def harmonic(laplacian, known, labels, unknown):
-    return -np.linalg.solve(laplacian[np.ix_(unknown, unknown)], laplacian[np.ix_(unknown, known)] @ labels)
+    """Labels of the unknown; 0 in parts of the graph where nothing is known."""
+    inner = laplacian[np.ix_(unknown, unknown)] + 1e-9 * np.eye(len(unknown))
+    return -np.linalg.solve(inner, laplacian[np.ix_(unknown, known)] @ labels)
 
 
 def naive_eif(matrix, n_neighbours=20):
@@ -220,6 +222,27 @@ def test_expected_influence_as_its_naive_twin(name, matrix, seed, n_rows):
     initial = [5, 25, 45]
     expected = naive_trial(naive_eif(matrix), features, losses, initial, n_steps)
     assert trial(name, features, losses, initial, n_steps) == expected
+
+
+def in_two_parts(features):
+    """An axis with two values that are farther apart than any two rows on one side of it."""
+    return np.column_stack([0.5 * features, np.arange(len(features)) % 2])
+
+
+@pytest.mark.parametrize("initial", [[0, 2, 4], [0, 1, 4]], ids=["one part unseen", "both seen"])
+def test_expected_influence_on_a_graph_in_two_parts_as_its_naive_twin(initial):
+    features, losses = random_table(3, n_rows=80, n_objectives=1)
+    features = in_two_parts(features)
+    expected = naive_trial(naive_eif(matern52_matrix), features, losses, initial, n_steps=40)
+    assert trial("GB_EIF_M", features, losses, initial, n_steps=40) == expected
+
+
+@pytest.mark.parametrize("name", ["GB_EIF_M", "GB_EIF_R"])
+def test_expected_influence_does_not_depend_on_the_units(name):
+    features, losses = random_table(4, n_rows=80, n_objectives=1)
+    features = in_two_parts(features)
+    expected = trial(name, features, losses, [0, 2, 4], n_steps=40)
+    assert trial(name, features, 100.0 * losses + 5e3, [0, 2, 4], n_steps=40) == expected
 
 
 def test_expected_influence_on_rows_whose_training_failed_is_nobodys():
