@@ -110,7 +110,7 @@ def rank_correlation(
             keys = sorted(everywhere if common == "all" else losses[i].keys() & losses[j].keys())
             n_common[i, j] = n_common[j, i] = len(keys)
             r = spearman(np.array([losses[i][k] for k in keys]), np.array([losses[j][k] for k in keys]))
-            bounds = spearman_interval(r, len(keys))
+            bounds = (r, r) if i == j else spearman_interval(r, len(keys))
             for matrix, value in zip((coefficient, low, high), (r, *bounds), strict=True):
                 matrix[i, j] = matrix[j, i] = value
     return RankCorrelation(
@@ -142,14 +142,17 @@ def spearman(x: Floats, y: Floats) -> float:
 def spearman_interval(r: float, n: int) -> tuple[float, float]:
     """95% interval of a Spearman coefficient from n pairs (Bonett & Wright 2000).
 
-    Normal on Fisher's scale: atanh(r) +- 1.96 sqrt((1 + r^2 / 2) / (n - 3)). NaN for fewer than 4 pairs.
+    Normal on Fisher's scale: atanh(r) +- 1.96 sqrt((1 + r^2 / 2) / (n - 3)). NaN for fewer than 4 pairs. A
+    perfect order of few pairs proves little: its inner limit is that of the largest coefficient below 1,
+    1 - 12 / (n (n^2 - 1)), where two neighbours change places.
     """
     if n <= _FEWEST or np.isnan(r):
         return np.nan, np.nan
-    if abs(r) == 1.0:
-        return r, r
-    half = _Z_95 * np.sqrt((1 + r * r / 2) / (n - 3))
-    return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
+    largest = 1 - 12 / (n * (n * n - 1))
+    inner = np.clip(r, -largest, largest)
+    half = _Z_95 * np.sqrt((1 + inner * inner / 2) / (n - 3))
+    low, high = np.tanh(np.arctanh(inner) - half), np.tanh(np.arctanh(inner) + half)
+    return (-1.0 if r == -1.0 else float(low)), (1.0 if r == 1.0 else float(high))
 
 
 def main_metric(table: Table) -> str:

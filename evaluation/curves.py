@@ -82,7 +82,7 @@ def summarise_curves(
     total = np.where(there, curves, 0.0).sum(axis=0)
     mean = np.where(n_there > 0, total / np.maximum(n_there, 1), np.nan)
     ordered = np.sort(curves, axis=0)  # NaN last
-    index = np.maximum(np.ceil(np.outer(levels, n_known)).astype(np.int64) - 1, 0)
+    index = np.maximum(np.ceil(np.outer(levels, n_known) - 1e-9).astype(np.int64) - 1, 0)
     quantiles = ordered[index, np.arange(end)]
     steps = np.arange(1, end + 1) if lookups is None else lookups[:end]
     return Curve(steps, mean, quantiles, n_there)

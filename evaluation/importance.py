@@ -131,7 +131,7 @@ def importance(
     if (loss == loss[0]).all():
         raise InputError(f"{where} is the same in every row: there is no variance to explain.")
     # Sorted losses up to the last of the best part: the ceil keeps at least one row.
-    limit = np.inf if best_share is None else np.sort(loss)[ceil(best_share * len(loss)) - 1]
+    limit = np.inf if best_share is None else np.sort(loss)[ceil(best_share * len(loss) - 1e-9) - 1]
     # The grid of the values that occur; a value without a row would only be guessed.
     axes = [np.unique(column) for column in table.features[known].T]
     n_grid = int(np.prod([len(a) for a in axes], dtype=np.float64))

@@ -127,7 +127,7 @@ def sensitivity(
         n_far=int(far.sum()),
         reach=reach,
         interval_trials=prod(ceil(1 / share - 1e-9) for share in reach["share"]),
-        random_trials=random_order(int(known.sum()), int(counts.sum())),
+        random_trials=random_order(len(table), int(counts.sum())),
         grids=coarse_grids(table, counts, seed=seed),
         coverage=len(table) / prod(len(h.values) for h in table.hyperparameters),
     )

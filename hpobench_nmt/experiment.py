@@ -143,15 +143,18 @@ def suite_instances(
                 raise InputError(f"table {table.name!r} is asked for twice.")
             instances[table.name] = make_instance(suite, table)
         return instances
+    reasons = []
     for name in installed():
         try:
             table = load_table(name)
             if suite.objectives or len(table.objectives) >= suite.n_objectives:
                 instances[name] = make_instance(suite, table)
         except InputError as error:
-            skipped(str(error))
+            reasons.append(str(error))
+            skipped(reasons[-1])
     if not instances:
-        raise InputError("no installed table can be used. 'hpobench-nmt tables fetch nmthpo' gets six.")
+        advice = reasons[0] if reasons else "'hpobench-nmt tables fetch nmthpo' gets six."
+        raise InputError(f"no installed table can be used. {advice}")
     return instances
 
 
@@ -260,7 +263,7 @@ def benchmark(
         scores=tuple(scores) or default_scores,
         objectives=tuple(objectives),
         trials=trials,
-        budget={"default": budget},
+        budget={"default": budget} if {"fb", "fbp"} & set(tuple(scores) or default_scores) else {},
         tolerance={} if tolerance is None else {"default": tolerance},
         **settings,
     )

@@ -4,7 +4,7 @@ Keys of a suite file, all but `scores` with a default:
 
     description   one line
     scores        ftb, ftc, fb for one objective; fto, fta, fbp for two
-    tables        table names, or "installed" (the default)
+    tables        names of tables or collections, folders, or "installed" (the default)
     methods       as on the command line
     objectives    "metric" or "metric:min|max"; left out: each table's own first, or first two
     trials        seeded trials a method and table
@@ -19,11 +19,13 @@ Keys of a suite file, all but `scores` with a default:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from hpobench_nmt.catalog import collections
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.evaluation.scores import MULTI, SINGLE, Ties
 from hpobench_nmt.table_folder import read_toml
@@ -151,11 +153,17 @@ def load_suite(name_or_file: str) -> Suite:
         content["published"] = str(own)
     lists = {k: tuple(v) for k, v in content.items() if isinstance(v, list)}
     suite = Suite(name=path.stem, **(content | lists))
-    for key in ("tolerance", "budget"):
-        for table in getattr(suite, key):
-            if suite.tables != (INSTALLED,) and table not in (*suite.tables, _DEFAULT):
-                raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")
+    if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
+        for key in ("tolerance", "budget"):
+            for table in getattr(suite, key):
+                if table not in (*suite.tables, _DEFAULT):
+                    raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")
     return suite
+
+
+def _stands_for_others(table: str) -> bool:
+    """Whether a table is named as a folder or with its collection, and so not by its own name."""
+    return os.sep in table or "/" in table or table in (*collections(), "nmthpo")
 
 
 def published_file(suite: Suite) -> Path | None:

@@ -169,7 +169,7 @@ class Table:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the rows, the names and the search space: two tables with one hash give the same runs."""
+        """Hash of the rows, the search space and the metrics. Not of name, objectives and tolerances."""
         digest = hashlib.sha256()
         for h in self.hyperparameters:
             digest.update(repr((h.name, h.values, h.scale)).encode())

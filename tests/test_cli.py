@@ -189,6 +189,16 @@ def test_rows_that_lack_an_objective_are_counted(toy_home, call):
     assert "6 rows lack an objective" in out
 
 
+def test_few_look_ups_need_a_smaller_budget(toy_home, call):
+    code, _, err = call("run", "--lookups", "5")
+    assert code == 2
+    assert "fb asks for 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
+    code, out, _ = call(*run, "--lookups", "5", "--budget", "5")
+    assert code == 0
+    assert "fb @5" in out
+
+
 def test_a_broken_datasheet_spoils_its_own_table_only(toy_home, call):
     broken = toy_home / "tables" / "half-edited"
     broken.mkdir()

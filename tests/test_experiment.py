@@ -60,6 +60,11 @@ def test_stopping_when_settled_changes_no_score(toy):
             np.testing.assert_array_equal(long.rows[: len(short.rows)], short.rows)
 
 
+def test_no_budget_is_asked_for_where_no_score_has_one(toy):
+    results = hb.benchmark(toy, ["RS"], scores=["ftb"], trials=2, n_initial=25)
+    assert results.suite.budget == {}
+
+
 def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
     results = hb.benchmark(toy, ["RS"], trials=50, lookups=6, budget=6)
     ftb, _, fb = results.summary("toy", "RS")

@@ -97,3 +97,9 @@ def test_settings_leave_out_what_may_grow():
     more = dataclasses.replace(suite, tables=("a", "b"), methods=("RS",))
     assert suite.settings() == more.settings()
     assert suite.settings() != dataclasses.replace(suite, trials=7).settings()
+
+
+def test_budgets_of_the_members_of_a_collection(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('scores = ["fb"]\ntables = ["nmthpo"]\n[budget]\ndefault = 50\nsw-en = 200\n')
+    assert load_suite(str(path)).budget_for("sw-en") == 200

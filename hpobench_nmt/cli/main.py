@@ -31,6 +31,7 @@ def cli() -> None:
 @click.option("--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials a method and table.")
+@click.option("--budget", type=click.IntRange(min=1), help="Look-ups after which fb and fbp are taken.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
@@ -43,6 +44,7 @@ def run(
     methods: tuple[str, ...],
     objectives: tuple[str, ...],
     trials: int | None,
+    budget: int | None,
     lookups: int | None,
     seed: int,
     jobs: int | None,
@@ -65,7 +67,7 @@ def run(
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
     given = {"tables": tables, "methods": methods, "objectives": objectives}
-    given |= {"trials": trials, "lookups": lookups}  # type: ignore[dict-item]
+    given |= {"trials": trials, "lookups": lookups, "budget": budget and {"default": budget}}  # type: ignore[dict-item]
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
     resolved = resolve_methods(chosen.methods)
     instances = suite_instances(chosen, lambda reason: click.echo(f"Left out: {reason}", err=True))

@@ -177,8 +177,7 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     """Chance that a search in random order, and that coarse grids, hold a row within the tolerance."""
     figure, (axes,) = new_panels(1, (6.4, 4.2))
     metric = found.objective.rpartition(":")[0]
-    known = ~np.isnan(found.gaps)
-    n_rows, n_targets = int(known.sum()), int(found.by_steps["within"].sum())
+    n_rows, n_targets = len(found.gaps), int(found.by_steps["within"].sum())
     chance = random_order_chance(n_rows, n_targets)
     axes.plot(np.arange(n_rows + 1), chance * 100, color="black", linewidth=1.6, label="random order (exact)")
     grids = found.grids

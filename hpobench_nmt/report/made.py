@@ -49,6 +49,8 @@ def command(run: Run) -> str:
         parts += ["--trials", str(suite.trials)]
     if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
         parts += ["--lookups", str(suite.lookups)]
+    if usual and suite.budget != usual.budget:
+        parts += ["--budget", str(suite.budget["default"])]
     return shlex.join([*parts, "--seed", str(run.results.seed)])
 
 
@@ -57,7 +59,8 @@ def _shipped(suite: Suite) -> Suite | None:
     if suite.name not in suite_files():
         return None
     usual = load_suite(suite.name)
-    given = {name: getattr(suite, name) for name in ("objectives", "trials", "lookups")}
+    names = ["objectives", "trials", "lookups", *(["budget"] if list(suite.budget) == ["default"] else [])]
+    given = {name: getattr(suite, name) for name in names}
     return usual if replace(usual, **given).settings() == suite.settings() else None
 
 

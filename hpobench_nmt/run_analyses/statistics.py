@@ -216,9 +216,10 @@ def _score_frame(
             for summary, score, mean in zip(
                 results.summary(table, method), results.suite.scores, exact, strict=True
             ):
-                low, high = intervals[score]
+                # Failed trials may have answered before: an interval over those is not one of this mean.
+                low, high = (np.nan if summary.failed else bound[i] for bound in intervals[score])
                 cell = {"table": table, "method": method, "score": score, **vars(summary)}
-                rows.append(cell | {"low": low[i], "high": high[i], "random_search": mean})
+                rows.append(cell | {"low": low, "high": high, "random_search": mean})
     columns = ["table", "method", "score", "mean", "std", "low", "high", "trials", "unanswered", "failed"]
     return pd.DataFrame(rows, columns=[*columns, "at_least", "random_search"])
 

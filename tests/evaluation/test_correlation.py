@@ -119,6 +119,16 @@ def test_bad_input():
         rank_correlation([a, replace(a, name="b")], "scor")
 
 
+def test_a_perfect_order_of_few_pairs_proves_little():
+    low, high = spearman_interval(1.0, 4)
+    assert low < 0 and high == 1.0
+    assert spearman_interval(-1.0, 4) == (-1.0, -low)
+    assert 0.98 < spearman_interval(1.0, 30)[0] < 1.0
+    # Two neighbours of 5 change places.
+    r = spearman(np.arange(5.0), np.array([0.0, 1, 2, 4, 3]))
+    assert spearman_interval(1.0, 5)[0] == spearman_interval(r, 5)[0]
+
+
 @pytest.mark.parametrize("rho", [0.5, 0.95])
 def test_the_interval_covers(rho):
     # For bivariate normal pairs with correlation rho, Spearman's coefficient is 6 / pi asin(rho / 2).

@@ -212,6 +212,19 @@ def test_failed_trials_lose_and_are_named(toy):
     assert broken[["mean", "low", "high"]].isna().all(axis=None)
 
 
+def test_a_mean_of_what_did_not_fail_has_no_interval_though_failed_trials_had_answered(results):
+    trials = dict(results.trials)
+    trials["toy", "RS"] = [
+        dataclasses.replace(trial, failure="crashed" if i % 3 == 0 else "")
+        for i, trial in enumerate(trials["toy", "RS"])
+    ]
+    scores = run_statistics(with_trials(results, trials)).scores
+    spoilt = scores[(scores.table == "toy") & (scores.method == "RS")]
+    assert (spoilt["failed"] == 10).all() and spoilt["mean"].notna().all()
+    assert spoilt[["low", "high"]].isna().all(axis=None)
+    assert scores.drop(spoilt.index)[["low", "high"]].notna().all(axis=None)
+
+
 def test_a_table_on_which_every_trial_failed(toy):
     results = hb.benchmark(toy, [Broken, "RS"], trials=12)
     only = {("toy", m): results.trials["toy", "Broken"] for m in results.methods}
