@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ METRICS = (
         )
     ),
     Metric("dev_time", "min", "s", description=f"the pass over dev: {CLOCK}"),
+    Metric("dev_updates", "min", "updates", description="updates in it: a cost without the noise of a clock"),
     *COUNT_METRICS,
 )
 
@@ -72,6 +74,7 @@ def _train(job: Job) -> Outcome:
     refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
     metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
+    metrics["dev_updates"] = float(math.ceil(len(dev) / rule.segment))
     return Outcome(metrics)
 
 

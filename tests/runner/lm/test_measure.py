@@ -155,6 +155,7 @@ def test_one_model_serves_all_dynamic_evaluations(tmp_path):
     first = family.train(job(family, tmp_path))
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
     assert len(kept) == 2  # the model, and its gradients' statistics
+    assert first.metrics["dev_updates"] == 60  # 299 tokens to predict, 5 at a time
     again = family.train(job(family, tmp_path))
     other = family.train(job(family, tmp_path, dynamic_batch=5))
     assert reproducible(first.metrics) == reproducible(again.metrics)
