@@ -174,8 +174,9 @@ def _near_and_far(found: Sensitivity) -> str:
 def of_noise(found: SeedNoise, unit: str) -> Notes:
     """Of trainings with other seeds."""
     pooled = found.pooled
+    again = len(found.configurations)
     notes = [
-        f"{len(found.configurations)} configurations were trained again with other seeds. Standard deviation "
+        f"{again} configuration{'s were' if again > 1 else ' was'} trained again with other seeds. Standard deviation "
         f"within a configuration: {_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to "
         f"{pooled.high:.3g}, {pooled.df} degrees of freedom).",
         f"The smallest difference worth believing between two single trainings is "
