@@ -174,11 +174,12 @@ def _near_and_far(found: Sensitivity) -> str:
 def of_noise(found: SeedNoise, unit: str) -> Notes:
     """Of trainings with other seeds."""
     pooled = found.pooled
-    again = len(found.configurations)
+    count = len(found.configurations)
+    again = f"{count} configurations were" if count > 1 else "1 configuration was"
     notes = [
-        f"{again} configuration{'s were' if again > 1 else ' was'} trained again with other seeds. Standard deviation "
-        f"within a configuration: {_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to "
-        f"{pooled.high:.3g}, {pooled.df} degrees of freedom).",
+        f"{again} trained again with other seeds. Standard deviation within a configuration: "
+        f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
+        "degrees of freedom).",
         f"The smallest difference worth believing between two single trainings is "
         f"{_with_unit(pooled.smallest_difference, unit)}: two equally good configurations differ by more in "
         "5% of cases.",
