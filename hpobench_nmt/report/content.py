@@ -188,7 +188,7 @@ def headline(run: Run) -> list[str]:
         rest = [1 + len(v.tied) for v in judged if v.tied]
         if rest and len(judged) > 1:
             span = f"{min(rest)}" if min(rest) == max(rest) else f"{min(rest)} to {max(rest)}"
-            elsewhere = "Elsewhere" if alone else "There"
+            elsewhere = "Elsewhere" if alone else "There,"
             lines.append(
                 f"{elsewhere} {span} methods share the lead: none is shown to be worse than the best."
             )

@@ -135,7 +135,7 @@ def test_elsewhere_is_said_where_there_is_one(folders):
     tied = Verdict("toy", "ftc", "A", ("B",), (), (), "A and B lead.")
     none = Verdict("toy", "fb", "", (), (), (), "Nobody leads.")
     assert "Elsewhere 2 methods share the lead" in said(alone, tied)
-    assert "There 2 methods share the lead" in said(tied, tied)
+    assert "There, 2 methods share the lead" in said(tied, tied)
     assert "in which some method" not in said(alone, tied)
     assert "Of the 2 of 3 table-and-score pairs in which some method has a best mean, 1 has" in said(
         alone, tied, none
