@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.runner.families.awd_lstm import MODEL_SETTINGS, build, fit
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
-from hpobench_nmt.runner.lm.settings import CLOCK, COUNT_METRICS, DYNAMIC_SETTINGS, RULES, missing
+from hpobench_nmt.runner.lm.settings import (
+    CLOCK,
+    COUNT_METRICS,
+    DYNAMIC_SETTINGS,
+    RULES,
+    TRAINING_METRICS,
+    missing,
+)
 from hpobench_nmt.runner.locks import made_once
 from hpobench_nmt.table import Metric
 
@@ -49,6 +56,7 @@ METRICS = (
     ),
     Metric("dev_time", "min", "s", description=f"the pass over dev: {CLOCK}"),
     Metric("dev_updates", "min", "updates", description="updates in it: a cost without the noise of a clock"),
+    *TRAINING_METRICS,  # of the model: the same in all rows of one seed
     *COUNT_METRICS,
 )
 
@@ -74,6 +82,7 @@ def _train(job: Job) -> Outcome:
     refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
     metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
+    metrics |= {name: float(known[name]) for name in ("train_time", "num_updates")}
     metrics["dev_updates"] = float(math.ceil(len(dev) / rule.segment))
     return Outcome(metrics)
 

@@ -72,6 +72,11 @@ COUNT_METRICS = (
     Metric("gpu_memory", "min", "MB", description="most memory that tensors held on the CUDA device"),
 )
 
+TRAINING_METRICS = (
+    Metric("train_time", "min", "s", description=f"training without the dev evaluations: {CLOCK}"),
+    Metric("num_updates", "min", "updates", description="updates until convergence or max_epochs"),
+)
+
 METRICS = (
     *(
         Metric(f"{part}_ppl{suffix}", "min", description=f"{part} perplexity a token, {how}")
@@ -86,8 +91,7 @@ METRICS = (
     Metric("eval_time", "min", "s", description=f"static evaluation of dev: {CLOCK}"),
     Metric("cache_time", "min", "s", description=f"evaluation of dev with a neural cache: {CLOCK}"),
     Metric("dynamic_time", "min", "s", description=f"dynamic evaluation of dev: {CLOCK}"),
-    Metric("train_time", "min", "s", description=f"training without the dev evaluations: {CLOCK}"),
-    Metric("num_updates", "min", "updates", description="updates until convergence or max_epochs"),
+    *TRAINING_METRICS,
     *COUNT_METRICS,
 )
 

@@ -156,9 +156,11 @@ def test_one_model_serves_all_dynamic_evaluations(tmp_path):
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
     assert len(kept) == 2  # the model, and its gradients' statistics
     assert first.metrics["dev_updates"] == 60  # 299 tokens to predict, 5 at a time
+    assert first.metrics["num_updates"] > 0 and first.metrics["train_time"] > 0
     again = family.train(job(family, tmp_path))
     other = family.train(job(family, tmp_path, dynamic_batch=5))
     assert reproducible(first.metrics) == reproducible(again.metrics)
+    assert again.metrics["train_time"] == first.metrics["train_time"]  # of the one training
     assert other.metrics["dev_ppl"] != first.metrics["dev_ppl"]
     assert other.metrics["dev_ppl_static"] == first.metrics["dev_ppl_static"]
     now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
