@@ -1,1 +1,1 @@
-"""Scores of trials, and what random search scores on average."""
+"""Scores, exact baselines of random search, statistics over trials, and analyses of tables."""

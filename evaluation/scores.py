@@ -139,7 +139,7 @@ class Summary:
     """A score over trials.
 
     Attributes:
-        mean: over the trials that answered; NaN if a trial did not (see `at_least`).
+        mean: over the trials that did not fail; NaN where one of them has no answer (see `at_least`).
         std: population standard deviation, likewise.
         trials: number of trials asked.
         unanswered: trials that stopped before the score was settled (censored).

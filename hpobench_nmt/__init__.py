@@ -2,8 +2,8 @@
 
 import hpobench_nmt as hb
 
-table = hb.load_table("zh-en")
-results = hb.benchmark(table, ["RS", "BO_EI_M"], trials=20)
+table = hb.load_table("sotu-ngram")
+results = hb.benchmark(table, ["RS", "BO_EI_M_std"], trials=20)
 print(results.scores())
 hb.plot_regret(results).savefig("regret.png")
 """

@@ -21,7 +21,8 @@ class Problem:
     Attributes:
         features: every candidate's hyperparameters scaled to [0, 1], shape (N, H), read-only.
         n_objectives: number of losses that each look-up gives.
-        budget: largest number of look-ups in a trial, the initial ones included; at most N.
+        budget: largest number of look-ups in a trial, the initial ones included; at most N. (The `--lookups`
+            of a run, or N; a run's `--budget` is when fb and fbp are taken, and ends nothing.)
         n_initial: number of random rows that a method is told before it is first asked.
     """
 

@@ -32,7 +32,7 @@ class Trajectory:
 
     Attributes:
         rows: row numbers, shape (n,), the initial design first.
-        losses: shape (n, m).
+        losses: minimised, shape (n, m): a metric to maximise is negated; NaN where missing.
         failure: why the method was stopped, empty where it was not.
     """
 

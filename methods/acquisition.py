@@ -20,7 +20,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What an acquisition function may use. M candidates, m losses; all losses in the same units.
+    """What an acquisition function may use, for M candidates and m losses.
+
+    Mean, variance, front, best and worst are all of the losses as the model sees them: as they are, or
+    scaled where the method scales them.
 
     Attributes:
         mean: posterior mean of each loss, shape (m, M).

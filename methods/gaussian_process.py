@@ -7,16 +7,22 @@ point, which a practitioner would not leave out: they standardise the losses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.methods.acquisition import by_expected_hypervolume, by_expected_improvement
+from hpobench_nmt.methods.acquisition import (
+    Acquisition,
+    by_expected_hypervolume,
+    by_expected_improvement,
+)
 from hpobench_nmt.methods.kernels import Kernel, KernelPrior, matern52, rbf
 from hpobench_nmt.methods.model_based import ModelBased, standard_scale
 from hpobench_nmt.problem import Method, MethodFactory, Problem
 
 NOISE_SD = 1e-3
+_ACQUISITIONS: Mapping[int, Acquisition] = {1: by_expected_improvement, 2: by_expected_hypervolume}
 
 
 @lru_cache(maxsize=8)
@@ -25,15 +31,23 @@ def kernel_prior(problem: Problem, kernel: Kernel) -> KernelPrior:
     return KernelPrior(kernel, problem.features)
 
 
-def bayesian_optimisation(kernel: Kernel, standardise: bool = False) -> MethodFactory:
-    """BO with EI for one loss, EHVI for two."""
+def bayesian_optimisation(
+    kernel: Kernel, standardise: bool = False, acquisition: Acquisition | None = None
+) -> MethodFactory:
+    """A BO method.
+
+    Args:
+        kernel: of two arrays of features, shapes (M, H) and (N, H), gives the covariances, shape (M, N).
+        standardise: whether the losses seen are scaled to mean 0 and variance 1 before each step.
+        acquisition: which candidate to ask for; left out: EI for one loss, EHVI for two.
+    """
 
     def make(problem: Problem, rng: np.random.Generator) -> Method:
         return ModelBased(
             problem,
             rng,
             prior=kernel_prior(problem, kernel),
-            acquisition=by_expected_improvement if problem.n_objectives == 1 else by_expected_hypervolume,
+            acquisition=acquisition or _ACQUISITIONS[problem.n_objectives],
             noise_sd=NOISE_SD,
             scale=standard_scale if standardise else None,
         )

@@ -16,7 +16,7 @@ def blocks(language):
 
 
 def test_a_method_of_ones_own_runs_and_passes_the_checks(home, run_command):
-    method, conformance, _ = blocks("python")
+    method, conformance, *_ = blocks("python")
     Path("greedy.py").write_text(method)
     Path("test_greedy.py").write_text(conformance)
     commands = [
@@ -34,8 +34,16 @@ def test_a_method_of_ones_own_runs_and_passes_the_checks(home, run_command):
     assert done.returncode == 0, done.stdout
 
 
+def test_a_variant_of_bayesian_optimisation_runs(home, run_command):
+    Path("confidence.py").write_text(blocks("python")[2])
+    [methods] = re.findall(r"`--methods (\S*confidence\.py:\S+)`", README)
+    done = run_command("run", "--tables", "sotu-ngram", "--methods", methods, "--trials", "2")
+    assert "BO_LCB" in done.stdout
+    assert "failed: " not in done.stdout
+
+
 def test_the_python_example_runs(home):
-    example = blocks("python")[2]
+    example = blocks("python")[3]
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "BO_EI_M_std" in done.stdout
