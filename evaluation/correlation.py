@@ -98,7 +98,7 @@ def rank_correlation(
         raise InputError(f"the same table twice: {', '.join(sorted(names))}.")
     if common not in ("all", "pair"):
         raise InputError(f"common must be 'all' or 'pair', not {common!r}.")
-    objectives = [t.objective(metric or main_metric(t)) for t in tables]
+    objectives = [t.objective(metric or t.main_metric) for t in tables]
     losses = [_by_configuration(t, str(o), equivalent) for t, o in zip(tables, objectives, strict=True)]
     shape = (len(tables), len(tables))
     coefficient, low, high = (np.full(shape, np.nan) for _ in range(3))
@@ -153,11 +153,6 @@ def spearman_interval(r: float, n: int) -> tuple[float, float]:
     half = _Z_95 * np.sqrt((1 + inner * inner / 2) / (n - 3))
     low, high = np.tanh(np.arctanh(inner) - half), np.tanh(np.arctanh(inner) + half)
     return (-1.0 if r == -1.0 else float(low)), (1.0 if r == 1.0 else float(high))
-
-
-def main_metric(table: Table) -> str:
-    """The metric to analyse where none is named: the first objective, or else the first metric."""
-    return table.objectives[0] if table.objectives else table.metrics[0].name
 
 
 def _taken_as_equal(

@@ -32,7 +32,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.evaluation.correlation import main_metric
 from hpobench_nmt.table import Direction, Table
 
 Floats = NDArray[np.float64]
@@ -121,7 +120,7 @@ def importance(
         raise InputError(
             f"the best part must be a share of the rows above 0 and up to 1, not {best_share!r}."
         )
-    objective = table.objective(metric or main_metric(table))
+    objective = table.objective(metric or table.main_metric)
     where = f"table {table.name!r}, metric {objective.metric!r}"
     loss = table.losses([objective])[:, 0]
     known = np.flatnonzero(~np.isnan(loss))

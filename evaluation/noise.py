@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, kendalltau, t
 
 from hpobench_nmt.errors import InputError, unknown
-from hpobench_nmt.evaluation.correlation import main_metric
 from hpobench_nmt.table import Table
 
 Floats = NDArray[np.float64]
@@ -108,6 +107,8 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
         InputError: no group has two values, or no more than the effects use up.
     """
     df = sum(len(g) - 1 for g in groups if len(g) > 1) - effects
+    if df <= 0 and effects:
+        raise InputError("the trainings share so many seeds that no spread can be told from theirs.")
     if df <= 0:
         raise InputError("no configuration was trained twice, so there is no spread to measure.")
     squares = sum(float(((g - g.mean()) ** 2).sum()) for g in groups if len(g) > 1)
@@ -137,7 +138,7 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
     The table's value of a configuration that was chosen for being the best is lucky on average, which
     widens the spread a little; its `luck` tells.
     """
-    objective = table.objective(metric or main_metric(table))
+    objective = table.objective(metric or table.main_metric)
     sign = -1.0 if objective.direction == "max" else 1.0
     names = [h.name for h in table.hyperparameters]
     for column in [*names, objective.metric]:

@@ -18,7 +18,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.evaluation.correlation import main_metric
 from hpobench_nmt.evaluation.scores import question
 from hpobench_nmt.table import Objective, Table
 
@@ -90,12 +89,12 @@ def sensitivity(
     """How sensitive a metric is around the table's best row.
 
     Args:
-        table: any; rows without the metric are left out.
+        table: any; rows without the metric never count, but cost a search a trial.
         objective: by default the table's first.
-        tolerance: d, in the metric's unit; by default, see default_tolerance.
+        tolerance: d, in the metric's unit; by default the table's own, see Table.tolerance.
         seed: of the sample of coarse grids, where there are too many to try all.
     """
-    goal = table.objective(objective or main_metric(table))
+    goal = table.objective(objective or table.main_metric)
     loss = table.losses([goal])[:, 0]
     if np.isnan(loss).all():
         raise InputError(f"table {table.name!r}: metric {goal.metric!r} is missing in every row.")
@@ -103,7 +102,7 @@ def sensitivity(
         raise InputError(
             f"table {table.name!r}: metric {goal.metric!r} is the same in every row: nothing is sensitive."
         )
-    d = default_tolerance(table, goal) if tolerance is None else float(tolerance)
+    d = table.tolerance(goal) if tolerance is None else float(tolerance)
     if not d >= 0:
         raise InputError(f"the tolerance must be 0 or more, not {d:g}.")
     counts = question("ftc", loss[:, None], tolerance=d).targets
@@ -131,20 +130,6 @@ def sensitivity(
         grids=coarse_grids(table, counts, seed=seed),
         coverage=len(table) / prod(len(h.values) for h in table.hyperparameters),
     )
-
-
-def default_tolerance(table: Table, objective: str | Objective) -> float:
-    """The metric's own tolerance, or else a tenth of the way from the best row to the median one.
-
-    (To the worst one if the best and the median are equal.)
-    """
-    goal = table.objective(objective)
-    metric = table.metric(goal.metric)
-    if metric.tolerance is not None:
-        return metric.tolerance
-    loss = table.losses([goal])[:, 0]
-    to_median = float(np.nanmedian(loss) - np.nanmin(loss))
-    return 0.1 * (to_median or float(np.nanmax(loss) - np.nanmin(loss)))
 
 
 def share_within(gaps: Floats, distances: Floats) -> Floats:

@@ -12,8 +12,9 @@ from pathlib import Path
 import platformdirs
 
 from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.files import read_toml
 from hpobench_nmt.table import Table
-from hpobench_nmt.table_folder import DATASHEET, load_folder, read_toml
+from hpobench_nmt.table_folder import DATASHEET, load_folder
 
 _APP = "hpobench-nmt"
 
@@ -76,31 +77,55 @@ def collections() -> dict[str, list[str]]:
     return members
 
 
+def members(name: str) -> list[str]:
+    """The tables that a collection stands for, or just the name that was given.
+
+    Raises:
+        InputError: some are absent, and a datasheet that may be one of theirs cannot be read.
+    """
+    found = collections().get(name)
+    if found is None:
+        return [name]
+    claimed = read_toml(installed()[found[0]] / DATASHEET)["claims"].get("collection_tables")
+    if isinstance(claimed, int) and len(found) < claimed:
+        for folder in installed().values():
+            read_toml(folder / DATASHEET)
+    return found
+
+
 def load_table(name_or_folder: str | Path) -> Table:
     """Load a table by name, or from a folder given as a path.
 
     Raises:
         InputError: no such table (with the nearest name), or a folder that fails its checks.
     """
+    folder = find_folder(name_or_folder)
+    table = load_folder(folder)
+    text = str(name_or_folder)
+    if table.name != text and installed().get(text) == folder:
+        raise InputError(f"{folder}: the folder is named {text!r}, its datasheet says {table.name!r}.")
+    return table
+
+
+def find_folder(name_or_folder: str | Path) -> Path:
+    """The folder of a table by name, or a folder given as a path, which need not exist.
+
+    Raises:
+        InputError: no table has this name (with the nearest).
+    """
     text = str(name_or_folder)
     if isinstance(name_or_folder, Path) or os.sep in text or (os.altsep and os.altsep in text):
-        return load_folder(Path(name_or_folder))
+        return Path(name_or_folder)
     tables = installed()
-    if text not in tables:
-        if (Path(text) / DATASHEET).is_file():
-            return load_folder(Path(text))
-        hint = "'hpobench-nmt tables list' shows what is installed"
-        if text in collections():
-            raise InputError(f"{text!r} is a collection: take one of {', '.join(collections()[text])}.")
-        if text in _fetchable():
-            raise InputError(
-                f"table {text!r} is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'."
-            )
-        raise unknown("table", text, tables, f"({hint})")
-    table = load_folder(tables[text])
-    if table.name != text:
-        raise InputError(f"{tables[text]}: the folder is named {text!r}, its datasheet says {table.name!r}.")
-    return table
+    if text in tables:
+        return tables[text]
+    if (Path(text) / DATASHEET).is_file():
+        return Path(text)
+    if text in collections():
+        raise InputError(f"{text!r} is a collection: take one of {', '.join(collections()[text])}.")
+    if text in _fetchable():
+        raise InputError(f"table {text!r} is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'.")
+    raise unknown("table", text, tables, "('hpobench-nmt tables list' shows what is installed)")
 
 
 def _fetchable() -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.table import Table
+from hpobench_nmt.table_folder import LEDGER
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
 _SUSPICIOUS_AGREEMENT = 4
@@ -38,9 +41,15 @@ class Finding:
     meaning: str
 
 
-def check_table(table: Table) -> list[Finding]:
-    """All findings on one table, which was loaded, so its hash, types and ranges are in order."""
-    found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in _facts(table)]
+def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
+    """All findings on one table, which was loaded, so its hash, types and ranges are in order.
+
+    Args:
+        table: the rows.
+        folder: where they were loaded from, for what lies beside them.
+    """
+    facts = [*_facts(table), *(_ledger(table, folder) if folder else ())]
+    found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
     if not any(f.kind == "warning" for f in found):
         found.append(
             Finding(table.name, "ok", "hash, types and ranges are in order", "nothing to watch for.")
@@ -243,6 +252,21 @@ def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], s
         )
 
 
+def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    """Whether the table was built from the ledger that lies beside it."""
+    claimed, path = table.provenance.get("ledger_sha256"), folder / LEDGER
+    if claimed is None or not path.is_file():
+        return
+    if hashlib.sha256(path.read_bytes()).hexdigest() == claimed:
+        yield "ok", "built from the ledger beside it", "every row can be traced to its training."
+    else:
+        yield (
+            "warning",
+            "the ledger beside it is not the one that it was built from",
+            f"build it again: hpobench-nmt tables build {path}",
+        )
+
+
 def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
     groups = twins(table)
     if not groups:
@@ -269,14 +293,14 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     )
 
 
-def find_check(name: str, tables: Sequence[Table]) -> list[Finding]:
+def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:
     """Findings on tables, and on what they say together.
 
     Args:
         name: of the collection, if they are all that is installed of it; otherwise of the table.
-        tables: one or more.
+        tables: one or more, each with its folder.
     """
     if not tables:
         raise InputError("no table to check.")
-    findings = [f for table in tables for f in check_table(table)]
-    return findings + check_collection(name, tables)
+    findings = [finding for table, folder in tables for finding in check_table(table, folder)]
+    return findings + check_collection(name, [table for table, _ in tables])

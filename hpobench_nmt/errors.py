@@ -14,6 +14,11 @@ class RunError(RuntimeError):
     """A run that could not be finished. The command line exits with 1."""
 
 
+def one_line(error: BaseException) -> str:
+    """Type and message of any error, at most 200 characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
 def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "") -> InputError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(valid)

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.errors import InputError, RunError, one_line
 from hpobench_nmt.loop import run_trial
 from hpobench_nmt.plugins import NamedMethod
 from hpobench_nmt.problem import Problem
@@ -93,9 +93,8 @@ def run_blocks(
     except (InputError, RunError):
         raise
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise RunError(
-            f"the run stopped ({reason}). What was finished is kept. Is memory or disk short? "
+            f"the run stopped ({one_line(error)}). What was finished is kept. Is memory or disk short? "
             "Run the same command again to go on, with fewer --jobs."
         ) from error
 

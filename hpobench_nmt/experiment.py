@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.catalog import collections, installed, load_table
+from hpobench_nmt.catalog import installed, load_table, members
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.scores import MULTI, Question, Summary, question, summarise
 from hpobench_nmt.execution import Backend, Block, run_blocks
@@ -23,8 +23,6 @@ from hpobench_nmt.trajectory import Trajectory
 if TYPE_CHECKING:
     import pandas as pd
 
-# Where neither suite nor table says what is close to the best: this share of the way to the median.
-_DEFAULT_TOLERANCE = 0.05
 _BLOCK = 25
 
 
@@ -131,13 +129,12 @@ def suite_instances(
 ) -> dict[str, Instance]:
     """What the suite means for each of its tables, by name.
 
-    "installed" leaves out tables with fewer objectives of their own, and tables that cannot be used, for a
-    reason that `skipped` is told. A collection stands for its members.
+    "installed" leaves out tables that cannot be used or name too few objectives of their own, for a reason
+    that `skipped` is told. A collection stands for its members.
     """
     instances: dict[str, Instance] = {}
     if suite.tables != (INSTALLED,):
-        members = collections()
-        for name in (m for spec in suite.tables for m in members.get(spec, [spec])):
+        for name in (member for spec in suite.tables for member in members(spec)):
             table = load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
@@ -146,9 +143,7 @@ def suite_instances(
     reasons = []
     for name in installed():
         try:
-            table = load_table(name)
-            if suite.objectives or len(table.objectives) >= suite.n_objectives:
-                instances[name] = make_instance(suite, table)
+            instances[name] = make_instance(suite, load_table(name))
         except InputError as error:
             reasons.append(str(error))
             skipped(reasons[-1])
@@ -250,10 +245,12 @@ def benchmark(
         objectives: "metric" or "metric:min|max"; each table's own where left out.
         trials: seeded trials a method and table.
         seed: root seed.
-        budget: look-ups for fb and fbp.
-        tolerance: of ftc.
-        jobs: worker processes; 1 runs in this one.
-        settings: further fields of Suite.
+        budget: look-ups after which fb and fbp are taken; it ends no trial.
+        tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
+        jobs: worker processes; 1 runs in this one, but for methods given as a file or module, which have
+            processes of their own. A class given as an object has none: if it ends its process, it ends this.
+        settings: further fields of Suite, such as lookups (the most that a trial may make: a method sees it
+            as problem.budget) and stop.
     """
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
@@ -276,7 +273,9 @@ def _question(
     suite: Suite, score: str, table: Table, objectives: Sequence[Objective], losses: NDArray[np.float64]
 ) -> Question:
     where = f"suite {suite.name!r}, table {table.name!r}"
-    tolerance = _tolerance(suite, table, objectives[0], losses[:, 0]) if score == "ftc" else 0.0
+    tolerance = suite.tolerance_for(table.name)
+    if tolerance is None:
+        tolerance = table.tolerance(objectives[0])
     budget = suite.budget_for(table.name) if score in ("fb", "fbp") else None
     if score in ("fb", "fbp") and budget is None:
         raise InputError(f"{where}: score {score!r} needs a budget.")
@@ -286,12 +285,8 @@ def _question(
         )
     asked = question(score, losses, tolerance=tolerance, budget=budget, ties=suite.ties)
     if score == "ftc" and asked.targets[~np.isnan(losses[:, 0])].all():
-        raise InputError(f"{where}: every row is within the tolerance of {tolerance:g}. Set a smaller one.")
+        raise InputError(
+            f"{where}: every row is within the tolerance of {tolerance:g}. "
+            "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
+        )
     return asked
-
-
-def _tolerance(suite: Suite, table: Table, objective: Objective, loss: NDArray[np.float64]) -> float:
-    for tolerance in (suite.tolerance_for(table.name), table.metric(objective.metric).tolerance):
-        if tolerance is not None:
-            return tolerance
-    return _DEFAULT_TOLERANCE * float(np.nanmedian(loss) - np.nanmin(loss))

@@ -2,6 +2,7 @@
 
     DIR/manifest.json                     settings, seed, versions, hashes of tables and methods
     DIR/observations/TABLE/METHOD.parquet table, method, trial, step, row, loss_1.., failed, failure
+                                          (losses are minimised: a metric to maximise is negated)
     DIR/timings/TABLE/METHOD.csv          seconds a block of trials: the only thing that differs between runs
     DIR/unfinished/                       blocks of trials of methods that are not through yet
 
@@ -203,6 +204,9 @@ def load_results(folder: Path) -> Results:
     """Read a results folder; its tables must be installed in the version that it was made with.
 
     Methods that are not through yet are left out.
+
+    Raises:
+        InputError: no results there, or damaged ones; a table is not installed or has changed since.
     """
     manifest = _read_manifest(folder)
     stored: dict[str, Any] = manifest["suite"]

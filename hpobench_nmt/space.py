@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,3 +54,8 @@ class Hyperparameter:
         if self.scale == "log":
             return np.log(raw / low) / math.log(high / low)
         return (raw - low) / (high - low)
+
+
+def scaled_features(axes: Sequence[Hyperparameter], configs: Floats) -> Floats:
+    """Configurations scaled to [0, 1], a column a hyperparameter, shape (N, H)."""
+    return np.column_stack([axis.scaled(configs[:, j]) for j, axis in enumerate(axes)])

@@ -12,7 +12,8 @@ Keys of a suite file, all but `scores` with a default:
     ties          "any" row of best value meets ftb, or only the "first"
     stop          "settled": a trial ends when no score can change; "exhausted": at the last row
     lookups       the most that a trial may look up; left out: no limit
-    tolerance     of ftc, by table, with a `default`; left out: the metric's own
+    tolerance     of ftc, by table, with a `default`; left out: the metric's own, or else
+                  5% of the way from the best value to the median one
     budget        of fb and fbp, by table, with a `default`
     published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
@@ -28,7 +29,7 @@ from typing import Any, Literal
 from hpobench_nmt.catalog import collections
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.evaluation.scores import MULTI, SINGLE, Ties
-from hpobench_nmt.table_folder import read_toml
+from hpobench_nmt.files import read_toml
 
 INSTALLED = "installed"
 _DEFAULT = "default"

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.space import Hyperparameter, scaled_features
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Direction = Literal["min", "max"]
 
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{n}" for port in ("COM", "LPT") for n in range(10)}
+# Of the way from the best row to the median one, where a metric does not say what is near enough.
+_TOLERANCE = 0.05
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
@@ -56,6 +58,11 @@ class Metric:
     missing: float | None = None
     tolerance: float | None = None
     description: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name with its unit, where that says more."""
+        return f"{self.name} ({self.unit})" if self.unit not in ("", self.name) else self.name
 
     def __post_init__(self) -> None:
         """Refuse a direction or tolerance that makes no sense."""
@@ -163,7 +170,7 @@ class Table:
     @cached_property
     def features(self) -> Floats:
         """Configurations scaled to [0, 1] by the search space, shape (N, H), read-only."""
-        scaled = np.column_stack([h.scaled(self.configs[:, j]) for j, h in enumerate(self.hyperparameters)])
+        scaled = scaled_features(self.hyperparameters, self.configs)
         scaled.setflags(write=False)
         return scaled
 
@@ -214,6 +221,27 @@ class Table:
             values = self.column(objective.metric)
             columns.append(-values if objective.direction == "max" else values)
         return np.column_stack(columns)
+
+    @property
+    def main_metric(self) -> str:
+        """The metric to speak of where none is named: the first objective, or else the first metric."""
+        return self.objectives[0] if self.objectives else self.metrics[0].name
+
+    def tolerance(self, objective: str | Objective) -> float:
+        """How near the best is near enough: the metric's own tolerance.
+
+        Where it has none, 5% of the way from the best row to the median one, or to the worst one where half
+        of the rows are as good as the best. NaN where every value is missing.
+        """
+        goal = self.objective(objective)
+        own = self.metric(goal.metric).tolerance
+        if own is not None:
+            return own
+        loss = self.losses([goal])[:, 0]
+        if np.isnan(loss).all():
+            return np.nan
+        to_median = float(np.nanmedian(loss) - np.nanmin(loss))
+        return _TOLERANCE * (to_median or float(np.nanmax(loss) - np.nanmin(loss)))
 
     def best_rows(self, objective: str | Objective) -> Rows:
         """Row numbers, ascending, that share the best value; none where every value is missing."""

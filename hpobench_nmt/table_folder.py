@@ -1,6 +1,7 @@
 """Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
 
-Where configurations were trained again with other seeds, `replicates.csv` holds those trainings.
+Where configurations were trained again with other seeds, `replicates.csv` holds those trainings. A table
+that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it, with the learning curves.
 
 The datasheet names every column, its scale or direction and unit, says where the rows come from, and
 carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled.
@@ -12,9 +13,8 @@ import hashlib
 import math
 import shutil
 import tempfile
-import tomllib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,31 @@ import pandas as pd
 import tomli_w
 from numpy.typing import NDArray
 
+from hpobench_nmt.datasheet import (
+    ROW_KEYS,
+    axis_of,
+    check_keys,
+    claims_of,
+    datasheet,
+    known,
+    metric_of,
+    objectives_of,
+    plain,
+    section,
+)
 from hpobench_nmt.errors import InputError, unknown
-from hpobench_nmt.files import write_whole
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.files import read_toml, write_whole
+from hpobench_nmt.table import Table
 
 Floats = NDArray[np.float64]
 
 DATASHEET = "datasheet.toml"
 ROWS = "table.csv"
 REPLICATES = "replicates.csv"
-_FORMAT = 1
+SPEC = "spec.toml"
+LEDGER = "ledger.jsonl"
 _MAX_BYTES = 2**30
 _EMPTY = {"", "NA", "NaN", "nan"}
-
-_KEYS = {"format", "name", "objectives", "rows", "replicates", "hyperparameters", "metrics", "provenance"}
-_KEYS |= {"claims"}
-_ROW_KEYS = {"count", "sha256"}
-_HYPERPARAMETER_KEYS = {"values", "scale", "unit"}
-_METRIC_KEYS = {"direction", "unit", "missing", "tolerance", "description"}
 
 
 def load_folder(folder: Path) -> Table:
@@ -52,7 +58,7 @@ def load_folder(folder: Path) -> Table:
     if not sheet_path.is_file():
         raise InputError(f"{folder}: has no {DATASHEET}, so it is not a table.")
     sheet = read_toml(sheet_path)
-    rows = _section(sheet, "rows", sheet_path, _ROW_KEYS)
+    rows = section(sheet, "rows", sheet_path, ROW_KEYS)
     _check_hash(folder / ROWS, rows, sheet_path, "rows")
     table = build_table(folder / ROWS, sheet, sheet_path)
     if rows.get("count") != len(table):
@@ -69,11 +75,11 @@ def load_replicates(folder: Path) -> pd.DataFrame:
         a frame with no rows where the table has none.
     """
     sheet = read_toml(folder / DATASHEET)
-    entry = _section(sheet, "replicates", folder / DATASHEET, required=False)
+    entry = section(sheet, "replicates", folder / DATASHEET, required=False)
     names = [*sheet.get("hyperparameters", {}), "replicate", "seed", *sheet.get("metrics", {})]
     if not entry:
         return pd.DataFrame(columns=names, dtype=np.float64)
-    _known(entry, _ROW_KEYS, folder / DATASHEET, "replicates")
+    known(entry, ROW_KEYS, folder / DATASHEET, "replicates")
     path = folder / REPLICATES
     _check_hash(path, entry, folder / DATASHEET, "replicates")
     frame = read_csv(path)
@@ -82,13 +88,9 @@ def load_replicates(folder: Path) -> pd.DataFrame:
 
 def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> Table:
     """A table from a CSV file and a parsed datasheet, which may leave out values, counts and hashes."""
-    _known(sheet, _KEYS, sheet_path, "")
-    if sheet.get("format", _FORMAT) != _FORMAT:
-        raise InputError(
-            f"{sheet_path}: format {sheet['format']!r} is not supported; this version reads {_FORMAT}."
-        )
-    axes = _section(sheet, "hyperparameters", sheet_path)
-    measures = _section(sheet, "metrics", sheet_path)
+    check_keys(sheet, sheet_path)
+    axes = section(sheet, "hyperparameters", sheet_path)
+    measures = section(sheet, "metrics", sheet_path)
     frame = read_csv(csv_path)
     for name in [*axes, *measures]:
         if name not in frame.columns:
@@ -98,7 +100,7 @@ def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> T
         raise InputError(f"{csv_path}: column {extra[0]!r} is not described in {sheet_path}.")
     configs = {name: number_column(frame, name, csv_path) for name in axes}
     values = {name: number_column(frame, name, csv_path) for name in measures}
-    metrics = [_metric(name, entry, sheet_path) for name, entry in measures.items()]
+    metrics = [metric_of(name, entry, sheet_path) for name, entry in measures.items()]
     for name, column in configs.items():
         _first_line(csv_path, ~np.isfinite(column), f"hyperparameter {name!r} is missing or not finite.")
     for metric in metrics:
@@ -109,28 +111,34 @@ def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> T
             values[metric.name] = np.where(column == metric.missing, np.nan, column)
     return Table(
         name=sheet.get("name", csv_path.stem),
-        hyperparameters=tuple(_axis(name, axes[name], configs[name], sheet_path) for name in axes),
+        hyperparameters=tuple(axis_of(name, axes[name], configs[name], sheet_path) for name in axes),
         metrics=tuple(metrics),
         configs=np.column_stack(list(configs.values())),
         values=np.column_stack(list(values.values())),
-        objectives=_objectives(sheet, metrics, sheet_path),
-        provenance={k: str(v) for k, v in _section(sheet, "provenance", sheet_path, required=False).items()},
-        claims=_claims(sheet, len(frame), sheet_path),
+        objectives=objectives_of(sheet, metrics, sheet_path),
+        provenance={k: str(v) for k, v in section(sheet, "provenance", sheet_path, required=False).items()},
+        claims=claims_of(sheet, len(frame), sheet_path),
     )
 
 
-def save_folder(table: Table, folder: Path, replicates: pd.DataFrame | None = None) -> None:
+def save_folder(
+    table: Table,
+    folder: Path,
+    replicates: pd.DataFrame | None = None,
+    beside: Mapping[str, bytes] | None = None,
+) -> None:
     """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
 
     Args:
         table: the rows.
         folder: the table's own folder; its parent is created.
         replicates: as load_replicates gives them.
+        beside: contents of other files, by name.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        for name, content in _files(table, replicates).items():
+        for name, content in {**(beside or {}), **_files(table, replicates)}.items():
             write_whole(work / name, content)
         work.chmod(0o755)
         replace_folder(work, folder)
@@ -157,7 +165,7 @@ def _files(table: Table, replicates: pd.DataFrame | None) -> dict[str, bytes]:
     files = {ROWS: _csv(frame)}
     if replicates is not None and len(replicates):
         files[REPLICATES] = _csv(replicates)
-    sheet = _datasheet(table, files[ROWS])
+    sheet = datasheet(table, files[ROWS])
     if REPLICATES in files:
         entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
         sheet["replicates"] = entry
@@ -171,6 +179,8 @@ def _csv(frame: pd.DataFrame) -> bytes:
 def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table, Path]:
     """Install a table from a CSV file and its datasheet, or from a table folder, under target/NAME.
 
+    The spec and the ledger of a folder come along.
+
     Args:
         source: the CSV file or folder.
         datasheet: of a CSV file; by default beside it, with the same name and the ending .toml.
@@ -179,7 +189,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
     Returns:
         the table and its new folder. A table of that name is replaced.
     """
-    replicates = None
+    replicates, beside = None, {}
     if source.is_dir():
         if datasheet is not None:
             raise InputError(
@@ -188,9 +198,10 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
         if not (source / DATASHEET).is_file():
             raise InputError(f"{source}: has no {DATASHEET}.")
         sheet = read_toml(source / DATASHEET)
-        if "sha256" in _section(sheet, "rows", source / DATASHEET, required=False):
+        if "sha256" in section(sheet, "rows", source / DATASHEET, required=False):
             table = load_folder(source)
             replicates = load_replicates(source)
+            beside = {n: (source / n).read_bytes() for n in (SPEC, LEDGER) if (source / n).is_file()}
         else:
             _read_rows(source / ROWS)
             table = build_table(source / ROWS, sheet, source / DATASHEET)
@@ -204,7 +215,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
         table = build_table(source, read_toml(sheet_path), sheet_path)
     else:
         raise InputError(f"{source}: no such file or folder.")
-    save_folder(table, target / table.name, replicates)
+    save_folder(table, target / table.name, replicates, beside)
     return table, target / table.name
 
 
@@ -263,16 +274,6 @@ def number_column(frame: pd.DataFrame, name: str, path: Path) -> Floats:
     return numbers
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A parsed TOML file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-
-
 def _read_rows(path: Path) -> bytes:
     if not path.is_file():
         raise InputError(f"{path.parent}: has no {path.name}.")
@@ -299,110 +300,5 @@ def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:
         raise InputError(f"{path}, line {rows[0] + 2}: {message}")
 
 
-def _axis(name: str, entry: Mapping[str, Any], column: Floats, path: Path) -> Hyperparameter:
-    where = f"hyperparameters.{name}"
-    _known(entry, _HYPERPARAMETER_KEYS, path, where)
-    values = entry.get("values", sorted(set(column.tolist())))
-    if not isinstance(values, list) or not all(_is_number(v) for v in values):
-        raise InputError(f"{path}: {where}.values must be a list of numbers.")
-    grid = tuple(float(v) for v in values)
-    return Hyperparameter(name, grid, entry.get("scale", "linear"), str(entry.get("unit", "")))
-
-
-def _metric(name: str, entry: Mapping[str, Any], path: Path) -> Metric:
-    where = f"metrics.{name}"
-    _known(entry, _METRIC_KEYS, path, where)
-    if "direction" not in entry:
-        raise InputError(f"{path}: {where} needs a direction, 'min' or 'max'.")
-    for key in ("missing", "tolerance"):
-        if key in entry and not _is_number(entry[key]):
-            raise InputError(f"{path}: {where}.{key} must be a number, not {entry[key]!r}.")
-    for key in ("unit", "description"):
-        if not isinstance(entry.get(key, ""), str):
-            raise InputError(f"{path}: {where}.{key} must be a string, not {entry[key]!r}.")
-    return Metric(name, **entry)
-
-
-def _claims(sheet: Mapping[str, Any], n_rows: int, path: Path) -> dict[str, Any]:
-    """What the source says of the table, in the form that `tables check` reads."""
-    claims = _section(sheet, "claims", path, required=False)
-    for key in ("collection_rows", "collection_tables"):
-        if key in claims and not (type(claims[key]) is int and claims[key] > 0):
-            raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
-    for key in ("configurations", "failed"):
-        if key in claims and not (type(claims[key]) is int and claims[key] >= 0):
-            raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
-    if not isinstance(claims.get("complete", True), bool):
-        raise InputError(f"{path}: claims.complete must be true or false, not {claims['complete']!r}.")
-    front, objectives = claims.get("front", []), claims.get("front_objectives", [])
-    if not isinstance(front, list) or not all(isinstance(r, int) and 0 <= r < n_rows for r in front):
-        raise InputError(f"{path}: claims.front must be a list of row numbers, 0 to {n_rows - 1}.")
-    if not isinstance(objectives, list) or not all(isinstance(o, str) for o in objectives):
-        raise InputError(f"{path}: claims.front_objectives must be a list of metric names.")
-    return claims
-
-
-def _objectives(sheet: Mapping[str, Any], metrics: list[Metric], path: Path) -> tuple[str, ...]:
-    objectives = sheet.get("objectives", [metrics[0].name] if metrics else [])
-    if not isinstance(objectives, list) or not all(isinstance(o, str) for o in objectives):
-        raise InputError(f"{path}: objectives must be a list of metric names.")
-    return tuple(objectives)
-
-
-def _section(
-    sheet: Mapping[str, Any], key: str, path: Path, keys: Iterable[str] = (), required: bool = True
-) -> dict[str, Any]:
-    section = sheet.get(key, {})
-    if not isinstance(section, dict) or (required and not section):
-        raise InputError(f"{path}: needs a section [{key}].")
-    if keys:
-        _known(section, keys, path, key)
-    return section
-
-
-def _known(section: Any, keys: Iterable[str], path: Path, where: str) -> None:
-    if not isinstance(section, dict):
-        raise InputError(f"{path}: [{where}] must be a section, not {section!r}.")
-    prefix = f"{where}." if where else ""
-    for key in section:
-        if key not in keys:
-            raise unknown("key", prefix + key, [prefix + k for k in keys], f"({path})")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _plain(number: float) -> int | float:
-    """Whole numbers as integers, so that files read `1024` and not `1024.0`."""
-    return int(number) if number == math.floor(number) and abs(number) < 2**53 else float(number)
-
-
 def _cell(number: float) -> str:
-    return "" if math.isnan(number) else repr(_plain(number))
-
-
-def _datasheet(table: Table, content: bytes) -> dict[str, Any]:
-    sheet: dict[str, Any] = {
-        "format": _FORMAT,
-        "name": table.name,
-        "objectives": list(table.objectives),
-        "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
-        "hyperparameters": {},
-        "metrics": {},
-    }
-    for h in table.hyperparameters:
-        entry: dict[str, Any] = {"values": [_plain(v) for v in h.values], "scale": h.scale}
-        sheet["hyperparameters"][h.name] = entry | ({"unit": h.unit} if h.unit else {})
-    for m in table.metrics:
-        entry = {"direction": m.direction}
-        for key in ("unit", "missing", "tolerance", "description"):
-            value = getattr(m, key)
-            if value not in ("", None):
-                entry[key] = value
-        sheet["metrics"][m.name] = entry
-    if table.provenance:
-        sheet["provenance"] = dict(table.provenance)
-    if table.claims:
-        sheet["claims"] = dict(table.claims)
-    return sheet
+    return "" if math.isnan(number) else repr(plain(number))

@@ -1,8 +1,12 @@
 import dataclasses
+import hashlib
 
 import numpy as np
+import pytest
 
+from hpobench_nmt.catalog import shipped_folder
 from hpobench_nmt.checks import check_collection, check_table, twins
+from hpobench_nmt.table_folder import load_folder
 
 
 def kinds(table):
@@ -69,6 +73,31 @@ def test_what_the_datasheet_says_was_trained_is_counted(toy):
         ("warning", "40 of the 50 configurations of its spec were trained so far (4 failed)")
     ]
     assert found() == []
+
+
+def test_a_ledger_that_has_gone_on_is_found(toy, tmp_path):
+    (tmp_path / "ledger.jsonl").write_text("one\n")
+    built = dataclasses.replace(toy, provenance={"ledger_sha256": hashlib.sha256(b"one\n").hexdigest()})
+
+    def found():
+        return [(f.kind, f.fact) for f in check_table(built, tmp_path) if "ledger" in f.fact]
+
+    assert found() == [("ok", "built from the ledger beside it")]
+    (tmp_path / "ledger.jsonl").write_text("one\ntwo\n")
+    assert found() == [("warning", "the ledger beside it is not the one that it was built from")]
+    (tmp_path / "ledger.jsonl").unlink()
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(f.parent for f in shipped_folder().glob("*/datasheet.toml")),
+    ids=lambda folder: folder.name,
+)
+def test_the_tables_that_ship_are_those_of_their_ledgers(folder):
+    table = load_folder(folder)
+    assert (folder / "ledger.jsonl").is_file() == ("ledger_sha256" in table.provenance)
+    assert not [f.fact for f in check_table(table, folder) if "ledger" in f.fact and f.kind != "ok"]
 
 
 def test_holes_in_the_grid_are_found(toy):

@@ -1,6 +1,8 @@
 """What the command line prints and how it ends, for good and bad input."""
 
+import dataclasses
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpobench_nmt.cli.main import main
+from hpobench_nmt.table_folder import save_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -209,6 +212,25 @@ def test_a_broken_datasheet_spoils_its_own_table_only(toy_home, call):
     assert code == 2
     assert "not valid TOML" in err
     assert "half-edited" in "".join(call("tables", "list")[1:])
+
+
+def test_a_collection_that_lacks_a_member_says_which_cannot_be_read(nmthpo_home, tmp_path, monkeypatch, call):
+    home = tmp_path / "another home"
+    shutil.copytree(nmthpo_home, home)
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(home))
+    (home / "cache" / "so-en" / "datasheet.toml").write_text("name = \n")
+    for arguments in (("tables", "check", "nmthpo"), ("run", "--tables", "nmthpo", "--trials", "1")):
+        code, _, err = call(*arguments)
+        assert code == 2
+        assert "so-en" in err and "not valid TOML" in err
+
+
+def test_a_table_with_too_few_objectives_is_left_out_with_a_word(home, toy, call):
+    save_folder(toy, home / "tables" / "toy")
+    save_folder(dataclasses.replace(toy, name="single", objectives=("bleu",)), home / "tables" / "single")
+    _, _, err = call("run", "modern-multi", "--methods", "RS", "--trials", "2", "--jobs", "1")
+    assert "table 'single' names 1 objective(s) of its own" in err
+    assert "'toy'" not in err
 
 
 def test_methods_are_listed_and_checked(toy_home, call):

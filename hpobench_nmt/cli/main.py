@@ -199,7 +199,7 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
         raise unknown("format", form, ["text", "csv"])
     if len(objectives) < 2:
         raise InputError("a front needs two or more objectives, comma-separated.")
-    from hpobench_nmt.fronts import draw_front, front_of
+    from hpobench_nmt.table_analyses.front import draw_front, front_of
     from hpobench_nmt.terminal import fits
 
     if plot:
@@ -264,8 +264,9 @@ def _cores() -> int:
 def _sources(specs: Sequence[str]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their scores can be shown later."""
     from hpobench_nmt.catalog import collections, installed
+    from hpobench_nmt.files import read_toml
     from hpobench_nmt.suite import INSTALLED
-    from hpobench_nmt.table_folder import DATASHEET, read_toml
+    from hpobench_nmt.table_folder import DATASHEET
 
     named = {INSTALLED, *installed(), *collections()}
     folders = [Path(spec).resolve() for spec in specs if spec not in named]

@@ -69,7 +69,9 @@ def tables_show(name: str, rows: int) -> None:
 @click.option("--objectives", callback=listed, help="Two metrics, for the front.  [default: the table's own]")
 @click.option("--best", "best_share", default=0.25, show_default=True, help="Share of rows in the best part.")
 @click.option(
-    "--tolerance", type=float, help="How near the best is near enough.  [default: the metric's own]"
+    "--tolerance",
+    type=float,
+    help="How near the best is near enough.  [default: the metric's own, or 5% of the way to the median]",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write tables (CSV) and figures (PNG, PDF) there."
@@ -83,14 +85,13 @@ def tables_analyze(
     out: Path | None,
 ) -> None:
     """Analyse tables, or a collection: rank correlation, importance, front, sensitivity, seed noise."""
-    from hpobench_nmt.catalog import collections
+    from hpobench_nmt.catalog import members
     from hpobench_nmt.table_analyses.analyze import analyze_tables, load_with_replicates
     from hpobench_nmt.table_analyses.sections import print_sections, write_sections
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
-    members = collections()
-    loaded = [load_with_replicates(member) for name in names for member in members.get(name, [name])]
+    loaded = [load_with_replicates(member) for name in names for member in members(name)]
     sections = analyze_tables(
         [table for table, _ in loaded],
         metric=metric,
@@ -109,11 +110,10 @@ def tables_analyze(
 @click.argument("name")
 def tables_check(name: str) -> None:
     """Check a table, or a collection such as nmthpo, and say what the facts mean for a benchmark."""
-    from hpobench_nmt.catalog import collections, load_table
+    from hpobench_nmt.catalog import find_folder, load_table, members
     from hpobench_nmt.checks import find_check
 
-    members = collections().get(name)
-    loaded = [load_table(member) for member in members] if members else [load_table(name)]
+    loaded = [(load_table(member), find_folder(member)) for member in members(name)]
     marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
     console = make_console()
     current = ""
@@ -129,7 +129,12 @@ def tables_check(name: str) -> None:
 
 @tables.command("fetch")
 @click.argument("name")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Take the files from this folder.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    help="Take the files from this folder: `datasets` of a clone of github.com/Este1le/hpo_nmt.",
+)
 @click.option("--mirror", help="Base address of a copy of the files, instead of the authors' own.")
 def tables_fetch(name: str, source: Path | None, mirror: str | None) -> None:
     """Download published tables into the user's cache: nmthpo, the six of Zhang & Duh (2020)."""
@@ -159,6 +164,13 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         scale = "log"              # or "linear", the default
         [metrics.dev_ppl]
         direction = "min"          # or "max"
+
+    \b
+    What it may say besides:
+        objectives = ["dev_ppl", "seconds"]    # at the top; else the first metric is the only one
+        of a hyperparameter: values (all of the grid's), unit
+        of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
+                     missing (the number that stands for "no value")
     """
     from hpobench_nmt import catalog
     from hpobench_nmt.table_folder import add_table

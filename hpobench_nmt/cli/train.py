@@ -204,9 +204,10 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     """What `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
-    from hpobench_nmt.runner.ledger import LEDGER, Ledger, read_ledger, refuse_other_spec
+    from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec
     from hpobench_nmt.runner.spec import describe
     from hpobench_nmt.runner.training import pending
+    from hpobench_nmt.table_folder import LEDGER
 
     path = folder / LEDGER
     ledger = Ledger({}, {}, ())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +24,8 @@ _DASHES = ("--", ":")
 MARKERS = "osD^vP*X<>hpd8H"  # each with a method
 # For what stays in the background.
 GREY = "#9AA0A6"
-# Nothing of the time goes into a file, by its format: the same figure gives the same bytes.
-UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+# Nothing of the time goes into a file, by its format.
+_UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,14 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
         dash = _DASHES[(row + column) % len(_DASHES)] if row else "-"
         styles[method] = Style(colour, dash, MARKERS[i % len(MARKERS)])
     return styles
+
+
+def save(figure: Figure, target: Path | IO[bytes], form: str, dpi: int = 150) -> None:
+    """Write a figure as "png", "pdf" or "svg": the same figure gives the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # else ids are drawn at random
+        figure.savefig(target, format=form, dpi=dpi, metadata=_UNDATED.get(form))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:

@@ -183,7 +183,7 @@ def plot_expected_runtimes(
     """Expected running time to each target of a table, from easy to hard.
 
     Args:
-        frame: from run_runtimes.expected_runtime_frame.
+        frame: from run_analyses.runtimes.expected_runtime_frame.
     """
     from matplotlib.ticker import MaxNLocator
 

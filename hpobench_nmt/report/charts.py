@@ -228,7 +228,8 @@ def _draw_curves(curves: Curves, styles: Styles) -> Figure:
 
 def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[Sketch]:
     sketches = []
-    for number, curves in enumerate(surrogate_curves(results, table, also=[at, *_MILESTONES]), start=1):
+    wanted = [at, results.suite.n_initial, *_MILESTONES]
+    for number, curves in enumerate(surrogate_curves(results, table, also=wanted), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
         name = f"{stem}-surrogate-{number}"
         title = f"Error of the surrogates in {metric}"

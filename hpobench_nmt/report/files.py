@@ -12,8 +12,6 @@ from hpobench_nmt.report.page import draw_all, load_runs, run_slugs
 from hpobench_nmt.run_analyses.common import EXACT, methods_on
 from hpobench_nmt.run_analyses.leaderboard import Cell, exact, figure, interval, shown, tex
 
-FORMATS = ("pdf", "png")
-
 
 def write_figures(folders: Sequence[Path], out: Path, form: str, jobs: int = 2) -> list[Path]:
     """Write every figure of one or more results folders into a folder, as "pdf" or "png"."""

@@ -49,7 +49,7 @@ def command(run: Run) -> str:
         parts += ["--trials", str(suite.trials)]
     if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
         parts += ["--lookups", str(suite.lookups)]
-    if usual and suite.budget != usual.budget:
+    if list(suite.budget) == ["default"] and (usual is None or suite.budget != usual.budget):
         parts += ["--budget", str(suite.budget["default"])]
     return shlex.join([*parts, "--seed", str(run.results.seed)])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.plots.figure import UNDATED, method_styles
+from hpobench_nmt.plots.figure import method_styles
 from hpobench_nmt.report.svg import AS_IT_IS, frame_of, pixels, restyle, tag, to_svg
 from hpobench_nmt.run_analyses.common import EXACT
 
@@ -118,7 +118,7 @@ def page_picture(sketch: Sketch, methods: Sequence[str]) -> Picture:
 
 def file_picture(sketch: Sketch, form: str) -> bytes:
     """The sketch as a PNG or PDF file, as it is drawn; empty where it cannot be."""
-    from hpobench_nmt.plots.figure import plain
+    from hpobench_nmt.plots.figure import plain, save
 
     if sketch.draw is None:
         return b""
@@ -127,7 +127,7 @@ def file_picture(sketch: Sketch, form: str) -> bytes:
     except InputError:
         return b""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=form, dpi=_DPI, metadata=UNDATED.get(form))
+    save(figure, buffer, form, _DPI)
     return buffer.getvalue()
 
 

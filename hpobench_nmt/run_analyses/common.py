@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from hpobench_nmt.errors import InputError, unknown
 from hpobench_nmt.experiment import Instance, Results
-from hpobench_nmt.table import Objective
 from hpobench_nmt.trajectory import Trajectory
 
 # Random search as it stands beside the methods: computed, not simulated.
 EXACT = "RS (exact)"
-
-
-def axis_label(instance: Instance, objective: Objective) -> str:
-    """A metric's name with its unit."""
-    unit = instance.table.metric(objective.metric).unit
-    return f"{objective.metric} ({unit})" if unit and unit != objective.metric else objective.metric
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:

@@ -20,7 +20,6 @@ from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, random_searc
 from hpobench_nmt.experiment import Results
 from hpobench_nmt.run_analyses.common import (
     EXACT,
-    axis_label,
     failure_notes,
     instance_of,
     methods_on,
@@ -79,7 +78,7 @@ def regret_curves(results: Results, table: str) -> Curves:
     objective = instance.objectives[0]
     sign = -1.0 if objective.direction == "max" else 1.0
     frame["best_value"] = sign * (best + frame["mean"])
-    quantity = f"simple regret in {axis_label(instance, objective)}"
+    quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
     return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
 
 

@@ -21,7 +21,6 @@ from hpobench_nmt.experiment import Instance, Results
 from hpobench_nmt.pareto import pareto_front
 from hpobench_nmt.run_analyses.common import (
     EXACT,
-    axis_label,
     failure_notes,
     instance_of,
     methods_on,
@@ -155,7 +154,7 @@ def _typical(trials: Sequence[Trajectory], scale: Scale, lookups: int) -> int:
 
 
 def _labels(instance: Instance) -> tuple[str, str]:
-    first, second = (axis_label(instance, objective) for objective in instance.objectives)
+    first, second = (instance.table.metric(objective.metric).label for objective in instance.objectives)
     return first, second
 
 

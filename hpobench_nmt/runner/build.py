@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record, read_ledger, refuse_other_spec, training_key
+from hpobench_nmt.runner.ledger import Ledger, Record, read_ledger, refuse_other_spec, training_key
 from hpobench_nmt.runner.spec import Spec, load_spec
 from hpobench_nmt.table import Table
-from hpobench_nmt.table_folder import write_into_folder
+from hpobench_nmt.table_folder import LEDGER, SPEC, write_into_folder
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 
@@ -36,8 +36,8 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     ledger = read_ledger(path)
-    spec = load_spec(path.parent / "spec.toml")
-    refuse_other_spec(path, ledger, spec.identity)
+    spec = load_spec(path.parent / SPEC)
+    refuse_other_spec(path, ledger, spec.identity, to_train=False)
     finished = ledger.finished()
     keys = [training_key(spec.configuration(row), 0) for row in range(len(spec.configs))]
     done = [finished[key] for key in keys if key in finished and finished[key].status == "done"]
@@ -99,6 +99,7 @@ def _provenance(
     seconds = [record.seconds for record in trained]
     told = {
         "title": spec.title,
+        "note": spec.note,
         **{f"corpus_{key}": value for key, value in ledger.corpus.items() if key != "licence"},
         "licence": ledger.corpus.get("licence", ""),
         "family": spec.family.name,

@@ -50,8 +50,8 @@ def train_one(family: str, job: Job) -> Answer:
             raise
         failure, starved = "out of memory", True
     seconds = time.perf_counter() - start
-    versions = {**_versions(job.device), **(outcome.versions if outcome else {})}
-    return Answer(outcome, failure, "", _device(job.device), versions, seconds, starved)
+    versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
+    return Answer(outcome, failure, "", device_name(job.device), versions, seconds, starved)
 
 
 def _finite(outcome: Outcome) -> Outcome:
@@ -67,7 +67,8 @@ def _out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or tells_of_no_memory(str(error))
 
 
-def _device(device: str) -> str:
+def device_name(device: str) -> str:
+    """A device with the name of its model, for the ledger."""
     if device.startswith("cuda"):
         import torch
 
@@ -85,7 +86,8 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def _versions(device: str) -> dict[str, str]:
+def library_versions(device: str) -> dict[str, str]:
+    """Of Python, this package, numpy and torch, and of CUDA's libraries where they are used."""
     found = {"python": platform.python_version()}
     for package in ("hpobench-nmt", "numpy", "torch"):
         try:

@@ -13,7 +13,7 @@ from hpobench_nmt.space import Scale
 from hpobench_nmt.table import Metric
 
 Value = int | float | str | bool
-"""A setting's value. Only numbers can be on a grid."""
+"""A setting's value."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Setting:
         low, high: the range of a number, ends included.
         choices: what a text may be.
         scale: how a grid of it is scaled, unless the spec says.
+        on_grid: whether it may be on a grid.
         unit: for people.
         description: what it does, in one line.
     """
@@ -40,6 +41,7 @@ class Setting:
     scale: Scale = "linear"
     unit: str = ""
     description: str = ""
+    on_grid: bool = True
 
     def check(self, value: Any, where: str) -> Value:
         """The value in the setting's own type.
@@ -113,11 +115,13 @@ class Outcome:
     Attributes:
         metrics: measured values by name; a metric that does not apply is left out.
         curve: dev metrics at every checkpoint, each with "update" (the learning curve, a fidelity axis).
+        tuned: settings that were tuned on dev after training, with the values that were used.
         versions: of the libraries that did the work.
     """
 
     metrics: Mapping[str, float]
     curve: Sequence[Mapping[str, float]] = ()
+    tuned: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

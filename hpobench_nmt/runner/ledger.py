@@ -21,7 +21,6 @@ from filelock import FileLock
 from hpobench_nmt.errors import InputError, RunError
 from hpobench_nmt.runner.spec import configuration_key
 
-LEDGER = "ledger.jsonl"
 _FORMAT = 1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RESERVE = "reserve"
@@ -42,6 +41,7 @@ class Record:
         reason: why it failed.
         metrics: what was measured.
         curve: dev metrics at every checkpoint.
+        tuned: settings that were tuned on dev after training, with the values that were used.
         device: what it ran on.
         versions: of the libraries that did the work.
         started: UTC, ISO 8601.
@@ -55,6 +55,7 @@ class Record:
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     curve: Sequence[Mapping[str, float]] = ()
+    tuned: Mapping[str, float] = field(default_factory=dict)
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     started: str = ""
@@ -134,17 +135,29 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
     return found
 
 
-def refuse_other_spec(path: Path, found: Ledger, spec: Mapping[str, Any]) -> None:
+def refuse_other_spec(path: Path, found: Ledger, spec: Mapping[str, Any], to_train: bool = True) -> None:
     """Raise InputError where a ledger was begun for another spec, or when a default was another one.
 
-    A setting that did not exist then is no difference, unless the spec sets it.
+    A setting that did not exist then is no difference, unless the spec sets it. Defaults do not matter
+    where nothing is to be trained.
     """
     then, now = (_flat(each, ("defaults", "fixed")) for each in (found.spec, spec))
     explicit = _flat(spec, ("fixed",))
     for key in now | then:
         if key not in then and key not in explicit:
             continue
-        if then.get(key) != now.get(key):
+        if key in found.spec.get("defaults", {}) and key not in explicit:
+            if to_train and key in now and then[key] != now[key]:
+                raise InputError(
+                    f"{path}: was begun when the default of {key} was {then[key]!r}; now it is {now[key]!r}. "
+                    f"To go on, write {key} = {json.dumps(then[key])} in the spec's [fixed]."
+                )
+            if to_train and key not in now:
+                raise InputError(
+                    f"{path}: was begun with {key} = {then[key]!r}, which this version does not have. "
+                    "A table can be built of it, but no more trained: take another folder."
+                )
+        elif then.get(key) != now.get(key):
             raise InputError(
                 f"{path}: belongs to another spec: {key} is {then.get(key)!r} there, {now.get(key)!r} here. "
                 "A ledger is of one spec: take another folder."

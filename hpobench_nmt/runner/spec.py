@@ -1,4 +1,21 @@
-"""Training specs: which models to train, on what, and what to measure."""
+"""Training specs: which models to train, on what, and what to measure.
+
+Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
+
+    name          of the table
+    title         one line for people
+    note          what whoever uses the table should know; goes into its datasheet
+    family        a file of runner/families/ says which settings and metrics it has
+    seed          a whole number; the same gives the same models
+    objectives    the table's own, the single objective first; left out: the first metric
+    metrics       columns of the table; left out: all that the family measures
+    base          folder that files of the corpus are relative to; left out: the spec's own
+    [corpus]      name, and what its file in runner/corpora/ says
+    [grid]        lists of numbers: settings that make up the search space
+    [scale]       "linear" or "log" for settings of the grid; left out: the setting's own
+    [fixed]       settings that are the same in every configuration
+    [replicates]  configurations: how many are trained again; trainings: how often, each with another seed
+"""
 
 from __future__ import annotations
 
@@ -17,15 +34,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.files import read_toml
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.seeds import generator
 from hpobench_nmt.space import Hyperparameter
 from hpobench_nmt.table import Metric, check_name
-from hpobench_nmt.table_folder import read_toml
 
 _SECTIONS = ("corpus", "grid", "scale", "fixed", "replicates")
-_KEYS = ("name", "title", "family", "seed", "objectives", "metrics", "base", *_SECTIONS)
+_KEYS = ("name", "title", "note", "family", "seed", "objectives", "metrics", "base", *_SECTIONS)
 _REPLICATE_KEYS = ("configurations", "trainings")
 _MAX_CONFIGURATIONS = 100_000
 
@@ -40,8 +57,10 @@ class Spec:
     Attributes:
         name: of the table.
         title: one line for people.
+        note: what whoever uses the table should know.
         family: the model family.
-        seed: root of every training's seed.
+        seed: of the order of the trainings, of what is trained again, and root of every training's seed but
+            where the family has its own (Family.seed).
         objectives: what to optimise by default, the single objective first.
         metrics: columns of the table.
         corpus: the [corpus] section, checked.
@@ -54,6 +73,7 @@ class Spec:
 
     name: str
     title: str
+    note: str
     family: Family
     seed: int
     objectives: tuple[str, ...]
@@ -182,6 +202,7 @@ def _checked(content: Mapping[str, Any], path: Path) -> Spec:
     spec = Spec(
         name=check_name("table", _text(content, "name", path)),
         title=_text({"title": "", **content}, "title", path),
+        note=_text({"note": "", **content}, "note", path),
         family=family,
         seed=seed,
         objectives=objectives,
@@ -252,6 +273,10 @@ def _axes(
     size = 1
     for name, values in grid.items():
         setting = family.setting(name, f"{path}, [grid]")
+        if not setting.on_grid:
+            raise InputError(
+                f"{path}: {name} ({setting.description}) cannot be on the grid: put it in [fixed]."
+            )
         if setting.kind not in (int, float):
             raise InputError(f"{path}: {name} is a {setting.kind.__name__}; only numbers can be on the grid.")
         if not isinstance(values, list) or not values:

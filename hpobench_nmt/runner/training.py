@@ -17,18 +17,18 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.errors import InputError, RunError, one_line, unknown
 from hpobench_nmt.execution import BACKENDS, Backend, cluster
 from hpobench_nmt.files import write_whole
 from hpobench_nmt.runner import ledger as ledgers
-from hpobench_nmt.runner.child import Answer, train_one
+from hpobench_nmt.runner.child import Answer, device_name, library_versions, train_one
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.isolation import Crashed, Killed, Processes
-from hpobench_nmt.runner.ledger import LEDGER, Ledger, Record
+from hpobench_nmt.runner.ledger import Ledger, Record
 from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, describe, short_key
 from hpobench_nmt.seeds import generator
+from hpobench_nmt.table_folder import LEDGER, SPEC
 
-SPEC = "spec.toml"
 WORK = "work"
 _ATTEMPTS = 2
 # Seconds between looks at whether another run has finished a training, or this one is to stop.
@@ -213,15 +213,22 @@ def _run_on_cluster(
     # The spec goes along as it is now: its file may change while the trainings run.
     there = replace(bench, folder=bench.folder.resolve(), cache=bench.cache.resolve())
     place = (there, devices[0], wait)
+    run = _run_on_ray if backend == "ray" else _run_on_dask
     with cluster(backend, jobs, processes=False):
-        if backend == "ray":
-            yield from _run_on_ray(trainings, place, jobs)
-            return
-        import joblib
+        try:
+            yield from run(trainings, place, jobs)
+        except (InputError, RunError):
+            raise
+        except Exception as error:  # each backend has its own for a worker that died
+            raise RunError(f"the cluster stopped ({one_line(error)}). {_GO_ON}") from error
 
-        with joblib.parallel_config(backend=backend, n_jobs=jobs):
-            pool = joblib.Parallel(batch_size=1, return_as="generator_unordered")
-            yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
+
+def _run_on_dask(trainings: Sequence[tuple[int, int]], place: tuple[Bench, str, bool], jobs: int) -> Trained:
+    import joblib
+
+    with joblib.parallel_config(backend="dask", n_jobs=jobs):
+        pool = joblib.Parallel(batch_size=1, return_as="generator_unordered")
+        yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
 
 
 def _run_on_ray(trainings: Sequence[tuple[int, int]], place: tuple[Bench, str, bool], jobs: int) -> Trained:
@@ -333,8 +340,9 @@ def _train(
         reason=answer.failure,
         metrics=dict(outcome.metrics) if outcome else {},
         curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
-        device=answer.device or device,
-        versions=dict(answer.versions),
+        tuned=dict(outcome.tuned) if outcome else {},
+        device=answer.device or device_name(device),
+        versions=dict(answer.versions) or library_versions(device),
         started=started.isoformat(timespec="seconds"),
         seconds=round(answer.seconds or time.perf_counter() - clock, 3),
     )

@@ -17,7 +17,7 @@ from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.training import Bench, clear, train_and_record
 from hpobench_nmt.seeds import initial_rows, method_generator
-from hpobench_nmt.space import Hyperparameter
+from hpobench_nmt.space import scaled_features
 from hpobench_nmt.table import Metric
 from hpobench_nmt.trajectory import Trajectory
 
@@ -67,7 +67,7 @@ def tune(
     spec = bench.spec
     budget = min(budget, len(spec.configs))
     n_initial = min(n_initial, budget)
-    problem = Problem(features(spec.axes, spec.configs), len(metrics), budget, n_initial)
+    problem = Problem(scaled_features(spec.axes, spec.configs), len(metrics), budget, n_initial)
     processes = Processes()
     steps = 0
 
@@ -91,11 +91,6 @@ def tune(
         processes.stop()
     clear(bench)  # not after an error, whose message may name a log
     return trajectory
-
-
-def features(axes: Sequence[Hyperparameter], configs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Configurations scaled to [0, 1], shape (N, H)."""
-    return np.column_stack([axis.scaled(configs[:, j]) for j, axis in enumerate(axes)])
 
 
 def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:

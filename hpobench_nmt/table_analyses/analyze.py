@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.catalog import installed, load_table
+from hpobench_nmt.catalog import find_folder, load_table
 from hpobench_nmt.errors import InputError
-from hpobench_nmt.evaluation.correlation import main_metric, rank_correlation
+from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.plots import tables as table_plots
-from hpobench_nmt.plots.figure import plain, with_unit
+from hpobench_nmt.plots.figure import plain
 from hpobench_nmt.plots.front import plot_front
 from hpobench_nmt.table import Table
 from hpobench_nmt.table_analyses import findings
@@ -36,9 +35,7 @@ _PAIRS_SHOWN = 5
 
 def load_with_replicates(source: str) -> tuple[Table, pd.DataFrame]:
     """A table by name or folder, and its replicates (no rows where it has none)."""
-    table = load_table(source)
-    folder = installed().get(source)
-    return table, load_replicates(folder if folder is not None else Path(source))
+    return load_table(source), load_replicates(find_folder(source))
 
 
 def analyze_tables(
@@ -81,7 +78,7 @@ def analyze_tables(
         _known_somewhere(tables, wanted)
     sections = _correlations(tables, metric) if len(tables) > 1 else []
     for table in tables:
-        about = metric or main_metric(table)
+        about = metric or table.main_metric
         sections.append(_attempt(table, "importance", partial(_importance, table, about, best_share, seed)))
         sections.append(_attempt(table, "front", partial(_front, table, objectives)))
         sections.append(_attempt(table, "sensitivity", partial(_sensitivity, table, about, tolerance, seed)))
@@ -212,7 +209,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
 
 
 def _draw_front(table: Table, names: Sequence[str], front: NDArray[np.int64]) -> Figure:
-    first, second = (with_unit(name, table.metric(name).unit) for name in names)
+    first, second = (table.metric(name).label for name in names)
     points = np.column_stack([table.column(name) for name in names])
     figure = plot_front(points, front, (first, second), f"{table.name}: scatter and Pareto front")
     return plain(figure)

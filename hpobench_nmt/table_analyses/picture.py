@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hpobench_nmt.evaluation.correlation import main_metric
 from hpobench_nmt.table import Metric, Objective, Table
 from hpobench_nmt.table_analyses.sections import print_frame
 
@@ -43,7 +42,7 @@ def print_picture(table: Table, console: Console, objectives: tuple[str, str] | 
         "Spread of the metrics, from the lowest value to the highest", style="bold", highlight=False
     )
     console.print(_spreads(table, bars, dash))
-    goal = table.objective(main_metric(table))
+    goal = table.objective(table.main_metric)
     if not np.isnan(table.column(goal.metric)).all():
         console.print()
         title = f"Median {_axis(table.metric(goal.metric), goal)} at each value"

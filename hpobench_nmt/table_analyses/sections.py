@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.plots.figure import UNDATED
+from hpobench_nmt.plots.figure import save
 from hpobench_nmt.terminal import fits
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def write_sections(
                 figure = draw()
                 for suffix in formats:
                     path = out / f"{stem}.{suffix}"
-                    figure.savefig(path, dpi=_DPI, metadata=UNDATED.get(suffix))
+                    save(figure, path, suffix, _DPI)
                     written.append(path)
     except OSError as error:
         raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error

@@ -13,7 +13,6 @@ from hpobench_nmt.catalog import load_table
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.evaluation.sensitivity import (
     coarse_grids,
-    default_tolerance,
     grid_steps,
     random_order,
     random_order_chance,
@@ -187,11 +186,11 @@ def test_share_within():
 
 def test_the_tolerance():
     table = grid_table((4,), [0, 10, 20, 30])
-    assert default_tolerance(table, "loss") == 1.0
+    assert sensitivity(table).tolerance == 1.0
     untold = replace(table, metrics=(Metric("loss", "min"),))
-    assert default_tolerance(untold, "loss") == 1.5
+    assert sensitivity(untold).tolerance == untold.tolerance("loss") == 0.75
     tied = replace(untold, values=np.array([[0.0], [0], [0], [30]]))
-    assert default_tolerance(tied, "loss") == 3.0
+    assert sensitivity(tied).tolerance == 1.5
     assert sensitivity(table, tolerance=20).by_steps["within"].sum() == 3
     # On paper 14.66 - 14.16 is 0.5.
     close = replace(table, values=np.array([[14.66], [14.16], [13], [12]]))

@@ -114,6 +114,12 @@ def test_the_command_names_a_shipped_suite_only_where_it_is_that_suite(tmp_path,
     assert shlex.split(command(run))[:5] == ["hpobench-nmt", "run", name, "--tables", str(source)]
 
 
+def test_the_command_of_an_own_suite_says_its_budget(folders):
+    (run,) = load_runs(folders[:1])
+    words = shlex.split(command(run))
+    assert words[words.index("--budget") + 1] == "8"
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_table_on_which_no_method_is_through_yet(folders, tmp_path, which):
     folder = tmp_path / "interrupted"

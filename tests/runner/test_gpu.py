@@ -67,7 +67,7 @@ def test_dynamic_evaluation_is_that_of_the_cpu(corpus, rule):
 def test_all_that_is_measured(corpus):
     chosen = settings(dynamic_rule="rms-rms-prior", dynamic_statistics=500)
     model, _ = fit(chosen, corpus, 1, "cuda")
-    metrics = measure(model, corpus, chosen)
+    metrics = measure(model, corpus, chosen).metrics
     assert metrics["gpu_memory"] > 0
     assert metrics["dev_ppl_dynamic"] < 40
     assert np.exp(static_nll(model, corpus.dev).mean()) == pytest.approx(metrics["dev_ppl"])

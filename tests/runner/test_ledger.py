@@ -11,7 +11,16 @@ import pytest
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.errors import InputError, RunError
-from hpobench_nmt.runner.ledger import LEDGER, Record, append, open_ledger, read_ledger, reserve, training_key
+from hpobench_nmt.runner.ledger import (
+    Record,
+    append,
+    open_ledger,
+    read_ledger,
+    refuse_other_spec,
+    reserve,
+    training_key,
+)
+from hpobench_nmt.table_folder import LEDGER
 
 SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}, "defaults": {"dropout": 0.1}}
 CORPUS = {"source": "here", "sha256": "ab" * 32}
@@ -115,8 +124,6 @@ def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
     for other, message in (
         ({"fixed": {"layers": 3}}, "layers is 2 there, 3 here"),
         ({"fixed": {"layers": 2, "dropout": 0.5}}, "dropout is 0.1 there, 0.5 here"),
-        ({"defaults": {"dropout": 0.2}}, "dropout is 0.1 there, 0.2 here"),
-        ({"defaults": {}}, "dropout is 0.1 there, None here"),
         ({"fixed": {"layers": 2, "new": 1}}, "new is None there, 1 here"),
         ({"seed": 2}, "seed is 1 there, 2 here"),
     ):
@@ -125,6 +132,25 @@ def test_a_ledger_of_another_spec_or_corpus_is_refused_untouched(path):
     with pytest.raises(InputError, match="corpus has changed"):
         open_ledger(path, SPEC, {**CORPUS, "sha256": "cd" * 32})
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("defaults", "message"),
+    [
+        (
+            {"dropout": 0.2},
+            r"dropout was 0\.1; now it is 0\.2\. To go on, write dropout = 0\.1 in",
+        ),
+        ({}, r"dropout = 0\.1, which this version does not have"),
+    ],
+)
+def test_a_default_that_changed_matters_to_training_and_not_to_a_table(path, defaults, message):
+    now = SPEC | {"defaults": defaults}
+    with pytest.raises(InputError, match=message):
+        open_ledger(path, now, CORPUS)
+    refuse_other_spec(path, read_ledger(path), now, to_train=False)
+    if defaults:
+        open_ledger(path, SPEC | {"defaults": {}, "fixed": {"layers": 2, "dropout": 0.1}}, CORPUS)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +253,8 @@ _SMALL_DISK = """
 import sys
 from pathlib import Path
 from hpobench_nmt.errors import RunError
-from hpobench_nmt.runner.ledger import LEDGER, Record, append, open_ledger, read_ledger, reserve
+from hpobench_nmt.runner.ledger import Record, append, open_ledger, read_ledger, reserve
+from hpobench_nmt.table_folder import LEDGER
 folder = Path(sys.argv[1])
 reserve(folder)
 open_ledger(folder / LEDGER, {}, {})

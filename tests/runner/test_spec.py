@@ -155,6 +155,12 @@ def test_a_wrong_spec_is_told_in_one_line(load, tmp_path, old, new, message):
     assert str(tmp_path / "spec.toml") in str(caught.value)
 
 
+def test_replicates_of_dynamic_evaluation_are_no_rows_of_the_grid(load):
+    other = ("layers = [2, 1]\nhidden_size = [8, 16, 32]\nlearning_rate = [1, 10]", "model_seed = [1, 2]")
+    with pytest.raises(InputError, match=r"model_seed .*cannot be on the grid: put it in \[fixed\]"):
+        load(('family = "awd-lstm"', 'family = "dynamic-evaluation"'), other)
+
+
 def test_a_family_wants_its_own_kind_of_corpus(load):
     with pytest.raises(InputError, match=r"trains on a text corpus, and .* is a parallel corpus"):
         load(

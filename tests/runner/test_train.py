@@ -183,6 +183,9 @@ def test_replicates_stand_beside_the_table_and_are_installed_with_it(trained, pl
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
     installed = place / "home" / "tables" / "tiny"
     assert load_replicates(installed).equals(again)
+    for name in ("spec.toml", "ledger.jsonl"):  # with the learning curves
+        assert (installed / name).read_bytes() == (trained / name).read_bytes()
+    assert "✓ built from the ledger beside it" in run(place, "tables", "check", "tiny").stdout
     (installed / "replicates.csv").write_text("x\n1\n")
     with pytest.raises(hb.InputError, match="SHA-256"):
         load_replicates(installed)

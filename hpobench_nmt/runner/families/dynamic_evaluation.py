@@ -71,7 +71,7 @@ def _train(job: Job) -> Outcome:
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
     device = set_up(job.device)
     model, folder = trained_model(job, corpus)
-    rule = rule_of(job.settings)
+    rule = rule_of(job.settings, corpus)
     rms = _statistics(job, folder, model, corpus, rule)
     dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
     forget_peak(device)
@@ -134,7 +134,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     folder = made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
     if (folder / _FAILURE).exists():
         reason = (folder / _FAILURE).read_text(encoding="utf-8")
-        raise TrainingFailed(f"the model cannot be trained: {reason}")
+        raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")
     device = set_up(job.device)
     model = build(job.settings, len(corpus.vocabulary), torch.Generator(device))
     model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
@@ -153,9 +153,9 @@ def _statistics(job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: Ru
     def make(path: Path) -> None:
         torch.save(statistics(model, corpus.train, rule, job.settings), path)
 
-    names = ["dynamic_batch", "dynamic_segment", "dynamic_statistics"]
+    names = ["dynamic_batch", "dynamic_statistics"]
     names += ["dynamic_units"] if rule.name == "sparse" else []
-    identity = [_FORMAT, {name: job.settings[name] for name in names}]
+    identity = [_FORMAT, {name: job.settings[name] for name in names} | {"dynamic_segment": rule.segment}]
     path = made_once(folder.with_name(f"{folder.name}-rms-{_key(identity)}.pt"), make)
     kept: list[Tensor] = torch.load(path, map_location=model.output_weight.device, weights_only=True)
     return kept
@@ -178,7 +178,16 @@ FAMILY = Family(
             "dynamic_rule", "rms-rms-prior", str, choices=RULES, description="dynamic evaluation: update rule"
         ),
         *DYNAMIC_SETTINGS,
-        Setting("model_seed", 1, int, 0, 2**31, description="the model's seed; replicates have the next"),
+        # Not on a grid: a replicate of one seed would be the row of the next.
+        Setting(
+            "model_seed",
+            1,
+            int,
+            0,
+            2**31,
+            on_grid=False,
+            description="the model's seed; replicates have the next",
+        ),
         *MODEL_SETTINGS,
     ),
     metrics=METRICS,

@@ -59,8 +59,8 @@ MODEL_SETTINGS = (
     Setting("max_epochs", 100, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
 )
 
-# Segments of 20 characters, and 500 adapted units (Krause et al. 2018, sections 5 and 7.3).
-_OTHER_DEFAULTS = {"dynamic_segment": 20, "dynamic_units": 500}
+# 500 adapted units (Krause et al. 2018, section 7.3).
+_OTHER_DEFAULTS = {"dynamic_units": 500}
 
 
 def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str) -> tuple[MLSTM, Training]:

@@ -33,6 +33,9 @@ Floats = NDArray[np.float64]
 # Tokens read before the clock starts: the first call of compiled code loads it.
 _WARM_UP = 50
 
+# Krause et al. (2018), sections 5 and 7.3.
+_SEGMENTS = {"word": 5, "character": 20}
+
 # Around the settings' own values.
 _THETA_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 _LAMBDA_FACTORS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
@@ -55,29 +58,34 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, Training]]) 
     """
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
     model, training = fit(job.settings, corpus, job.seed, job.device)
-    metrics = measure(model, corpus, job.settings)
-    metrics |= {"train_time": training.seconds, "num_updates": float(training.updates)}
-    return Outcome(metrics, learning_curve(corpus, training))
+    measured = measure(model, corpus, job.settings)
+    trained = {"train_time": training.seconds, "num_updates": float(training.updates)}
+    return replace(measured, metrics={**measured.metrics, **trained}, curve=learning_curve(corpus, training))
 
 
-def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -> dict[str, float]:
+def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -> Outcome:
     """Metrics of a trained model on dev and test.
 
     Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
     of evaluating takes on dev; memory and the number of parameters. Cache and dynamic evaluation are
-    tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then diverges on dev, its learning
-    rate is halved, four times at most; if it still diverges, it has no metrics: the model itself is sound.
+    tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then diverges on dev, its tuned
+    learning rate is halved, four times at most. If it diverges all the same, it has no metrics: the model
+    itself is sound.
 
     Args:
         model: a LanguageModel; not changed.
         corpus: what it was trained on.
         settings: the values of EVALUATION_SETTINGS, among others.
 
+    Returns:
+        an outcome without a curve.
+
     Raises:
         TrainingFailed: the model itself is far worse than a guess among all tokens.
     """
     lm: Any = model
     metrics: dict[str, float] = {}
+    used: dict[str, float] = {}
 
     def evaluate(suffix: str, clock: str, nll: Callable[[Tokens], Floats]) -> None:
         device = lm.output_weight.device
@@ -96,18 +104,20 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         if len(tuning) > 1:
             cache = _tune_cache(lm, tuning, cache)
         evaluate("_cache", "cache_time", lambda tokens: cache_nll(lm, tokens, cache))
+        used |= {"cache_theta": cache.theta, "cache_lambda": cache.weight}
     if settings["dynamic_rule"] != "none":
-        rule = rule_of(settings)
+        rule = rule_of(settings, corpus)
         rms = statistics(model, corpus.train, rule, settings)
         if len(tuning) > 1:
             rule = tuned_rule(lm, tuning, rule, rms)
-        for halvings in range(1 + _HALVINGS):
+        for halvings in range(1 + (_HALVINGS if len(tuning) > 1 else 0)):
             slower = replace(rule, learning_rate=rule.learning_rate / 2**halvings)
             with contextlib.suppress(TrainingFailed):
                 evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms))
+                used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
     metrics.update(sizes(model))
-    return metrics
+    return Outcome(metrics, tuned=used if len(tuning) > 1 else {})
 
 
 def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None:
@@ -160,7 +170,9 @@ def sizes(model: nn.Module) -> dict[str, float]:
 def forget_peak(device: torch.device) -> None:
     """Start `memory` anew from what the process holds now, where the system can (Linux)."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # glibc: what is free goes back to the system
+    with contextlib.suppress(
+        OSError, AttributeError, TypeError
+    ):  # glibc: what is free goes back to the system
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -168,12 +180,12 @@ def forget_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def rule_of(settings: Mapping[str, Any]) -> Rule:
+def rule_of(settings: Mapping[str, Any], corpus: TextCorpus) -> Rule:
     """The dynamic-evaluation rule that the settings ask for."""
     return Rule(
         settings["dynamic_rule"],
         settings["dynamic_learning_rate"],
-        settings["dynamic_segment"],
+        settings["dynamic_segment"] or _SEGMENTS[corpus.unit],
         settings["dynamic_decay"],
         settings["dynamic_epsilon"],
         settings["dynamic_units"],

@@ -18,7 +18,15 @@ DYNAMIC_SETTINGS = (
     Setting(
         "dynamic_epsilon", 1e-4, float, 0.0, 1e3, scale="log", description="dynamic evaluation: stabilisation"
     ),
-    Setting("dynamic_segment", 5, int, 1, 10_000, unit="tokens", description="dynamic evaluation: n"),
+    Setting(
+        "dynamic_segment",
+        0,
+        int,
+        0,
+        10_000,
+        unit="tokens",
+        description="dynamic evaluation: n; 0: 5 for words, 20 for characters, as in the paper",
+    ),
     Setting(
         "dynamic_batch", 20, int, 1, 10_000, scale="log", description="parallel streams of a batch of MS_g"
     ),

@@ -81,5 +81,5 @@ def test_the_first_objective_is_what_a_character_corpus_has():
     assert FAMILY.metrics[0].name == "dev_bpc"
     defaults = {s.name: s.default for s in FAMILY.settings}
     # Krause et al. 2018, sections 5 and 7.3.
-    names = ("hidden_size", "embedding_size", "dynamic_segment", "dynamic_units", "weight_norm")
-    assert tuple(defaults[name] for name in names) == (2800, 400, 20, 500, True)
+    names = ("hidden_size", "embedding_size", "dynamic_units", "weight_norm")
+    assert tuple(defaults[name] for name in names) == (2800, 400, 500, True)

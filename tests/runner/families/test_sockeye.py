@@ -26,8 +26,7 @@ TINY = {
     "dropout": 0.0,
     "checkpoint_interval": 40,
     "max_updates": 120,
-    "checkpoint_sentences": 10,
-    "beam_size": 2,
+    "beam_size": 5,
 }
 
 
@@ -87,6 +86,8 @@ def test_a_model_is_trained_decoded_and_scored(job, base):
     assert metrics["dev_ppl"] == min(point["dev_ppl"] for point in outcome.curve)
     assert outcome.curve[0]["dev_ppl"] > outcome.curve[-1]["dev_ppl"]
     assert outcome.curve[0]["dev_bleu"] < outcome.curve[-1]["dev_bleu"]
+    best = min(outcome.curve, key=lambda point: point["dev_ppl"])
+    assert best["dev_bleu"] == pytest.approx(metrics["dev_bleu"])  # of all of dev, with the same beam
     assert outcome.versions["sockeye"] == sockeye.SOCKEYE
 
 
@@ -94,6 +95,12 @@ def test_a_model_is_trained_decoded_and_scored(job, base):
 def test_training_that_diverges_says_so(job):
     with pytest.raises(TrainingFailed, match=r"diverged: dev perplexity \S+ after 20 updates"):
         sockeye.FAMILY.train(job(learning_rate=1.0, checkpoint_interval=20, checkpoint_sentences=0))
+
+
+@needs_sockeye
+def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
+    outcome = sockeye.FAMILY.train(job(checkpoint_interval=20, max_updates=20, checkpoint_sentences=3))
+    assert [set(point) for point in outcome.curve] == [{"update", "dev_ppl", "dev_bleu_sample"}]
 
 
 @needs_sockeye

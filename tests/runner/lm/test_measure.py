@@ -14,7 +14,7 @@ from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.measure import learning_curve, measure  # noqa: E402
+from hpobench_nmt.runner.lm.measure import learning_curve, measure, rule_of  # noqa: E402
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS  # noqa: E402
 from hpobench_nmt.runner.lm.states import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.training import Training  # noqa: E402
@@ -29,9 +29,13 @@ SETTINGS = {setting.name: setting.default for setting in EVALUATION_SETTINGS} | 
 }
 
 
+def metrics_of(model, corpus, settings):
+    return measure(model, corpus, settings).metrics
+
+
 def test_each_metric_is_what_its_name_says(tiny):
     model = tiny()
-    found = measure(model, CORPUS, SETTINGS)
+    found = metrics_of(model, CORPUS, SETTINGS)
     rule = Rule("rms-rms-prior", 0.01, 5, SETTINGS["dynamic_decay"], 0.01)
     rms = gradient_rms(model, CORPUS.train, SETTINGS["dynamic_batch"], 5)
     cache = Cache(30, SETTINGS["cache_theta"], SETTINGS["cache_lambda"])
@@ -48,22 +52,24 @@ def test_each_metric_is_what_its_name_says(tiny):
 @pytest.mark.parametrize("learning_rate", [1e3, 1e30])
 def test_dynamic_evaluation_that_diverges_has_no_metrics(tiny, learning_rate):
     chosen = SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": learning_rate}
-    found = measure(tiny(), CORPUS, chosen)
+    found = metrics_of(tiny(), CORPUS, chosen)
     assert not [name for name in found if "dynamic" in name]
     assert found["dev_ppl"] > 1 and found["dev_ppl_cache"] > 1
 
 
-def test_a_learning_rate_that_diverges_is_halved(tiny):
-    model, sgd = tiny(), SETTINGS | {"dynamic_rule": "sgd"}
-    found = {rate: measure(model, CORPUS, sgd | {"dynamic_learning_rate": rate}) for rate in (8.0, 32.0)}
+def test_a_tuned_learning_rate_that_diverges_is_halved(tiny):
+    model, sgd = tiny(), SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 32.0}
+    # The first update comes after the fifth token, so that all rates are alike in these six.
+    found = measure(model, CORPUS, sgd | {"tuning_tokens": 6})
     assert dynamic_nll(model, CORPUS.dev, Rule("sgd", 16.0)).mean() > 2 * np.log(9)
-    assert found[32.0]["dev_ppl_dynamic"] == found[8.0]["dev_ppl_dynamic"]
+    assert found.tuned["dynamic_learning_rate"] == 8.0
+    assert "dev_ppl_dynamic" not in metrics_of(model, CORPUS, sgd)  # used as it is where nothing is tuned
 
 
 def test_test_has_no_say_in_what_is_measured_on_dev(tiny):
     # The first update comes after the fifth token, so that dev never sees one.
     corpus = dataclasses.replace(CORPUS, dev=CORPUS.dev[:6])
-    found = measure(tiny(), corpus, SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 1e30})
+    found = metrics_of(tiny(), corpus, SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 1e30})
     assert found["dev_ppl_dynamic"] == found["dev_ppl"]
     assert "test_ppl_dynamic" not in found
 
@@ -71,17 +77,17 @@ def test_test_has_no_say_in_what_is_measured_on_dev(tiny):
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.6, 1.0])
 def test_any_decay_can_be_tuned_from(tiny, decay):
     chosen = SETTINGS | {"dynamic_decay": decay, "tuning_tokens": 50}
-    assert measure(tiny(), CORPUS, chosen)["dev_ppl_dynamic"] > 1
+    assert metrics_of(tiny(), CORPUS, chosen)["dev_ppl_dynamic"] > 1
 
 
 def test_a_batch_larger_than_the_text_is_the_configurations_fault(tiny):
     with pytest.raises(TrainingFailed, match="400 tokens are too few for gradients of batches of 5000"):
-        measure(tiny(), CORPUS, SETTINGS | {"dynamic_batch": 5000})
+        metrics_of(tiny(), CORPUS, SETTINGS | {"dynamic_batch": 5000})
 
 
 def test_characters_are_measured_in_bits(tiny):
     model = tiny()
-    found = measure(model, dataclasses.replace(CORPUS, unit="character"), SETTINGS)
+    found = metrics_of(model, dataclasses.replace(CORPUS, unit="character"), SETTINGS)
     assert found["dev_bpc"] == bits(static_nll(model, CORPUS.dev))
     assert not [name for name in found if "ppl" in name]
     training = Training(({"update": 5, "dev_ppl": 8.0},), 5, 5, 1.0)
@@ -90,8 +96,14 @@ def test_characters_are_measured_in_bits(tiny):
     assert learning_curve(CORPUS, training) == [{"update": 5, "dev_ppl": 8.0}]
 
 
+def test_segments_are_of_5_words_or_20_characters_unless_the_settings_say():
+    characters = dataclasses.replace(CORPUS, unit="character")
+    assert [rule_of(SETTINGS, corpus).segment for corpus in (CORPUS, characters)] == [5, 20]
+    assert rule_of(SETTINGS | {"dynamic_segment": 7}, characters).segment == 7
+
+
 def test_what_is_not_asked_for_is_not_measured(tiny):
-    found = measure(tiny(), CORPUS, {**SETTINGS, "cache_window": 0, "dynamic_rule": "none"})
+    found = metrics_of(tiny(), CORPUS, {**SETTINGS, "cache_window": 0, "dynamic_rule": "none"})
     assert sorted(found) == ["dev_ppl", "eval_time", "memory", "num_param", "test_ppl"]
 
 
@@ -100,11 +112,22 @@ def test_tuning_is_on_dev_and_never_makes_it_worse(tiny, rule):
     model = tiny()
     # All of dev, so that what is tuned is what is measured. The values to start from are bad ones.
     settings = {**SETTINGS, "dynamic_rule": rule, "dynamic_learning_rate": 0.3, "cache_lambda": 0.5}
-    before = measure(model, CORPUS, settings)
-    after = measure(model, CORPUS, {**settings, "tuning_tokens": 100})
+    before = metrics_of(model, CORPUS, settings)
+    after = metrics_of(model, CORPUS, {**settings, "tuning_tokens": 100})
     for name in ("dev_ppl_cache", "dev_ppl_dynamic"):
         assert after[name] < before[name]
     assert after["dev_ppl"] == before["dev_ppl"]
+
+
+def test_the_values_that_tuning_chose_are_told_and_give_the_same_metrics(tiny):
+    model = tiny()
+    settings = SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 32.0, "tuning_tokens": 6}
+    found = measure(model, CORPUS, settings)
+    assert set(found.tuned) == {"cache_theta", "cache_lambda", "dynamic_learning_rate", "dynamic_decay"}
+    again = metrics_of(model, CORPUS, settings | found.tuned | {"tuning_tokens": 0})
+    for name in ("dev_ppl_cache", "test_ppl_cache", "dev_ppl_dynamic", "test_ppl_dynamic"):
+        assert again[name] == found.metrics[name]
+    assert measure(model, CORPUS, SETTINGS).tuned == {}
 
 
 TRAINING = {

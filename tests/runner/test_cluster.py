@@ -1,14 +1,23 @@
-"""Trainings on a Ray cluster of this machine."""
+"""Trainings on a Ray or Dask cluster of this machine."""
 
+import contextlib
+import importlib.util
+import os
+import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
-pytest.importorskip("ray", reason="needs: pip install 'hpobench-nmt[ray]'")
 
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.training import find_devices, gpu_share
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs: pip install 'hpobench-nmt[ray]'"
+)
 
 SPEC = """
 name = "few"
@@ -51,6 +60,14 @@ def train(place, start, monkeypatch):
     return run
 
 
+def ray_workers():
+    """The processes of Ray's workers that train."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(b"ray::_train_remotely"):
+                yield int(path.parent.name)
+
+
 def rows(ledger):
     """What does not depend on a clock."""
     return {
@@ -59,16 +76,38 @@ def rows(ledger):
     }
 
 
-def test_the_same_rows_as_without_a_cluster(train, place):
-    for name, backend in (("here", "loky"), ("on-ray", "ray")):
-        code, errors = train("--out", name, "--backend", backend, "--jobs", "2", "--device", "cpu", "--quiet")
+@pytest.mark.parametrize("backend", ["ray", "dask"])
+def test_the_same_rows_as_without_a_cluster(train, place, backend):
+    module = {"dask": "distributed"}.get(backend, backend)
+    pytest.importorskip(module, reason=f"needs: pip install 'hpobench-nmt[{backend}]'")
+    for name in ("loky", backend):
+        code, errors = train("--out", name, "--backend", name, "--jobs", "2", "--device", "cpu", "--quiet")
         assert code == 0, errors
-        assert "Failed: learning_rate=10000: " in errors
-    here, there = (rows(place / name / "ledger.jsonl") for name in ("here", "on-ray"))
+        if name != "loky" or backend == "ray":
+            assert "Failed: learning_rate=10000: " in errors
+    here, there = (rows(place / name / "ledger.jsonl") for name in ("loky", backend))
     assert len(there) == 3
     assert there == here
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the worker in /proc")
+@needs_ray
+def test_a_worker_that_is_killed_ends_the_run_in_one_line(place, start, train, wait_for):
+    (place / "long.toml").write_text(SPEC.replace("max_epochs = 2", "max_epochs = 100000\npatience = 1000"))
+    arguments = ("train", "long.toml", "--out", "killed", "--backend", "ray", "--jobs", "1", "--quiet")
+    process = start(place, *arguments, strict=False, stderr=subprocess.PIPE)
+    wait_for(lambda: any(ray_workers()) or process.poll() is not None)
+    for worker in ray_workers():
+        os.kill(worker, signal.SIGKILL)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 1
+    [line] = [line for line in errors.splitlines() if line.startswith("Error")]
+    assert "the cluster stopped (WorkerCrashedError" in line and "Run the same command again" in line
+    assert "Traceback" not in errors
+    assert read_ledger(place / "killed" / "ledger.jsonl").records == ()
+
+
+@needs_ray
 @pytest.mark.parametrize(
     ("resources", "message"),
     [("{}", "Ray knows of no GPU"), ('{"GPU": 2}', "finds no CUDA device here")],

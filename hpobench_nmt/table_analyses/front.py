@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.catalog import load_table
 from hpobench_nmt.errors import InputError, RunError, unknown
 from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.plots.figure import UNDATED, plain, with_unit
+from hpobench_nmt.plots.figure import plain, save
 from hpobench_nmt.table_folder import number_column, read_csv
 
 
@@ -54,7 +54,7 @@ def front_of(source: str, objectives: Sequence[str]) -> Front:
         parsed = [table.objective(spec) for spec in objectives]
         name, frame, columns = table.name, table.to_frame(), [o.metric for o in parsed]
         signs = [-1.0 if o.direction == "max" else 1.0 for o in parsed]
-        labels = [with_unit(c, table.metric(c).unit) for c in columns]
+        labels = [table.metric(c).label for c in columns]
     if len(set(columns)) < len(columns):
         raise InputError("the same objective twice.")
     points = np.column_stack([frame[c].to_numpy(np.float64) for c in columns])
@@ -76,7 +76,7 @@ def draw_front(front: Front, path: Path) -> None:
     labels = (front.labels[0], front.labels[1])
     figure = plain(plot_front(front.points, front.rows.index.to_numpy(np.int64), labels, front.name))
     try:
-        figure.savefig(path, dpi=150, metadata=UNDATED.get(path.suffix.lower()[1:]))
+        save(figure, path, path.suffix.lower()[1:])
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
 
