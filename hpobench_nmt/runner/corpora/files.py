@@ -26,7 +26,16 @@ def read_text(path: Path, option: str) -> str:
     Raises:
         InputError: it can't be read, or is not UTF-8: then the line is named.
     """
-    content = read_bytes(path, option).removeprefix(codecs.BOM_UTF8)
+    return decoded(read_bytes(path, option), path)
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """The UTF-8 text that a file holds, with line ends of \\n.
+
+    Raises:
+        InputError: it is not UTF-8: the line is named.
+    """
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
         return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

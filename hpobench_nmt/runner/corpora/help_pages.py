@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpobench_nmt.errors import InputError
+from hpobench_nmt.runner.corpora.files import decoded
 
 _BLOCK = re.compile(r'<(h[1-6]|p) id="([^"]+)"([^>]*)>(.*?)</\1>', re.DOTALL)
 _TAG = re.compile(r"(</?[a-zA-Z][^>]*>)")
@@ -33,10 +34,7 @@ def help_texts(folder: Path, language: str) -> Iterator[tuple[tuple[str, str, st
     if not pages:
         raise InputError(f"no help pages in {root}: unpack the package libreoffice-help-{language.lower()}.")
     for page in pages:
-        try:
-            content = page.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{page} is not UTF-8 ({error.reason} at byte {error.start}).") from error
+        content = decoded(page.read_bytes(), page)
         name = page.relative_to(root).as_posix()
         for tag, identifier, attributes, body in _BLOCK.findall(content):
             if not _CODE.search(attributes):

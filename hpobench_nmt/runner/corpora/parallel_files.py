@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from hpobench_nmt.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
 from hpobench_nmt.runner.corpora.files import read_lines, status
@@ -29,9 +31,10 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
         source, target = len(sides[f"{part}_source"]), len(sides[f"{part}_target"])
         if source != target:
             paths = [_path(options, base, f"{part}_{side}") for side in ("source", "target")]
+            line = _misaligned_from(sides[f"{part}_source"], sides[f"{part}_target"]) + 1
             raise InputError(
                 f"{paths[0]} has {source:,} lines but {paths[1]} has {target:,}: the two sides of a pair "
-                "must be on lines of the same number."
+                f"must be on lines of the same number. By their lengths they go apart at line {line:,}."
             )
     return parallel_corpus(
         "parallel",
@@ -43,6 +46,20 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
             "licence": "the user's",
         },
     )
+
+
+def _misaligned_from(source: Lines, target: Lines) -> int:
+    """The line, counted from 0, from which two sides of unlike length most likely no longer belong together.
+
+    The longer side has so many lines more; the place where leaving them out makes the numbers of tokens
+    agree best (the sum of the absolute log ratios), the last such place where there are several.
+    """
+    few, many = sorted((np.log([len(line.split()) for line in side]) for side in (source, target)), key=len)
+    extra = len(many) - len(few)
+    before = np.abs(few - many[: len(few)])  # of lines above that place
+    after = np.abs(few - many[extra:])  # of lines below it
+    cost = np.append(0, np.cumsum(before)) + np.append(np.cumsum(after[::-1])[::-1], 0)
+    return int(len(few) - np.argmin(cost[::-1].round(9)))
 
 
 def _lines(path: Path, option: str, options: Options) -> Lines:

@@ -84,7 +84,7 @@ def _watch(pid: int, pauses_for: Path | None) -> tuple[int, Any, float, float]:
         ended, status, used = os.wait4(pid, os.WNOHANG)
         if ended:
             # Not this on Linux: it starts from the memory of the process that started it.
-            peak = peak or used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1024)
+            peak = peak or used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
             return status, used, peak, paused
         pause = pauses_for is not None and occupied(pauses_for)
         if pause and since is None:
@@ -95,7 +95,7 @@ def _watch(pid: int, pauses_for: Path | None) -> tuple[int, Any, float, float]:
             paused, since = paused + time.perf_counter() - since, None
         with suppress(OSError):
             found = _PEAK.search(Path(f"/proc/{pid}/status").read_text("utf-8"))
-            peak = max(peak, int(found[1]) / 1024) if found else peak
+            peak = max(peak, int(found[1]) * 1024 / 1e6) if found else peak
         time.sleep(_INTERVAL)
 
 

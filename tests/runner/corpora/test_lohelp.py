@@ -175,7 +175,7 @@ def test_a_damaged_catalog(tmp_path: Path, packages: Path, content: bytes) -> No
 def test_a_page_that_is_not_utf8(tmp_path: Path, packages: Path) -> None:
     page = packages / "usr/share/libreoffice/help/de/text/scalc/01.html"
     page.write_bytes(page.read_bytes() + b"\xfc")
-    with pytest.raises(InputError, match=r"01\.html is not UTF-8"):
+    with pytest.raises(InputError, match=r"01\.html, line \d+: not UTF-8"):
         load(tmp_path)
 
 

@@ -45,7 +45,7 @@ def test_only_a_line_feed_ends_a_line(base: Path) -> None:
         (b"one\n\nthree\n", r"dev_target\.txt, line 2: empty"),
         (b"one\ntwo\n \t\n", r"dev_target\.txt, line 3: empty"),
         (b"one\n" + b"w " * 251, r"dev_target\.txt, line 2: 251 tokens, but max_words is 250"),
-        (b"one\ntwo\nthree", r"dev_source\.txt has 2 lines but .*dev_target\.txt has 3"),
+        (b"one\ntwo\nthree", r"dev_source\.txt has 2 lines but .*dev_target\.txt has 3.* apart at line 3\."),
         (b"one\n\xff\xfe\n", r"dev_target\.txt, line 2: not UTF-8"),
         (b"", r"dev_target: .*dev_target\.txt is empty"),
     ],
@@ -53,6 +53,19 @@ def test_only_a_line_feed_ends_a_line(base: Path) -> None:
 def test_bad_lines_are_named(base: Path, content: bytes, message: str) -> None:
     (base / "dev_target.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
+        load(base)
+
+
+@pytest.mark.parametrize(("side", "line"), [("source", 4), ("target", 4), ("source", 9), ("target", 1)])
+def test_the_line_from_which_two_sides_go_apart_is_named(base: Path, side: str, line: int) -> None:
+    """By the lengths: a line too many in one of them shifts all below it."""
+    lengths = [3, 8, 2, 11, 5, 1, 14, 6]
+    for name in ("source", "target"):
+        texts = ["w " * (n + (name == "target")) for n in lengths]
+        if name == side:
+            texts.insert(line - 1, "w " * 30)
+        (base / f"dev_{name}.txt").write_text("\n".join(texts))
+    with pytest.raises(InputError, match=rf"lines .* apart at line {line}\."):
         load(base)
 
 
