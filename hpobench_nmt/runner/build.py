@@ -105,6 +105,7 @@ def _provenance(
         "family": spec.family.name,
         "trained": f"{len(done)} of {len(spec.configs)} configurations",
         "failed": _reasons(failed),
+        "not_converged": _limited(done),
         "device": _most(record.device for record in trained),
         "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
         "first": min(record.started for record in trained),
@@ -114,6 +115,12 @@ def _provenance(
         "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
     }
     return {key: value for key, value in told.items() if value}
+
+
+def _limited(done: Sequence[Record]) -> str:
+    """How many trainings a limit of epochs or updates ended; empty where none."""
+    count = sum(not record.converged for record in done)
+    return f"{count} (a limit of epochs or updates ended their training)" if count else ""
 
 
 def _reasons(failed: Sequence[Record]) -> str:

@@ -117,12 +117,14 @@ class Outcome:
         curve: dev metrics at every checkpoint, each with "update" (the learning curve, a fidelity axis).
         tuned: settings that were tuned on dev after training, with the values that were used.
         versions: of the libraries that did the work.
+        converged: False where a limit of epochs or updates ended the training.
     """
 
     metrics: Mapping[str, float]
     curve: Sequence[Mapping[str, float]] = ()
     tuned: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    converged: bool = True
 
 
 @dataclass(frozen=True)

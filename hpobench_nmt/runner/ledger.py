@@ -41,6 +41,7 @@ class Record:
         reason: why it failed.
         metrics: what was measured.
         curve: dev metrics at every checkpoint.
+        converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
         device: what it ran on.
         versions: of the libraries that did the work.
@@ -55,6 +56,7 @@ class Record:
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     curve: Sequence[Mapping[str, float]] = ()
+    converged: bool = True
     tuned: Mapping[str, float] = field(default_factory=dict)
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -179,7 +181,10 @@ def append(path: Path, record: Record) -> None:
         RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
             Or the file cannot be written.
     """
-    entry = {key: value for key, value in asdict(record).items() if value not in ("", (), [], {})}
+    # What is as usual is left out.
+    usual = asdict(Record(record.config, record.replicate, record.seed, record.status))
+    always = ("config", "replicate", "seed", "status")
+    entry = {k: value for k, value in asdict(record).items() if k in always or value != usual[k]}
     for name, value in record.metrics.items():
         if not math.isfinite(value):
             raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")

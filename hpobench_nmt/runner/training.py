@@ -340,6 +340,7 @@ def _train(
         reason=answer.failure,
         metrics=dict(outcome.metrics) if outcome else {},
         curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
+        converged=outcome.converged if outcome else True,
         tuned=dict(outcome.tuned) if outcome else {},
         device=answer.device or device_name(device),
         versions=dict(answer.versions) or library_versions(device),

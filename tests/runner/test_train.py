@@ -128,6 +128,7 @@ def test_a_record_tells_how_it_came_about(trained):
         assert {"python", "numpy", "torch", "hpobench-nmt"} <= set(record.versions)
         assert record.started.endswith("+00:00")
         if record.status == "done":
+            assert not record.converged  # after four epochs
             assert record.metrics["dev_ppl"] > 1
             points = [point["dev_ppl"] for point in record.curve]
             assert len(points) >= 2
@@ -154,6 +155,7 @@ def test_the_table_of_a_ledger(trained, place):
     assert [m.name for m in table.metrics] == ["dev_ppl", "test_ppl", "num_param", "num_updates"]
     assert table.objectives == ("dev_ppl", "num_param")
     assert table.claims == {"configurations": 6, "failed": 2, "complete": True}
+    assert table.provenance["not_converged"].startswith("4 (a limit of epochs")
     assert "learned nothing" in table.provenance["failed"] or "diverged" in table.provenance["failed"]
     by_config = {
         tuple(r.config.values()): r for r in read_ledger(trained / "ledger.jsonl").records if not r.replicate

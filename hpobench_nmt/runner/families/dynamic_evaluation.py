@@ -84,7 +84,7 @@ def _train(job: Job) -> Outcome:
     metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
     metrics |= {name: float(known[name]) for name in ("train_time", "num_updates")}
     metrics["dev_updates"] = float(math.ceil(len(dev) / rule.segment))
-    return Outcome(metrics)
+    return Outcome(metrics, converged=known.get("converged", True))
 
 
 def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
@@ -120,6 +120,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
             "train_time": training.seconds,
             "num_updates": training.updates,
             "best_update": training.best_update,
+            "converged": training.converged,
             "curve": training.curve,
             "versions": {"torch": torch.__version__},
         }

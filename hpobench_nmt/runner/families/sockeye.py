@@ -168,7 +168,8 @@ def train(job: Job) -> Outcome:
     }
     if job.device != "cpu":
         metrics["gpu_memory"] = last.gpu_memory
-    return Outcome(metrics, _curve(job, prepared, checkpoints), versions=_versions())
+    converged = last.update < settings["max_updates"]
+    return Outcome(metrics, _curve(job, prepared, checkpoints), versions=_versions(), converged=converged)
 
 
 def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:

@@ -60,7 +60,12 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, Training]]) 
     model, training = fit(job.settings, corpus, job.seed, job.device)
     measured = measure(model, corpus, job.settings)
     trained = {"train_time": training.seconds, "num_updates": float(training.updates)}
-    return replace(measured, metrics={**measured.metrics, **trained}, curve=learning_curve(corpus, training))
+    return replace(
+        measured,
+        metrics={**measured.metrics, **trained},
+        curve=learning_curve(corpus, training),
+        converged=training.converged,
+    )
 
 
 def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -> Outcome:

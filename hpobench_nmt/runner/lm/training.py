@@ -73,12 +73,14 @@ class Training:
         updates: made until the end.
         best_update: the update that the weights are from.
         seconds: spent in training, by the clock of `seconds` below, without dev evaluations.
+        converged: whether the optimiser ended it, not the limit of epochs.
     """
 
     curve: tuple[dict[str, float], ...]
     updates: int
     best_update: int
     seconds: float
+    converged: bool = True
 
 
 def seconds(device: torch.device) -> float:
@@ -121,7 +123,7 @@ def train(
     every = _check_interval(len(data), schedule)
     curve: list[dict[str, float]] = []
     best, best_update, best_values = math.inf, 0, [p.detach().clone() for p in parameters]
-    update, spent = 0, 0.0
+    update, spent, converged = 0, 0.0, False
     started = seconds(device)
 
     def check(epochs: float) -> bool:
@@ -168,7 +170,7 @@ def train(
     if best >= math.log(words):
         ppl = math.exp(min(best, 700.0))
         raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g} with {words} words")
-    return Training(tuple(curve), update, best_update, spent)
+    return Training(tuple(curve), update, best_update, spent, converged)
 
 
 def _gradient(model: LanguageModel, piece: Tensor, state: object) -> tuple[Tensor, object]:

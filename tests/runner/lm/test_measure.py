@@ -171,6 +171,9 @@ def test_the_awd_lstm_family_trains_and_measures(tmp_path):
     assert set(first.metrics) == expected
     other = family.train(dataclasses.replace(one, seed=8))
     assert reproducible(other.metrics) != reproducible(first.metrics)
+    assert not first.converged  # after so few epochs
+    easy = {"averaging_window": 0, "patience": 1, "min_improvement": 10.0, "max_epochs": 200}
+    assert family.train(job(family, tmp_path, tuning_tokens=0, **easy)).converged
 
 
 def test_one_model_serves_all_dynamic_evaluations(tmp_path):
