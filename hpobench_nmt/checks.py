@@ -19,6 +19,8 @@ from hpobench_nmt.table_folder import LEDGER
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
 _SUSPICIOUS_AGREEMENT = 4
+# So many row numbers are shown.
+_MOST_ROWS = 10
 # Pairs of rows are compared block by block, in this many comparisons at once.
 _PAIRS_AT_ONCE = 2_000_000
 
@@ -184,9 +186,10 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
     best = table.best_rows(name)
     if len(best) > 1:
         value = table.column(table.objective(name).metric)[best[0]]
+        shown = ", ".join(map(str, best[:_MOST_ROWS])) + (", …" if len(best) > _MOST_ROWS else "")
         yield (
             "warning",
-            f"{len(best)} rows share the best {name}, {value:g}: rows {', '.join(map(str, best))}",
+            f"{len(best)} rows share the best {name}, {value:g}: rows {shown}",
             "whether any of them or only the first meets the target changes ftb: random search needs "
             f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
             f"{(len(table) + 1) / 2:.1f} for the first.",

@@ -55,7 +55,7 @@ METRICS = (
         )
     ),
     Metric("dev_time", "min", "s", description=f"the pass over dev: {CLOCK}"),
-    Metric("dev_updates", "min", "updates", description="updates in it: a cost without the noise of a clock"),
+    Metric("dev_updates", "min", "updates", description="updates in the pass over dev: a cost without noise"),
     *TRAINING_METRICS,  # of the model: the same in all rows of one seed
     *COUNT_METRICS,
 )
