@@ -175,9 +175,8 @@ def sizes(model: nn.Module) -> dict[str, float]:
 def forget_peak(device: torch.device) -> None:
     """Start `memory` anew from what the process holds now, where the system can (Linux)."""
     gc.collect()
-    with contextlib.suppress(
-        OSError, AttributeError, TypeError
-    ):  # glibc: what is free goes back to the system
+    # glibc: what is free goes back to the system.
+    with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
