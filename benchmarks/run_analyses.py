@@ -17,12 +17,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.experiment import Results
+from hpobench_nmt.plots.figure import method_styles
 from hpobench_nmt.plots.runs import (
-    method_styles,
     plot_attainment,
     plot_curve_panels,
     plot_curves,
@@ -102,26 +103,30 @@ def draw(results: Results, found: dict[str, Any], clock: Clock) -> int:
     statistics, tables = found["statistics"], list(results.instances)
     figures: list[tuple[str, Callable[[], Any]]] = []
     for curves in [*found["curves"], *(c for several in found["errors"] for c in several)]:
-        figures += [("curves", lambda c=curves: plot_curves(c, styles))]
-        figures += [("panels", lambda c=curves: plot_curve_panels(c, styles))]
-    figures += [("fronts", lambda f=front: plot_front_moves(f)) for front in found.get("fronts", [])]
-    figures += [("attainment", lambda a=a: plot_attainment(a, styles)) for a in found.get("attained", [])]
+        figures += [("curves", partial(plot_curves, curves, styles))]
+        figures += [("panels", partial(plot_curve_panels, curves, styles))]
+    figures += [("fronts", partial(plot_front_moves, front)) for front in found.get("fronts", [])]
+    figures += [("attainment", partial(plot_attainment, a, styles)) for a in found.get("attained", [])]
     figures += [
-        ("distributions", lambda d=d: plot_runtime_distribution(d, styles)) for d in found["distributions"]
+        ("distributions", partial(plot_runtime_distribution, d, styles)) for d in found["distributions"]
     ]
     for table in tables:
-        figures += [("expected runtimes", lambda t=table: plot_expected_runtimes(found["ert"], t, styles))]
-        figures += [("scores", lambda t=table: plot_scores(statistics.scores, t, styles))]
+        figures += [("expected runtimes", partial(plot_expected_runtimes, found["ert"], table, styles))]
+        figures += [("scores", partial(plot_scores, statistics.scores, table, styles))]
         figures += [
-            ("wins", lambda t=table, s=score: plot_wins(statistics.comparisons, t, s))
+            ("wins", partial(plot_wins, statistics.comparisons, table, score))
             for score in results.suite.scores
         ]
     figures += [
-        ("critical difference", lambda r=r: plot_critical_difference(r, styles)) for r in statistics.ranks
+        ("critical difference", partial(plot_critical_difference, r, styles)) for r in statistics.ranks
     ]
     with tempfile.TemporaryDirectory() as folder:
+
+        def save(make: Callable[[], Any]) -> None:
+            make().savefig(Path(folder) / "figure.png")
+
         for name, make in figures:
-            clock(name, lambda m=make: m().savefig(Path(folder) / "figure.png"))
+            clock(name, partial(save, make))
     return len(figures)
 
 

@@ -69,7 +69,9 @@ def optuna_step_us(table: Table, steps: int) -> float:
     row_of = {tuple(c): row for row, c in enumerate(table.configs.tolist())}
     worst = float(np.nanmax(loss))
     grid = {h.name: list(h.values) for h in table.hyperparameters}
-    space = {name: optuna.distributions.IntDistribution(0, len(v) - 1) for name, v in grid.items()}
+    space: dict[str, optuna.distributions.BaseDistribution] = {
+        name: optuna.distributions.IntDistribution(0, len(v) - 1) for name, v in grid.items()
+    }
     study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=3))
     for row in initial_rows(0, table.name, 0, len(table), 3):
         numbers = {h: grid[h].index(v) for h, v in zip(grid, table.configs[row].tolist(), strict=True)}

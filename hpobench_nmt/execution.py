@@ -110,7 +110,7 @@ def run_block(block: Block, trials: range | None = None) -> tuple[list[Trajector
     problem = _shared_problem(block)
     # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
     # hence the imports above it; worker processes are started with it for any others.
-    with threadpool_limits(limits=1):  # type: ignore[no-untyped-call]
+    with threadpool_limits(limits=1):
         trajectories = [
             run_trial(
                 problem,

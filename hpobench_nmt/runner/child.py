@@ -98,5 +98,5 @@ def library_versions(device: str) -> dict[str, str]:
         import torch
 
         found["cuda"] = str(torch.version.cuda)
-        found["cudnn"] = str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
+        found["cudnn"] = str(torch.backends.cudnn.version())
     return found

@@ -181,7 +181,7 @@ def _gradient(model: LanguageModel, piece: Tensor, state: object) -> tuple[Tenso
     flat = hidden.reshape(-1, hidden.shape[-1])
     loss = linear_cross_entropy(flat, model.output_weight, model.output_bias, piece[1:].reshape(-1))
     total = loss + model.regularisation()
-    total.backward()  # type: ignore[no-untyped-call]
+    total.backward()
     return loss.detach(), state
 
 
