@@ -80,12 +80,12 @@ def rows(ledger):
 def test_the_same_rows_as_without_a_cluster(train, place, backend):
     module = {"dask": "distributed"}.get(backend, backend)
     pytest.importorskip(module, reason=f"needs: pip install 'hpobench-nmt[{backend}]'")
-    for name in ("loky", backend):
-        code, errors = train("--out", name, "--backend", name, "--jobs", "2", "--device", "cpu", "--quiet")
+    folders = {name: f"{name}-beside-{backend}" for name in ("loky", backend)}
+    for name, out in folders.items():
+        code, errors = train("--out", out, "--backend", name, "--jobs", "2", "--device", "cpu", "--quiet")
         assert code == 0, errors
-        if name != "loky" or backend == "ray":
-            assert "Failed: learning_rate=10000: " in errors
-    here, there = (rows(place / name / "ledger.jsonl") for name in ("loky", backend))
+        assert "Failed: learning_rate=10000: " in errors
+    here, there = (rows(place / out / "ledger.jsonl") for out in folders.values())
     assert len(there) == 3
     assert there == here
 
