@@ -1,6 +1,7 @@
 """What several tests share: tables, an empty home for the package, and the command line."""
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +17,11 @@ from hpobench_nmt.table_folder import save_folder
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is itself, also where the tests run in the background of a script, which has it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table:

@@ -106,6 +106,26 @@ def test_stop_ends_what_runs_with_all_that_it_started(tmp_path):
         processes.run(os.getpid, log=tmp_path / "log")
 
 
+def test_how_a_process_ended_is_known_however_often_it_is_stopped(tmp_path):
+    """Once, two threads that asked for it at the same time could take the end for another one."""
+
+    def run(processes, log):
+        with pytest.raises(Killed) as caught:
+            processes.run(time.sleep, 60, log=log)
+        died.append(str(caught.value))
+
+    died = []
+    for number in range(30):
+        processes, log = Processes(), tmp_path / f"log{number}"
+        thread = threading.Thread(target=run, args=(processes, log))
+        thread.start()
+        while not log.exists():
+            time.sleep(0.001)
+        while thread.is_alive():
+            processes.stop()
+    assert died == ["killed by SIGKILL"] * 30
+
+
 _PARENT = """
 import os, sys
 from pathlib import Path
