@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpobench_nmt.catalog import load_table
-from hpobench_nmt.nmthpo import TABLES
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.collections.nmthpo import TABLES
 
 BAR_SECONDS = 10.0
 
@@ -43,8 +43,8 @@ def main() -> None:
         importance(table, best_share=0.25)
     print(f"the same over the best quarter:    {time.perf_counter() - start:6.2f} s")
 
-    from hpobench_nmt.table_analyses.analyze import analyze_tables
-    from hpobench_nmt.table_analyses.sections import write_sections
+    from hpobench_nmt.analysis.section import write_sections
+    from hpobench_nmt.analysis.table_sections import analyze_tables
 
     start = time.perf_counter()
     sections = analyze_tables(tables)

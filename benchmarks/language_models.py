@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from hpobench_nmt.catalog import shipped_folder, training_cache
+from hpobench_nmt.lookup.catalogue import shipped_folder, training_cache
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_model
 from hpobench_nmt.runner.family import Job

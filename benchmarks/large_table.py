@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 
-from hpobench_nmt.loop import run_trial
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.problem import Problem
 
 BAR_MS = 20.0
 BAR_BYTES = 2**30

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hpobench_nmt.analysis.leaderboard import Cell, cells, figure
+from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.evaluation.scores import LOWER_IS_BETTER
-from hpobench_nmt.results import load_results
-from hpobench_nmt.run_analyses.leaderboard import Cell, cells, figure
 
 BAR_SECONDS = 30.0
 UNSPECIFIED = "the paper does not specify its graph or its labels, and the first steps hang on them"

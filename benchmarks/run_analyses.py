@@ -21,9 +21,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.experiment import Results
-from hpobench_nmt.plots.figure import method_styles
-from hpobench_nmt.plots.runs import (
+from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_fronts import attainment, moving_front
+from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
+from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.render.plots.figure import method_styles
+from hpobench_nmt.render.plots.run_plots import (
     plot_attainment,
     plot_curve_panels,
     plot_curves,
@@ -31,12 +36,7 @@ from hpobench_nmt.plots.runs import (
     plot_front_moves,
     plot_runtime_distribution,
 )
-from hpobench_nmt.plots.statistics import plot_critical_difference, plot_scores, plot_wins
-from hpobench_nmt.results import load_results
-from hpobench_nmt.run_analyses.curves import hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.run_analyses.fronts import attainment, moving_front
-from hpobench_nmt.run_analyses.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
-from hpobench_nmt.run_analyses.statistics import run_statistics
+from hpobench_nmt.render.plots.verdict_plots import plot_critical_difference, plot_scores, plot_wins
 
 BAR_SECONDS = 10.0
 SUITES = ("paper-single", "paper-multi")

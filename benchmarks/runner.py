@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.runner.ledger import read_ledger
-from hpobench_nmt.table_folder import LEDGER
 
 ROOT = Path(__file__).parents[1]
 BAR = 0.05

@@ -18,12 +18,12 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hpobench_nmt.catalog import load_table
-from hpobench_nmt.loop import run_trial
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.problem import Problem
-from hpobench_nmt.seeds import initial_rows, method_generator
-from hpobench_nmt.table import Table
 
 BAR_US = 80.0
 BAR_RATIO = 500.0

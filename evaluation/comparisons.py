@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import PermutationMethod, rankdata, wilcoxon
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, mean_intervals, wilson_interval
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from hpobench_nmt.errors import InputError
-from hpobench_nmt.table import Table
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 Common = Literal["all", "pair"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.trajectory import Trajectory
+from hpobench_nmt.core.trajectory import Trajectory
 
 Floats = NDArray[np.float64]
 

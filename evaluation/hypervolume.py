@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError
-from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.trajectory import Trajectory
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.trajectory import Trajectory
 
 Floats = NDArray[np.float64]
 

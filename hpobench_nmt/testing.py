@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.loop import run_trial
-from hpobench_nmt.problem import MethodFactory, Problem
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import MethodFactory, Problem
 
 Floats = NDArray[np.float64]
 Check = Callable[..., None]

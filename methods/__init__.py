@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from hpobench_nmt.problem import MethodFactory
+from hpobench_nmt.core.problem import MethodFactory
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.compiled import compiled
+from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
 
 Floats = NDArray[np.float64]

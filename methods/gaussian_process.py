@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.problem import Method, MethodFactory, Problem
 from hpobench_nmt.methods.acquisition import (
     Acquisition,
     by_expected_hypervolume,
@@ -19,7 +20,6 @@ from hpobench_nmt.methods.acquisition import (
 )
 from hpobench_nmt.methods.kernels import Kernel, KernelPrior, matern52, rbf
 from hpobench_nmt.methods.model_based import ModelBased, standard_scale
-from hpobench_nmt.problem import Method, MethodFactory, Problem
 
 NOISE_SD = 1e-3
 _ACQUISITIONS: Mapping[int, Acquisition] = {1: by_expected_improvement, 2: by_expected_hypervolume}

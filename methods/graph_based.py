@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.problem import Method, MethodFactory, Problem
 from hpobench_nmt.methods.acquisition import (
     by_expected_hypervolume,
     by_expected_improvement,
@@ -30,7 +31,6 @@ from hpobench_nmt.methods.graph import (
 )
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
 from hpobench_nmt.methods.model_based import ModelBased, range_scale
-from hpobench_nmt.problem import Method, MethodFactory, Problem
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.compiled import compiled
+from hpobench_nmt.core.compiled import compiled
 
 Floats = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.compiled import compiled
+from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
 from hpobench_nmt.methods.posterior import Posterior, Prior
-from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.problem import Problem
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from pymoo.core.population import Population
 from pymoo.core.problem import Problem as PymooProblem
 from pymoo.core.termination import NoTermination
 
-from hpobench_nmt.problem import Problem
+from hpobench_nmt.core.problem import Problem
 
 Floats = NDArray[np.float64]
 

@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.compiled import compiled
+from hpobench_nmt.core.compiled import compiled
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

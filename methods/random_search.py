@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.problem import Problem
+from hpobench_nmt.core.problem import Problem
 
 
 class RandomSearch:

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, Table
-from hpobench_nmt.table_folder import save_folder
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
@@ -116,7 +117,7 @@ def authors_files() -> Path:
 @pytest.fixture(scope="session")
 def nmthpo_home(tmp_path_factory, authors_files) -> Path:
     """A home with the six published tables, from the authors' files."""
-    from hpobench_nmt import nmthpo
+    from hpobench_nmt.lookup.collections import nmthpo
 
     folder = tmp_path_factory.mktemp("nmthpo")
     nmthpo.fetch(folder / "cache", source=authors_files)

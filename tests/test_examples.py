@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpobench_nmt.catalog import load_table
+from hpobench_nmt.lookup.catalogue import load_table
 
 ROOT = Path(__file__).parents[1]
 

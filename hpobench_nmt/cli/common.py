@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.errors import RunError, unknown
+from hpobench_nmt.core.errors import RunError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console

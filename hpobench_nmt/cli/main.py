@@ -14,7 +14,7 @@ from hpobench_nmt.cli.common import Commands, frame_grid, listed, make_console, 
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
 from hpobench_nmt.cli.train import train, tune
-from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 _DEFAULT_SUITE = "quick"
 
@@ -58,11 +58,11 @@ def run(
     """
     from dataclasses import replace
 
-    from hpobench_nmt.execution import BACKENDS
-    from hpobench_nmt.experiment import suite_instances
-    from hpobench_nmt.plugins import resolve_methods
-    from hpobench_nmt.results import run_to_folder
-    from hpobench_nmt.suite import load_suite
+    from hpobench_nmt.benchmarking.execution import BACKENDS
+    from hpobench_nmt.benchmarking.instance import suite_instances
+    from hpobench_nmt.benchmarking.plugins import resolve_methods
+    from hpobench_nmt.benchmarking.run import run_to_folder
+    from hpobench_nmt.benchmarking.suite import load_suite
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
@@ -86,7 +86,7 @@ def run(
             notify=lambda message: click.echo(message, err=True),
         )
     if not quiet:
-        from hpobench_nmt.run_analyses.leaderboard import print_leaderboard
+        from hpobench_nmt.analysis.leaderboard import print_leaderboard
 
         console = make_console()
         print_leaderboard(results, console)
@@ -98,8 +98,8 @@ def run(
 @click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
 def score(folder: Path, form: str) -> None:
     """Show the scores of a results FOLDER."""
-    from hpobench_nmt.results import load_results, unfinished
-    from hpobench_nmt.run_analyses import leaderboard
+    from hpobench_nmt.analysis import leaderboard
+    from hpobench_nmt.benchmarking.store import load_results, unfinished
 
     formats = {
         "text": None,
@@ -132,8 +132,8 @@ def export(folder: Path, form: str, out: Path) -> None:
     One line of row numbers a trial. Rows that a trial did not look up, because no score could change any
     more, follow in ascending order.
     """
-    from hpobench_nmt.results import load_results
-    from hpobench_nmt.sequences import export_sequences
+    from hpobench_nmt.benchmarking.sequences import export_sequences
+    from hpobench_nmt.benchmarking.store import load_results
 
     if form != "sequences":
         raise unknown("format", form, ["sequences"])
@@ -152,8 +152,8 @@ def methods(spec: str | None, n_objectives: int) -> None:
         return
     from rich.table import Table as Grid
 
+    from hpobench_nmt.benchmarking.plugins import installed_entry_points
     from hpobench_nmt.methods import BUILT_IN
-    from hpobench_nmt.plugins import installed_entry_points
 
     grid = Grid(box=None, pad_edge=False)
     for heading in ("method", "objectives", "what it is"):
@@ -170,7 +170,7 @@ def suites() -> None:
     """List the suites."""
     from rich.table import Table as Grid
 
-    from hpobench_nmt.suite import load_suite, suite_files
+    from hpobench_nmt.benchmarking.suite import load_suite, suite_files
 
     grid = Grid(box=None, pad_edge=False)
     for heading in ("suite", "scores", "what it is"):
@@ -199,8 +199,8 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
         raise unknown("format", form, ["text", "csv"])
     if len(objectives) < 2:
         raise InputError("a front needs two or more objectives, comma-separated.")
-    from hpobench_nmt.table_analyses.front import draw_front, front_of
-    from hpobench_nmt.terminal import fits
+    from hpobench_nmt.analysis.table_front import draw_front, front_of
+    from hpobench_nmt.render.terminal import fits
 
     if plot:
         _check_plot(plot, len(objectives))
@@ -263,10 +263,10 @@ def _cores() -> int:
 
 def _sources(specs: Sequence[str]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their scores can be shown later."""
-    from hpobench_nmt.catalog import collections, installed
-    from hpobench_nmt.files import read_toml
-    from hpobench_nmt.suite import INSTALLED
-    from hpobench_nmt.table_folder import DATASHEET
+    from hpobench_nmt.benchmarking.suite import INSTALLED
+    from hpobench_nmt.core.files import read_toml
+    from hpobench_nmt.lookup.catalogue import collections, installed
+    from hpobench_nmt.lookup.folder import DATASHEET
 
     named = {INSTALLED, *installed(), *collections()}
     folders = [Path(spec).resolve() for spec in specs if spec not in named]
@@ -283,7 +283,7 @@ def _check_plot(path: Path, n_objectives: int) -> None:
 
 
 def _check_method(spec: str, n_objectives: int) -> None:
-    from hpobench_nmt.plugins import resolve_methods
+    from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.testing import CONFORMANCE_CHECKS, NonConformance
 
     (method,) = resolve_methods([spec])

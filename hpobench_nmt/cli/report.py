@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError, unknown
 
 _FORMATS = ("html", "pdf", "png", "latex")
 
@@ -36,7 +36,7 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | N
 
     n_jobs = jobs or int(joblib.cpu_count())
     if form == "html":
-        from hpobench_nmt.report.page import write_report
+        from hpobench_nmt.render.html.page import write_report
 
         path = out or folders[0] / "report.html"
         if path.is_dir():
@@ -46,7 +46,7 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | N
         if show and not webbrowser.open(path.resolve().as_uri()):
             click.echo("No browser was found here: open the file in one yourself.", err=True)
         return
-    from hpobench_nmt.report.files import write_figures, write_latex
+    from hpobench_nmt.render.paper_files import write_figures, write_latex
 
     target = out or folders[0] / ("report-tables" if form == "latex" else "report-figures")
     if target.is_file():

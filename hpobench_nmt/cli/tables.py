@@ -8,7 +8,7 @@ import click
 
 from hpobench_nmt.cli.common import Commands, listed, make_console, writing
 from hpobench_nmt.cli.train import build
-from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError, unknown
 
 
 @click.group(cls=Commands)
@@ -21,15 +21,16 @@ def tables_list() -> None:
     """List the installed tables."""
     from rich.table import Table as Grid
 
-    from hpobench_nmt import catalog, nmthpo
+    from hpobench_nmt.lookup import catalogue
+    from hpobench_nmt.lookup.collections import nmthpo
 
-    found = catalog.installed()
+    found = catalogue.installed()
     grid = Grid(box=None, pad_edge=False)
     for heading in ("table", "rows", "hyperparameters", "objectives", "folder"):
         grid.add_column(heading, justify="right" if heading == "rows" else "left", overflow="fold")
     for name, folder in found.items():
         try:
-            table = catalog.load_table(name)
+            table = catalogue.load_table(name)
         except InputError as error:
             click.echo(f"Cannot be used: {error}", err=True)
             continue
@@ -53,9 +54,9 @@ def tables_list() -> None:
 )
 def tables_show(name: str, rows: int) -> None:
     """Show a table: its search space, its metrics, where it is from, its best rows, its front."""
-    from hpobench_nmt.catalog import load_table
-    from hpobench_nmt.table_analyses.describe import print_table
-    from hpobench_nmt.table_analyses.picture import print_picture
+    from hpobench_nmt.lookup.catalogue import load_table
+    from hpobench_nmt.render.table_overview import print_table
+    from hpobench_nmt.render.table_picture import print_picture
 
     table, console = load_table(name), make_console()
     print_table(table, console, rows)
@@ -85,9 +86,9 @@ def tables_analyze(
     out: Path | None,
 ) -> None:
     """Analyse tables, or a collection: rank correlation, importance, front, sensitivity, seed noise."""
-    from hpobench_nmt.catalog import members
-    from hpobench_nmt.table_analyses.analyze import analyze_tables, load_with_replicates
-    from hpobench_nmt.table_analyses.sections import print_sections, write_sections
+    from hpobench_nmt.analysis.section import print_sections, write_sections
+    from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
+    from hpobench_nmt.lookup.catalogue import members
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
@@ -110,8 +111,8 @@ def tables_analyze(
 @click.argument("name")
 def tables_check(name: str) -> None:
     """Check a table, or a collection such as nmthpo, and say what the facts mean for a benchmark."""
-    from hpobench_nmt.catalog import find_folder, load_table, members
-    from hpobench_nmt.checks import find_check
+    from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
+    from hpobench_nmt.lookup.checks import find_check
 
     loaded = [(load_table(member), find_folder(member)) for member in members(name)]
     marks = {"ok": ("✓", "green"), "note": ("·", "cyan"), "warning": ("!", "yellow")}
@@ -138,14 +139,15 @@ def tables_check(name: str) -> None:
 @click.option("--mirror", help="Base address of a copy of the files, instead of the authors' own.")
 def tables_fetch(name: str, source: Path | None, mirror: str | None) -> None:
     """Download published tables into the user's cache: nmthpo, the six of Zhang & Duh (2020)."""
-    from hpobench_nmt import catalog, nmthpo
+    from hpobench_nmt.lookup import catalogue
+    from hpobench_nmt.lookup.collections import nmthpo
 
     if name != "nmthpo":
         raise unknown("collection", name, ["nmthpo"])
     if source is not None and not source.is_dir():
         raise InputError(f"{source}: no such folder.")
-    with writing(catalog.fetched_folder()):
-        folders = nmthpo.fetch(catalog.fetched_folder(), source, mirror or nmthpo.ADDRESS)
+    with writing(catalogue.fetched_folder()):
+        folders = nmthpo.fetch(catalogue.fetched_folder(), source, mirror or nmthpo.ADDRESS)
     click.echo(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
 
 
@@ -172,11 +174,11 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
                      missing (the number that stands for "no value")
     """
-    from hpobench_nmt import catalog
-    from hpobench_nmt.table_folder import add_table
+    from hpobench_nmt.lookup import catalogue
+    from hpobench_nmt.lookup.folder import add_table
 
-    with writing(catalog.added_folder()):
-        table, folder = add_table(source, datasheet, catalog.added_folder())
+    with writing(catalogue.added_folder()):
+        table, folder = add_table(source, datasheet, catalogue.added_folder())
     click.echo(f"Installed {table.name} ({len(table)} rows) in {folder}.")
 
 

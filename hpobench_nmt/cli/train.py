@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpobench_nmt.cli.common import listed, make_console, progress_bar, writing
-from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.spec import Spec
@@ -52,7 +52,7 @@ def train(
     Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
     """
     _require_installed("filelock", "torch")
-    from hpobench_nmt.execution import BACKENDS
+    from hpobench_nmt.benchmarking.execution import BACKENDS
     from hpobench_nmt.runner import training
     from hpobench_nmt.runner.ledger import read_ledger
     from hpobench_nmt.runner.spec import load_spec, select
@@ -120,7 +120,7 @@ def tune(
     Every training goes to the same ledger as 'train' fills, and none that it holds is done again.
     """
     _require_installed("filelock", "torch")
-    from hpobench_nmt.plugins import resolve_methods
+    from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.runner import training
     from hpobench_nmt.runner.spec import describe, load_spec
     from hpobench_nmt.runner.tune import Step, pick_metrics
@@ -189,7 +189,7 @@ def _require_family(spec: Spec) -> None:
 
 
 def _cache() -> Path:
-    from hpobench_nmt.catalog import training_cache
+    from hpobench_nmt.lookup.catalogue import training_cache
 
     return training_cache()
 
@@ -204,10 +204,10 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     """What `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
+    from hpobench_nmt.lookup.folder import LEDGER
     from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec
     from hpobench_nmt.runner.spec import describe
     from hpobench_nmt.runner.training import pending
-    from hpobench_nmt.table_folder import LEDGER
 
     path = folder / LEDGER
     ledger = Ledger({}, {}, ())

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
+from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.ledger import Ledger, Record, read_ledger, refuse_other_spec, training_key
 from hpobench_nmt.runner.spec import Spec, load_spec
-from hpobench_nmt.table import Table
-from hpobench_nmt.table_folder import LEDGER, SPEC, write_into_folder
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 

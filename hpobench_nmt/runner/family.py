@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hpobench_nmt.errors import InputError, unknown
-from hpobench_nmt.space import Scale
-from hpobench_nmt.table import Metric
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Scale
 
 Value = int | float | str | bool
 """A setting's value."""

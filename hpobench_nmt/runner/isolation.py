@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.errors import RunError
+from hpobench_nmt.core.errors import RunError
 
 _PRELOADED = ["hpobench_nmt.runner.child", "scipy.stats", "torch"]
 

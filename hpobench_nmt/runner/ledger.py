@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock
 
-from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.runner.spec import configuration_key
 
 _FORMAT = 1

@@ -33,13 +33,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError, unknown
-from hpobench_nmt.files import read_toml
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import check_name, read_toml
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
-from hpobench_nmt.seeds import generator
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, check_name
 
 _SECTIONS = ("corpus", "grid", "scale", "fixed", "replicates")
 _KEYS = ("name", "title", "note", "family", "seed", "objectives", "metrics", "base", *_SECTIONS)

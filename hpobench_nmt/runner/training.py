@@ -17,17 +17,17 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.errors import InputError, RunError, one_line, unknown
-from hpobench_nmt.execution import BACKENDS, Backend, cluster
-from hpobench_nmt.files import write_whole
+from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
+from hpobench_nmt.core.errors import InputError, RunError, one_line, unknown
+from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.lookup.folder import LEDGER, SPEC
 from hpobench_nmt.runner import ledger as ledgers
 from hpobench_nmt.runner.child import Answer, device_name, library_versions, train_one
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.isolation import Crashed, Killed, Processes
 from hpobench_nmt.runner.ledger import Ledger, Record
 from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, describe, short_key
-from hpobench_nmt.seeds import generator
-from hpobench_nmt.table_folder import LEDGER, SPEC
 
 WORK = "work"
 _ATTEMPTS = 2

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError, RunError, unknown
-from hpobench_nmt.loop import run_trial
-from hpobench_nmt.plugins import NamedMethod
-from hpobench_nmt.problem import Problem
+from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.space import scaled_features
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.isolation import Processes
 from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.training import Bench, clear, train_and_record
-from hpobench_nmt.seeds import initial_rows, method_generator
-from hpobench_nmt.space import scaled_features
-from hpobench_nmt.table import Metric
-from hpobench_nmt.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import random_search_regret, simple_regret, summarise_curves
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import question
-from hpobench_nmt.trajectory import Trajectory
 
 CELLS = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 4.0, 9.0])
 

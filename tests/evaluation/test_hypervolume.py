@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pymoo.indicators.hv import HV
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import (
     MAX_ROWS,
     attainment_surface,
@@ -19,7 +20,6 @@ from hpobench_nmt.evaluation.hypervolume import (
     random_search_hypervolume,
     table_scale,
 )
-from hpobench_nmt.trajectory import Trajectory
 
 COARSE = st.tuples(*[st.sampled_from([-0.3, 0.0, 0.2, 0.5, 0.9, 1.1, 1.4])] * 2)
 FINE = st.tuples(*[st.floats(-0.5, 1.5)] * 2)

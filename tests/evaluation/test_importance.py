@@ -9,11 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestRegressor
 
-from hpobench_nmt.catalog import load_table
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.evaluation.importance import importance, leaf_boxes, variance_shares
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.table import Table
 
 
 def grid_table(shape, values, name="grid", direction="min"):

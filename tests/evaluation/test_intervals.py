@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import mean_intervals, wilson_interval
 
 

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.evaluation.noise import pooled_noise, seed_noise
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.lookup.table import Table
 
 
 def line_table(values, direction="max"):

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import MULTI, SINGLE, answer, question
-from hpobench_nmt.loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.problem import Problem
-from hpobench_nmt.seeds import initial_rows, method_generator
 
 
 def score_of_order(asked, order, n_initial):

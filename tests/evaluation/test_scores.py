@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.scores import (
     DESCRIPTIONS,
     LOWER_IS_BETTER,
@@ -19,7 +20,6 @@ from hpobench_nmt.evaluation.scores import (
     question,
     summarise,
 )
-from hpobench_nmt.trajectory import Trajectory
 
 NEEDS_BUDGET = ("fb", "fbp")
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.catalog import load_table
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.evaluation.sensitivity import (
     coarse_grids,
     grid_steps,
@@ -19,8 +20,8 @@ from hpobench_nmt.evaluation.sensitivity import (
     sensitivity,
     share_within,
 )
-from hpobench_nmt.space import Hyperparameter
-from hpobench_nmt.table import Metric, Table
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.table import Table
 
 
 def grid_table(shape, values, rows=None, direction="min"):

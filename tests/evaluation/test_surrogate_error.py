@@ -5,6 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.surrogate_error import (
     Surrogate,
     built_in_surrogate,
@@ -20,9 +23,6 @@ from hpobench_nmt.methods.acquisition import (
 )
 from hpobench_nmt.methods.gaussian_process import kernel_prior
 from hpobench_nmt.methods.kernels import DensePrior, matern52
-from hpobench_nmt.pareto import pareto_front
-from hpobench_nmt.problem import Problem
-from hpobench_nmt.trajectory import Trajectory
 
 
 def dense(surrogate):

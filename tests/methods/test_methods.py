@@ -5,9 +5,9 @@ import pytest
 from scipy.special import erfcx
 from scipy.stats import norm
 
-from hpobench_nmt.loop import run_trial
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods import BUILT_IN
-from hpobench_nmt.problem import Problem
 from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
 NOISE_SD = 1e-3

@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.runner.ledger import (
     Record,
     append,
@@ -20,7 +21,6 @@ from hpobench_nmt.runner.ledger import (
     reserve,
     training_key,
 )
-from hpobench_nmt.table_folder import LEDGER
 
 SPEC = {"name": "t", "seed": 1, "fixed": {"layers": 2}, "defaults": {"dropout": 0.1}}
 CORPUS = {"source": "here", "sha256": "ab" * 32}
@@ -220,7 +220,7 @@ def test_writers_that_are_killed_leave_a_ledger_that_goes_on(path):
 _FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from hpobench_nmt.errors import RunError
+from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.ledger import Record, append
 path = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -252,9 +252,9 @@ def test_room_is_kept_for_a_last_record(tmp_path, path):
 _SMALL_DISK = """
 import sys
 from pathlib import Path
-from hpobench_nmt.errors import RunError
+from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.ledger import Record, append, open_ledger, read_ledger, reserve
-from hpobench_nmt.table_folder import LEDGER
+from hpobench_nmt.lookup.folder import LEDGER
 folder = Path(sys.argv[1])
 reserve(folder)
 open_ledger(folder / LEDGER, {}, {})

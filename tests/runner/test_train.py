@@ -18,10 +18,10 @@ from filelock import FileLock
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
+from hpobench_nmt.lookup.folder import load_replicates
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec, select
 from hpobench_nmt.runner.training import clear, find_devices, open_bench
-from hpobench_nmt.table_folder import load_replicates
 
 SPEC = """
 name = "tiny"

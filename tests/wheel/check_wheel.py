@@ -26,7 +26,7 @@ LINKS = {"methods", "evaluation", "tables"}
 USE = """
 import sys
 import hpobench_nmt as hb
-from hpobench_nmt.catalog import installed
+from hpobench_nmt.lookup.catalogue import installed
 assert "src" not in hb.__file__ and "site-packages" in hb.__file__, hb.__file__
 for name in ("methods", "evaluation", "tables"):
     assert __import__("importlib.util").util.find_spec(name) is None, f"{name} is a top-level package"

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.numbering import END, character_corpus, word_corpus
 from hpobench_nmt.runner.corpora.reader import (

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 
 PARTS = ("train", "dev", "test")
 Unit = Literal["word", "character"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 
 
 def read_bytes(path: Path, option: str) -> bytes:

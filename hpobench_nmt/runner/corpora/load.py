@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from hpobench_nmt.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.runner.corpora.addresses import SOTU
 from hpobench_nmt.runner.corpora.corpus import Corpus, load, save
 from hpobench_nmt.runner.corpora.lohelp import LOHELP

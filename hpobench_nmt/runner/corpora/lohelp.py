@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.help_pages import catalog_texts, help_texts
 from hpobench_nmt.runner.corpora.pairs import Pair, clean, split

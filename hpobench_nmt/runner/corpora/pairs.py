@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Lines, ParallelCorpus
 from hpobench_nmt.runner.corpora.tokens import tokens
 

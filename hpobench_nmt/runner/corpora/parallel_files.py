@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
 from hpobench_nmt.runner.corpora.files import read_lines, status
 from hpobench_nmt.runner.corpora.pairs import parallel_corpus

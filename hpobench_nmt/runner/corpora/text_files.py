@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
 from hpobench_nmt.runner.corpora.files import read_bytes, read_lines, read_text, status
 from hpobench_nmt.runner.corpora.numbering import END, byte_corpus, character_corpus, word_corpus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from hpobench_nmt.errors import unknown
+from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.runner.family import Family
 
 _MODULES = {

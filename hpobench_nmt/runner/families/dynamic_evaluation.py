@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.families.awd_lstm import MODEL_SETTINGS, build, fit
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import (
@@ -26,7 +27,6 @@ from hpobench_nmt.runner.lm.settings import (
     missing,
 )
 from hpobench_nmt.runner.locks import made_once
-from hpobench_nmt.table import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor

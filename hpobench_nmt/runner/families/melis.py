@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
 

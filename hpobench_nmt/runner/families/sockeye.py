@@ -14,14 +14,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
 from hpobench_nmt.runner.locks import alone
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.logs import Checkpoint, read_checkpoints, read_parameter_count
 from hpobench_nmt.runner.nmt.prepare import ParallelText, Prepared, prepare
 from hpobench_nmt.runner.nmt.timed_translate import read_times
-from hpobench_nmt.table import Metric
 
 SOCKEYE = "3.1.34"
 """The version that the commands and the log lines were checked with."""

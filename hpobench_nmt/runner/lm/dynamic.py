@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from hpobench_nmt.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.lm.evaluation import evaluating
 from hpobench_nmt.runner.lm.optimise import swapped
 from hpobench_nmt.runner.lm.rules import descend, descend_rms

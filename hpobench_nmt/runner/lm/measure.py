@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache

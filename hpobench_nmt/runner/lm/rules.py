@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hpobench_nmt.compiled import compiled
+from hpobench_nmt.core.compiled import compiled
 
 Floats = NDArray[np.float32]
 

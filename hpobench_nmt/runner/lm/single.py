@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hpobench_nmt.compiled import compiled
+from hpobench_nmt.core.compiled import compiled
 
 Floats = NDArray[np.float32]
 

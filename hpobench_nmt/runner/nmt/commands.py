@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.errors import RunError
+from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
 from hpobench_nmt.runner.isolation import STOPPING
 from hpobench_nmt.runner.locks import occupied

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hpobench_nmt.errors import InputError
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Job, TrainingFailed
 
 sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")

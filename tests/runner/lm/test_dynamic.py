@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from torch.nn.functional import cross_entropy  # noqa: E402
 
-from hpobench_nmt.errors import InputError  # noqa: E402
+from hpobench_nmt.core.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, Rule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.evaluation import static_nll  # noqa: E402
 

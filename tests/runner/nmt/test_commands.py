@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hpobench_nmt.errors import RunError
+from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved
 from hpobench_nmt.runner.locks import alone
 from hpobench_nmt.runner.nmt.commands import last_words, run_command

@@ -1,0 +1,77 @@
+"""What a figure shows, in words. Means are reported as means: what is shown to differ, the tests say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.run_curves import Curves
+from hpobench_nmt.analysis.runtimes import RuntimeDistribution
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.render.html.pictures import short
+
+
+def curves_finding(curves: Curves, at: int) -> str:
+    """The means after some look-ups, best first."""
+    values: dict[str, float] = {}
+    longest = curves.frame.groupby("method")["lookups"].max().max()
+    at = int(min(at, longest))
+    for method, part in curves.frame.groupby("method", sort=False):
+        before = part[part["lookups"] <= at]
+        if len(before) and part["lookups"].max() >= at and not np.isnan(before["mean"].iloc[-1]):
+            values[str(method)] = float(before["mean"].iloc[-1])
+    exact = values.pop(EXACT, np.nan)
+    return _ordered(
+        f"Mean {curves.quantity} after {at} look-ups", values, exact, curves.lower_is_better, short
+    )
+
+
+def distribution_finding(found: RuntimeDistribution, at: float) -> str:
+    """Shares met within a budget, largest first."""
+    values: dict[str, float] = {}
+    bounds: set[str] = set()
+    for method, part in found.frame.groupby("method", sort=False):
+        before = part[part["budget"] <= at * (1 + 1e-9)]
+        if len(before):
+            values[str(method)] = float(before["share"].iloc[-1])
+            if not before["exact"].iloc[-1]:
+                bounds.add(str(method))
+    exact = values.pop(EXACT, np.nan)
+    budget = f"{at:g} look-ups" if found.unit == "look-ups" else f"{at:.0%} of a table's rows looked up"
+    what = f"Targets met after {budget}"
+    return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
+
+
+def expected_finding(frame: pd.DataFrame) -> str:
+    """Expected look-ups to the hardest target, fewest first."""
+    hardest = frame["target"].iloc[-1]
+    last = frame[frame["target"] == hardest].set_index("method")["ert"]
+    values = {str(m): float(v) for m, v in last.items() if m != EXACT and np.isfinite(v)}
+    none = [str(m) for m, v in last.items() if not np.isfinite(v)]
+    text = _ordered(
+        f"Expected look-ups to the hardest target ({hardest})",
+        values,
+        float(last.get(EXACT, np.nan)),
+        True,
+        short,
+    )
+    return text + (f" In no trial: {', '.join(none)}." if none else "")
+
+
+def _ordered(
+    what: str,
+    values: dict[str, float],
+    exact: float,
+    lower: bool,
+    text: Callable[[float], str],
+    bounds: Container[str] = (),
+) -> str:
+    """The first and the last in order; those in `bounds` are at least what is given."""
+    order = sorted(values, key=lambda m: values[m] if lower else -values[m])
+    shown = [f"{m} {'≥ ' if m in bounds else ''}{text(values[m])}" for m in order]
+    if len(shown) > 4:
+        shown = [*shown[:3], "…", shown[-1]]
+    reference = "" if np.isnan(exact) else f"; random search, exact: {text(exact)}"
+    return f"{what}: {', '.join(shown)}{reference}." if shown else f"{what}: no method has one."

@@ -1,0 +1,123 @@
+"""How a run was made: settings, versions, hashes, where its tables are from, and what failed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hpobench_nmt.analysis.report_content import Run
+from hpobench_nmt.analysis.verdicts import ALL_NOTES
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.suite import Suite, load_suite, suite_files
+from hpobench_nmt.evaluation.scores import DESCRIPTIONS
+
+_MOST_REASONS = 20
+
+
+def failures(results: Results) -> list[tuple[str, str, str, str]]:
+    """(method, table, trials, reason), equal reasons together; at most some of them."""
+    grouped: dict[tuple[str, str, str], list[int]] = {}
+    for table, method, trial, reason in results.failures():
+        grouped.setdefault((method, table, reason), []).append(trial)
+    lines = []
+    for (method, table, reason), trials in list(grouped.items())[:_MOST_REASONS]:
+        which = ", ".join(map(str, trials[:5])) + (", …" if len(trials) > 5 else "")
+        lines.append(
+            (method, table, f"{which} ({len(trials)} of {len(results.trials[table, method])})", reason)
+        )
+    if len(grouped) > _MOST_REASONS:
+        lines.append(("…", "", "", f"{len(grouped) - _MOST_REASONS} more reasons"))
+    return lines
+
+
+def command(run: Run) -> str:
+    """A command that makes the run again, from its manifest."""
+    suite, manifest = run.results.suite, run.manifest
+    usual = _shipped(suite)
+    parts = ["hpobench-nmt", "run", suite.name if usual else f"{suite.name}.toml"]
+    specs = tuple(entry.get("spec", method) for method, entry in manifest["methods"].items())
+    tables = tuple(entry.get("source", name) for name, entry in manifest["tables"].items())
+    if usual is None or tables != usual.tables:
+        parts += ["--tables", ",".join(tables)]
+    if usual is None or specs != usual.methods:
+        parts += ["--methods", ",".join(specs)]
+    if suite.objectives and (usual is None or suite.objectives != usual.objectives):
+        parts += ["--objectives", ",".join(suite.objectives)]
+    if usual is None or suite.trials != usual.trials:
+        parts += ["--trials", str(suite.trials)]
+    if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
+        parts += ["--lookups", str(suite.lookups)]
+    if list(suite.budget) == ["default"] and (usual is None or suite.budget != usual.budget):
+        parts += ["--budget", str(suite.budget["default"])]
+    return shlex.join([*parts, "--seed", str(run.results.seed)])
+
+
+def _shipped(suite: Suite) -> Suite | None:
+    """The suite of that name that comes with the package, unless it differs in what no option can say."""
+    if suite.name not in suite_files():
+        return None
+    usual = load_suite(suite.name)
+    names = ["objectives", "trials", "lookups", *(["budget"] if list(suite.budget) == ["default"] else [])]
+    given = {name: getattr(suite, name) for name in names}
+    return usual if replace(usual, **given).settings() == suite.settings() else None
+
+
+def facts(run: Run) -> list[tuple[str, str]]:
+    """Settings and versions, for people."""
+    suite, manifest = run.results.suite, run.manifest
+    lines = [
+        ("suite", suite.name),
+        ("command", command(run)),
+        ("root seed", str(run.results.seed)),
+        ("trials", f"{suite.trials} a method and table, {suite.n_initial} look-ups of initial design each"),
+        ("scores", "; ".join(f"{s}: {DESCRIPTIONS[s]}" for s in suite.scores)),
+        (
+            "ties",
+            {"any": "any row of best value counts", "first": "only the first row of best value counts"}[
+                suite.ties
+            ],
+        ),
+        ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
+    ]
+    if suite.lookups is not None:
+        lines.append(("look-ups", f"at most {suite.lookups}"))
+    if suite.tolerance and "ftc" in suite.scores:
+        lines.append(("tolerance", ", ".join(f"{k} {v:g}" for k, v in suite.tolerance.items())))
+    if suite.budget:
+        lines.append(("budget", ", ".join(f"{k} {v}" for k, v in suite.budget.items())))
+    lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest["versions"].items())))
+    lines.append(("intervals and tests", ALL_NOTES))
+    return lines
+
+
+def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+    """By table: name, rows, hash, and where it is from."""
+    lines = []
+    seen: set[str] = set()
+    for run in runs:
+        for name, instance in run.results.instances.items():
+            if name not in seen:
+                seen.add(name)
+                table = instance.table
+                about = [(str(k), _plain(v)) for k, v in table.provenance.items() if _plain(v)]
+                lines.append((name, f"{len(table):,}", table.sha256, about))
+    return lines
+
+
+def method_prints(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
+    """Every method with how it was named and the hash of its code and settings."""
+    found: dict[tuple[str, str], str] = {}
+    for run in runs:
+        for name, entry in run.manifest["methods"].items():
+            found[name, entry["fingerprint"]] = str(entry.get("spec", name))
+    return [(name, spec, fingerprint) for (name, fingerprint), spec in found.items()]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return ""

@@ -1,0 +1,342 @@
+"""What a report says besides its figures: leaderboards, verdicts, pairs, and how the run was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, interval, shown
+from hpobench_nmt.analysis.selection import methods_on
+from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
+from hpobench_nmt.render.html.pictures import short
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A mean, its interval and random search as percentages of a column's range; None where there is none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    reference: float | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell to show: its text, the number that it is sorted by (None: last), and marks."""
+
+    text: str
+    value: float | None = None
+    interval: str = ""
+    mark: str = ""
+    published: str = ""
+    distance: str = ""
+    bar: Bar | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A sortable column: heading, what it means, and whether small values come first."""
+
+    name: str
+    title: str
+    lower: bool = True
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard: a row a method. `reference` is random search as computed; empty where there is none."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    reference: tuple[Entry, ...] = ()
+    compared: bool = False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Who beats whom in one score: (text, percent or None, whether shown) by row and column."""
+
+    score: str
+    methods: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[tuple[str, int | None, bool], ...]], ...]
+    head: tuple[str, ...]
+    pairs: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A results folder with its statistics and manifest."""
+
+    name: str
+    results: Results
+    statistics: Statistics
+    manifest: Mapping[str, Any]
+
+    @property
+    def goal(self) -> str:
+        """What was optimised, for a heading."""
+        objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
+        return (
+            " and ".join(next(iter(objectives))) if len(objectives) == 1 else "objectives of each table's own"
+        )
+
+
+def read_run(folder: Path, name: str, results: Results) -> Run:
+    """The run of a results folder that was loaded, so that its manifest is known to be sound."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return Run(name, results, run_statistics(results), manifest)
+
+
+def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
+    """The leaderboard of one table; `found` are its cells."""
+    results, scores = run.results, run.results.suite.scores
+    references = dict(zip(scores, exact(results, table), strict=True))
+    by_score = {s: [c for c in found if c.score == s] for s in scores}
+    ranges = {s: _range(by_score[s], references[s][0]) for s in scores}
+    compared = any(not np.isnan(c.published_mean) for c in found)
+    several = len({c.method for c in found}) > 1
+    columns = tuple(_column(results, table, s) for s in scores)
+    rows = []
+    for method in methods_on(results, table):
+        own = {c.score: c for c in found if c.method == method}
+        rows.append((method, tuple(_entry(own[s], ranges[s], references[s][0], several) for s in scores)))
+    reference = tuple(
+        Entry("–") if np.isnan(references[s][0]) else Entry(figure(s, *references[s]), references[s][0])
+        for s in scores
+    )
+    return Board(columns, _best_first(rows, columns), reference, compared)
+
+
+def overall_board(run: Run) -> Board:
+    """The leaderboard over all tables: mean ranks, and how often a method is best or shown to differ."""
+    results, statistics = run.results, run.statistics
+    cells_with = [v for v in statistics.verdicts if v.best]
+    n = len(cells_with)
+    columns = [
+        Column(f"{o.score} rank", f"mean rank in {o.score} over {o.test.n_tables} tables, 1 is best")
+        for o in statistics.ranks
+        if o.test is not None
+    ]
+    pairs = "pairs of methods, over tables and scores, where it is shown to be"
+    columns += [
+        Column(f"may be best, of {n}", "tables and scores where not shown to be worse than the best", False),
+        Column(f"alone best, of {n}", "tables and scores where shown to be better than every other", False),
+        Column("pairs won", f"{pairs} better", False),
+        Column("pairs lost", f"{pairs} worse"),
+    ]
+    won, lost = _against(statistics.comparisons)
+    rows = []
+    for i, method in enumerate(results.methods):
+        entries = [
+            Entry(f"{o.test.mean_ranks[i]:.2f}", float(o.test.mean_ranks[i]))
+            for o in statistics.ranks
+            if o.test is not None
+        ]
+        may = sum(method == v.best or method in v.tied for v in cells_with)
+        alone = sum(method == v.best and v.alone for v in cells_with)
+        counts = (may, alone, won.get(method, 0), lost.get(method, 0))
+        rows.append((method, (*entries, *(Entry(str(c), float(c)) for c in counts))))
+    return Board(tuple(columns), _best_first(rows, columns))
+
+
+def _best_first(
+    rows: Iterable[tuple[str, tuple[Entry, ...]]], columns: Sequence[Column]
+) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+    """In order of the first column; what has no value there comes last."""
+    sign = 1.0 if columns[0].lower else -1.0
+
+    def key(row: tuple[str, tuple[Entry, ...]]) -> tuple[bool, float]:
+        value = row[1][0].value
+        return (value is None, 0.0 if value is None else sign * value)
+
+    return tuple(sorted(rows, key=key))
+
+
+def headline(run: Run) -> list[str]:
+    """What may be said of a whole run, and what not."""
+    statistics, suite = run.statistics, run.results.suite
+    judged = [v for v in statistics.verdicts if v.best]
+    lines = []
+    if judged:
+        alone = [v for v in judged if v.alone]
+        where, n_all = f"{len(judged)} table-and-score pairs", len(statistics.verdicts)
+        if n_all == 1:
+            where = "the one table and score"
+        elif len(judged) < n_all:
+            where = f"the {len(judged)} of {n_all} table-and-score pairs in which some method has a best mean"
+        if alone:
+            named = "; ".join(f"{v.best} ({v.score} on {v.table})" for v in alone)
+            lines.append(
+                f"Of {where}, {len(alone)} {'has' if len(alone) == 1 else 'have'} a method that is shown to "
+                f"be better than every other: {named}. Each was tested at 5%, without a correction over all "
+                f"{len(judged)}."
+                if len(judged) > 1
+                else f"In {where}, {alone[0].best} is shown to be better than every other method."
+            )
+        else:
+            lines.append(f"In {where}, no method is shown to be better than every other.")
+        rest = [1 + len(v.tied) for v in judged if v.tied]
+        if rest and len(judged) > 1:
+            span = f"{min(rest)}" if min(rest) == max(rest) else f"{min(rest)} to {max(rest)}"
+            elsewhere = "Elsewhere" if alone else "There,"
+            lines.append(
+                f"{elsewhere} {span} methods share the lead: none is shown to be worse than the best."
+            )
+    if len(run.results.instances) > 1 and len(run.results.methods) > 2:
+        lines += [outcome.sentence for outcome in statistics.ranks]
+    if len(judged) <= len(suite.scores):
+        lines += [v.sentence for v in statistics.verdicts]
+    return lines or [v.sentence for v in statistics.verdicts]
+
+
+def winners(run: Run) -> list[tuple[str, list[tuple[str, str, tuple[str, ...]]]]]:
+    """By table: (score, best method, those not shown to be worse) for every score."""
+    by_table: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {}
+    for v in run.statistics.verdicts:
+        by_table.setdefault(v.table, []).append((v.score, v.best, v.tied))
+    return list(by_table.items())
+
+
+def matrices(run: Run, table: str) -> list[Matrix]:
+    """Who beats whom on a table, a matrix a score."""
+    comparisons = run.statistics.comparisons
+    found = []
+    for score in run.results.suite.scores:
+        chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
+        if not len(chosen):
+            continue
+        names = methods_on(run.results, table)
+        share: dict[tuple[str, str], tuple[float, bool]] = {}
+        columns = (chosen[c].tolist() for c in ("a", "b", "p_a_better", "better"))
+        for a, b, p, better in zip(*columns, strict=True):
+            share[a, b], share[b, a] = (p, bool(better)), (1.0 - p, bool(better))
+        lines = [(a, tuple(_win(share.get((a, b))) for b in names)) for a in names]
+        found.append(
+            Matrix(
+                score,
+                tuple(names),
+                tuple(lines),
+                _PAIR_HEAD,
+                tuple(_pair(score, row) for row in _rows(chosen)),
+            )
+        )
+    return found
+
+
+_PAIR_HEAD = (
+    "pair",
+    "mean difference (95%)",
+    "p, Holm",
+    "first wins (95%)",
+    "effect size",
+    "shown to be better",
+)
+
+
+def score_cells(run: Run) -> dict[str, list[Cell]]:
+    """All cells of the leaderboard, by table."""
+    by_table: dict[str, list[Cell]] = {table: [] for table in run.results.instances}
+    for cell in cells(run.results, run.statistics):
+        by_table[cell.table].append(cell)
+    return by_table
+
+
+def check_same_tables(runs: Iterable[Run]) -> None:
+    """Refuse runs on different versions of a table of one name."""
+    known: dict[str, str] = {}
+    for run in runs:
+        for name, instance in run.results.instances.items():
+            if known.setdefault(name, instance.table.sha256) != instance.table.sha256:
+                raise InputError(f"table {name!r} differs between the folders: make a report of each.")
+
+
+def _column(results: Results, table: str, score: str) -> Column:
+    budget = results.suite.budget_for(table) if score in ("fb", "fbp") else None
+    lower = LOWER_IS_BETTER[score]
+    name = f"{score}{f' @{budget}' if budget else ''} {'↓' if lower else '↑'}"
+    return Column(name, f"{DESCRIPTIONS[score]}; {'lower' if lower else 'higher'} is better", lower)
+
+
+def _range(found: Sequence[Cell], reference: float) -> tuple[float, float]:
+    values = [v for c in found for v in (c.low, c.high, c.summary.mean) if np.isfinite(v)]
+    values += [reference] if np.isfinite(reference) else []
+    return (min([0.0, *values]), max(values, default=1.0))
+
+
+def _entry(cell: Cell, limits: tuple[float, float], reference: float, several: bool) -> Entry:
+    mean = cell.summary.mean
+    mark = "" if not several else "best" if cell.best else "tied" if cell.tied else ""
+    known = not np.isnan(cell.published_mean)
+    bar = None
+    if not np.isnan(mean):
+        width = max(limits[1] - limits[0], 1e-12)
+
+        def place(value: float) -> float:
+            return round(100 * (value - limits[0]) / width, 1)
+
+        there = not np.isnan(cell.low)
+        low, high = (place(cell.low), place(cell.high)) if there else (None, None)
+        bar = Bar(place(mean), low, high, None if np.isnan(reference) else place(reference))
+    value = mean if not np.isnan(mean) else cell.summary.at_least
+    return Entry(
+        text=shown(cell),
+        value=None if np.isnan(value) else float(value),
+        interval=interval(cell),
+        mark=mark,
+        published=figure(cell.score, cell.published_mean, cell.published_std) if known else "",
+        distance=f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else "",
+        bar=bar,
+    )
+
+
+def _against(comparisons: pd.DataFrame) -> tuple[dict[str, int], dict[str, int]]:
+    """In how many pairs a method is shown to be better, and worse."""
+    won: dict[str, int] = {}
+    lost: dict[str, int] = {}
+    for a, b, better in zip(comparisons["a"], comparisons["b"], comparisons["better"], strict=True):
+        if better:
+            worse = b if better == a else a
+            won[better] = won.get(better, 0) + 1
+            lost[worse] = lost.get(worse, 0) + 1
+    return won, lost
+
+
+def _win(found: tuple[float, bool] | None) -> tuple[str, int | None, bool]:
+    if found is None or np.isnan(found[0]):
+        return ("", None, False)
+    percent = round(100 * found[0])
+    return (f"{percent}", percent, found[1])
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+
+
+def _pair(score: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    difference = "–"
+    if not np.isnan(row["difference"]):
+        difference = short(row["difference"])
+        if not np.isnan(row["low"]):
+            difference += f" ({short(row['low'])} to {short(row['high'])})"
+    p = row["p_holm"]
+    wins = "–"
+    if not np.isnan(row["p_a_better"]):
+        wins = f"{row['p_a_better']:.0%} ({row['p_low']:.0%} to {row['p_high']:.0%})"
+    return (
+        f"{row['a']} and {row['b']}",
+        difference,
+        "–" if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.2g}",
+        wins,
+        "–" if np.isnan(row["rank_biserial"]) else f"{row['rank_biserial']:+.2f}",
+        str(row["better"]) or "neither",
+    )

@@ -1,0 +1,182 @@
+"""Curves of a run against look-ups: regret, error of the surrogates, hypervolume.
+
+Each function takes results and returns data; `hpobench_nmt.render.plots.run_plots` draws them. How a
+quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.analysis.selection import (
+    EXACT,
+    failure_notes,
+    instance_of,
+    methods_on,
+    sound_trials,
+)
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.curves import Curve, random_search_regret, simple_regret, summarise_curves
+from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, random_search_hypervolume, table_scale
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# Where fewer trials than this still run, a mean over them says more about which they are.
+_LEAST_SHARE = 0.5
+_STEPS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """A quantity of every method on one table, against look-ups.
+
+    Attributes:
+        table: its name.
+        quantity: what it is, with its unit, for an axis.
+        frame: method, lookups, mean, low, median, high (quartiles), trials (behind the mean). Of method
+            EXACT trials is 0, and what has no closed form is NaN.
+        n_initial: look-ups of the initial design.
+        lower_is_better: which way is good.
+        notes: what is missing, in words.
+    """
+
+    table: str
+    quantity: str
+    frame: pd.DataFrame
+    n_initial: int
+    lower_is_better: bool
+    notes: tuple[str, ...] = ()
+
+
+def regret_curves(results: Results, table: str) -> Curves:
+    """Simple regret: the gap between the best value so far and the best of the table.
+
+    The frame has best_value besides, the mean of the best value so far in the metric's own unit. A method's
+    curve ends where a trial stopped short of the best, so that its mean is over the same trials throughout.
+    """
+    instance = instance_of(results, table, 1)
+    best = float(np.nanmin(instance.losses[:, 0]))
+    curves, notes = {}, failure_notes(results, table)
+    for method in methods_on(results, table):
+        trials = sound_trials(results, table, method)
+        if trials:
+            curve = curves[method] = summarise_curves(simple_regret(trials, best))
+            longest = max(len(t.rows) for t in trials)
+            if len(curve.lookups) < longest:
+                notes.append(f"{method}: known up to look-up {len(curve.lookups)}, where a trial stopped.")
+    longest = max((len(curve.lookups) for curve in curves.values()), default=0)
+    curves[EXACT] = random_search_regret(instance.losses[:, 0] - best, longest)
+    frame = _frame(curves)
+    objective = instance.objectives[0]
+    sign = -1.0 if objective.direction == "max" else 1.0
+    frame["best_value"] = sign * (best + frame["mean"])
+    quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
+    return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
+
+
+def surrogate_curves(
+    results: Results, table: str, lookups: int = 100, jobs: int = 1, also: Sequence[int] = ()
+) -> tuple[Curves, ...]:
+    """Mean squared error of each surrogate over the unseen rows, one Curves an objective.
+
+    Each point is over the trials that still looked up, and a curve ends where fewer than half did: the
+    others had settled their scores. EXACT is what random search would have predicted with the mean of the
+    values that it had seen. Methods without a surrogate are named in the notes.
+
+    Args:
+        lookups: the most to replay, for the cost grows with their square. The error is computed after some
+            40 numbers of look-ups up to there, evenly spaced on a log scale.
+        jobs: threads.
+        also: further numbers of look-ups after which it is computed, up to there.
+    """
+    import joblib
+    from threadpoolctl import threadpool_limits
+
+    from hpobench_nmt.evaluation.surrogate_error import (
+        Surrogate,
+        built_in_surrogate,
+        random_search_squared_error,
+        squared_errors,
+    )
+
+    instance = instance_of(results, table)
+    if lookups < 1:
+        raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
+    spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
+    steps = np.union1d(spaced, [n for n in also if n <= lookups]).astype(np.int64)
+    notes = failure_notes(results, table)
+    tasks: list[tuple[str, Surrogate]] = []
+    for method in methods_on(results, table):
+        surrogate = built_in_surrogate(method, instance.problem)
+        if surrogate is None:
+            notes.append(f"{method}: not applicable, for it has no surrogate that this package knows.")
+        elif sound_trials(results, table, method):
+            tasks.append((method, surrogate))
+    one_thread: Any = threadpool_limits
+    with one_thread(1):
+        found = joblib.Parallel(n_jobs=jobs, prefer="threads")(
+            joblib.delayed(squared_errors)(
+                surrogate, sound_trials(results, table, method), instance.losses, steps
+            )
+            for method, surrogate in tasks
+        )
+    errors = {method: error for (method, _), error in zip(tasks, found, strict=True)}
+    if errors:
+        notes.append(f"{EXACT}: every unseen row is predicted with the mean of the values seen.")
+        notes.append("Means are over the trials that still looked up, and end where fewer than half did.")
+    curves = []
+    for j, objective in enumerate(instance.objectives):
+        by_method = {
+            method: summarise_curves(error[:, :, j], least_share=_LEAST_SHARE, lookups=steps)
+            for method, error in errors.items()
+        }
+        longest = max((len(c.lookups) for c in by_method.values()), default=0)
+        exact = random_search_squared_error(instance.losses[:, j], steps[:longest])
+        by_method[EXACT] = _mean_only(exact, steps[:longest])
+        unit = instance.table.metric(objective.metric).unit
+        quantity = f"squared error in {objective.metric}" + (f" ({unit}²)" if unit else "")
+        frame = _frame(by_method)
+        curves.append(Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes)))
+    return tuple(curves)
+
+
+def hypervolume_curves(results: Results, table: str) -> Curves:
+    """Hypervolume of what was found, as a share of that of the table's whole front."""
+    instance = instance_of(results, table, 2)
+    scale = table_scale(instance.losses)
+    curves, notes = {}, failure_notes(results, table)
+    for method in methods_on(results, table):
+        trials = sound_trials(results, table, method)
+        if trials:
+            curve = curves[method] = summarise_curves(hypervolume_shares(trials, scale))
+            if len(curve.lookups) < max(len(t.rows) for t in trials):
+                notes.append(f"{method}: known up to look-up {len(curve.lookups)}, where a trial stopped.")
+    longest = max((len(curve.lookups) for curve in curves.values()), default=0)
+    try:
+        exact = random_search_hypervolume(instance.losses, scale, longest)
+        curves[EXACT] = _mean_only(exact, np.arange(1, len(exact) + 1))
+    except InputError as error:
+        notes.append(f"{EXACT}: left out. {error}")
+    quantity = "share of the table's hypervolume"
+    return Curves(table, quantity, _frame(curves), results.suite.n_initial, False, tuple(notes))
+
+
+def _frame(curves: Mapping[str, Curve]) -> pd.DataFrame:
+    frames = []
+    for method, curve in curves.items():
+        low, median, high = curve.quantiles
+        columns = {"mean": curve.mean, "low": low, "median": median, "high": high, "trials": curve.trials}
+        frames.append(pd.DataFrame({"method": method, "lookups": curve.lookups, **columns}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _mean_only(mean: Floats, lookups: Rows) -> Curve:
+    return Curve(lookups, mean, np.full((3, len(mean)), np.nan), np.zeros(len(mean), dtype=np.int64))

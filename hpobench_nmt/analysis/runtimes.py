@@ -1,0 +1,195 @@
+"""Runtimes of a run to many targets: distributions and expected running times.
+
+How they are made, and what may be read from trials that ended early, is said in
+`hpobench_nmt.evaluation.runtime_distribution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.runtime_distribution import (
+    Runtimes,
+    Target,
+    expected_runtimes,
+    front_targets,
+    gap_targets,
+    is_settled,
+    random_search_share_met,
+    runtimes,
+    share_met,
+)
+from hpobench_nmt.evaluation.scores import Question
+
+Floats = NDArray[np.float64]
+
+# Steps of a distribution's curve: enough for a figure, whatever the size of the table.
+_POINTS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRuntimes:
+    """Every trial's runtime to every target of its table.
+
+    Attributes:
+        targets: by table, from easy to hard.
+        found: by (table, method).
+        on_front: whether the targets are numbers of rows of the front, by table.
+        rows: number of rows, by table.
+        n_initial: look-ups of the initial design.
+        notes: what is missing, in words.
+    """
+
+    targets: Mapping[str, Sequence[Target]]
+    found: Mapping[tuple[str, str], Runtimes]
+    on_front: Mapping[str, bool]
+    rows: Mapping[str, int]
+    n_initial: int
+    notes: tuple[str, ...]
+
+
+def target_runtimes(results: Results) -> TargetRuntimes:
+    """Runtimes to a ladder of targets: ranks for one objective, numbers of front rows for two.
+
+    Only targets that the run's scores had to settle are used: see evaluation.runtime_distribution.
+    """
+    targets, notes = {}, []
+    for table, instance in results.instances.items():
+        loss = instance.losses[:, 0]
+        single = instance.losses.shape[1] == 1
+        ladder = gap_targets(loss - np.nanmin(loss)) if single else front_targets(instance.losses)
+        goals = [asked.goal for asked in instance.questions]
+        settled = [t for t in ladder if not instance.stop_when_settled or is_settled(t.goal, goals)]
+        if len(settled) < len(ladder):
+            asked = ", ".join(results.suite.scores)
+            notes.append(
+                f"{table}: {len(ladder) - len(settled)} harder targets left out: {asked} end before."
+            )
+        best = int((loss == np.nanmin(loss)).sum())
+        if single and best > 1 and results.suite.ties == "first":
+            notes.append(
+                f"{table}: any of the {best} rows that tie for the best meets the hardest target here; the "
+                "scores of this suite count the first one only."
+            )
+        targets[table] = settled
+    found = {
+        (table, method): runtimes(trials, targets[table], results.suite.n_initial)
+        for (table, method), trials in results.trials.items()
+        if targets[table]
+    }
+    rows = {table: len(instance.table) for table, instance in results.instances.items()}
+    on_front = {table: instance.losses.shape[1] > 1 for table, instance in results.instances.items()}
+    return TargetRuntimes(targets, found, on_front, rows, results.suite.n_initial, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class RuntimeDistribution:
+    """Share of (trial, target) pairs met, against look-ups; tables weigh the same.
+
+    Attributes:
+        tables: those that it is over.
+        unit: of the budgets: "look-ups", or "look-ups / rows of the table".
+        frame: method, budget, share, exact (False: a lower bound, for trials had ended).
+        n_targets: over all tables.
+        notes: what is missing, in words.
+    """
+
+    tables: tuple[str, ...]
+    unit: str
+    frame: pd.DataFrame
+    n_targets: int
+    notes: tuple[str, ...]
+
+
+def runtime_distribution(
+    found: TargetRuntimes, tables: Sequence[str] = (), per_row: bool = False, also: Sequence[float] = ()
+) -> RuntimeDistribution:
+    """The empirical runtime distribution of every method over tables, and that of random search.
+
+    Args:
+        found: from target_runtimes.
+        tables: which; all where left out. Tables on which some method is missing are left out and named.
+        per_row: divide look-ups by the number of rows, so that large and small tables can be compared.
+        also: budgets to have a point at, besides those that are evenly spaced on a log scale.
+    """
+    for table in tables:
+        if table not in found.targets:
+            raise unknown("table", table, found.targets)
+    wanted = list(tables or found.targets)
+    methods = list(dict.fromkeys(m for t, m in found.found if t in wanted))
+    chosen = [t for t in wanted if methods and all((t, m) in found.found for m in methods)]
+    notes = list(found.notes)
+    if len(chosen) < len(wanted):
+        left_out = ", ".join(t for t in wanted if t not in chosen)
+        notes.append(f"Left out, for not all methods were run there: {left_out}.")
+    if not chosen:
+        raise InputError("there is no table that all methods were run on and that has a settled target.")
+    sizes = {t: float(found.rows[t]) if per_row else 1.0 for t in chosen}
+    largest = max(found.rows[t] for t in chosen)
+    if per_row:
+        budgets = np.geomspace(1 / largest, 1.0, _POINTS)
+    else:
+        budgets = np.unique(np.rint(np.geomspace(1, largest, _POINTS)))
+    budgets = np.union1d(budgets, [b for b in also if budgets[0] <= b <= budgets[-1]])
+    frames = []
+    for method in methods:
+        shares = [share_met(found.found[t, method].times, budgets * sizes[t] + 1e-9) for t in chosen]
+        until = min(found.found[t, method].exact_until / sizes[t] for t in chosen)
+        frames.append(_distribution_frame(method, budgets, shares, budgets <= until))
+    shares = [random_search_share_met(found.targets[t], budgets * sizes[t], found.n_initial) for t in chosen]
+    frames.append(_distribution_frame(EXACT, budgets, shares, np.ones(len(budgets), dtype=bool)))
+    unit = "look-ups / rows of the table" if per_row else "look-ups"
+    n_targets = sum(len(found.targets[t]) for t in chosen)
+    frame = pd.concat(frames, ignore_index=True)
+    return RuntimeDistribution(tuple(chosen), unit, frame, n_targets, tuple(notes))
+
+
+def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
+    """Expected running times: a row a table, method and target, random search (EXACT) beside the methods.
+
+    Columns: table, method, target (in words), value (see runtime_distribution.Target), rows (how many of the
+    table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high (95%
+    interval), successes, trials. Infinite where no trial met it.
+    """
+    frames = []
+    for (table, method), times in found.found.items():
+        ert = expected_runtimes(times)
+        columns = {"ert": ert.ert, "low": ert.low, "high": ert.high, "successes": ert.successes}
+        trials = len(times.lengths)
+        frames.append(_targets_frame(found, table, method).assign(**columns, trials=trials))
+    for table, targets in found.targets.items():
+        asked = [Question("", t.goal.targets, t.goal.needed) for t in targets]
+        means = [exact_random_search(q, found.n_initial)[0] for q in asked]
+        exact = _targets_frame(found, table, EXACT).assign(ert=means, low=np.nan, high=np.nan)
+        frames.append(exact.assign(successes=0, trials=0))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _targets_frame(found: TargetRuntimes, table: str, method: str) -> pd.DataFrame:
+    targets = found.targets[table]
+    return pd.DataFrame(
+        {
+            "table": table,
+            "method": method,
+            "target": [t.label for t in targets],
+            "value": [t.value for t in targets],
+            "rows": [int(t.goal.targets.sum()) for t in targets],
+            "on_front": found.on_front[table],
+        }
+    )
+
+
+def _distribution_frame(
+    method: str, budgets: Floats, shares: Sequence[Floats], exact: NDArray[np.bool_]
+) -> pd.DataFrame:
+    share = np.mean(shares, axis=0)
+    return pd.DataFrame({"method": method, "budget": budgets, "share": share, "exact": exact})

@@ -1,0 +1,45 @@
+"""What the analyses of a run share."""
+
+from __future__ import annotations
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.trajectory import Trajectory
+
+# Random search as it stands beside the methods: computed, not simulated.
+EXACT = "RS (exact)"
+
+
+def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
+    """The instance of a table; an error where the analysis is not for its number of objectives."""
+    if table not in results.instances:
+        raise unknown("table", table, results.instances)
+    instance = results.instances[table]
+    m = instance.losses.shape[1]
+    if n_objectives is not None and m != n_objectives:
+        raise InputError(
+            f"table {table!r}: this analysis is for {n_objectives} objective(s); the run has {m}."
+        )
+    return instance
+
+
+def methods_on(results: Results, table: str) -> list[str]:
+    """The methods that were run on a table."""
+    return [m for m in results.methods if (table, m) in results.trials]
+
+
+def sound_trials(results: Results, table: str, method: str) -> list[Trajectory]:
+    """The trials that did not fail."""
+    return [t for t in results.trials[table, method] if not t.failure]
+
+
+def failure_notes(results: Results, table: str) -> list[str]:
+    """A sentence for every method with failed trials."""
+    notes = []
+    for method in methods_on(results, table):
+        trials = results.trials[table, method]
+        failed = sum(bool(t.failure) for t in trials)
+        if failed:
+            notes.append(f"{method}: {failed} of {len(trials)} trials failed and are left out.")
+    return notes

@@ -1,0 +1,266 @@
+"""What `tables analyze` does: every analysis of some tables, in words, frames and figures.
+
+An analysis that a table does not allow becomes a section that says why, so that the others are not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.analysis import findings
+from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.correlation import rank_correlation
+from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance
+from hpobench_nmt.evaluation.noise import seed_noise
+from hpobench_nmt.evaluation.sensitivity import sensitivity
+from hpobench_nmt.lookup.catalogue import find_folder, load_table
+from hpobench_nmt.lookup.folder import load_replicates
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.plots import table_plots
+from hpobench_nmt.render.plots.figure import plain
+from hpobench_nmt.render.plots.front_plot import plot_front
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PAIRS_SHOWN = 5
+
+
+def load_with_replicates(source: str) -> tuple[Table, pd.DataFrame]:
+    """A table by name or folder, and its replicates (no rows where it has none)."""
+    return load_table(source), load_replicates(find_folder(source))
+
+
+def analyze_tables(
+    tables: Sequence[Table],
+    *,
+    metric: str | None = None,
+    objectives: tuple[str, str] | None = None,
+    best_share: float = BEST_SHARE,
+    tolerance: float | None = None,
+    replicates: Mapping[str, pd.DataFrame] | None = None,
+    seed: int = 0,
+) -> list[Section]:
+    """All analyses of some tables: between them first, then of each.
+
+    Args:
+        tables: one or more.
+        metric: to analyse; by default each table's first objective.
+        objectives: of the front; by default each table's first two.
+        best_share: share of the rows that make up the best part for importance.
+        tolerance: for sensitivity, in the metric's unit; by default the metric's own.
+        replicates: trainings with other seeds, by table.
+        seed: of the forests and samples.
+
+    Raises:
+        InputError: for what makes sense for none of the tables. What one of them does not allow becomes
+            the `problem` of a section.
+    """
+    names = [t.name for t in tables]
+    if not tables:
+        raise InputError("no table to analyse.")
+    if len(set(names)) < len(names):
+        raise InputError(f"the same table twice: {', '.join(sorted(names))}.")
+    if not 0 < best_share <= 1:
+        raise InputError(
+            f"the best part must be a share of the rows above 0 and up to 1, not {best_share:g}."
+        )
+    if tolerance is not None and not tolerance >= 0:
+        raise InputError(f"the tolerance must be 0 or more, not {tolerance:g}.")
+    for wanted in [*([metric] if metric else []), *(objectives or ())]:
+        _known_somewhere(tables, wanted)
+    sections = _correlations(tables, metric) if len(tables) > 1 else []
+    for table in tables:
+        about = metric or table.main_metric
+        sections.append(_attempt(table, "importance", partial(_importance, table, about, best_share, seed)))
+        sections.append(_attempt(table, "front", partial(_front, table, objectives)))
+        sections.append(_attempt(table, "sensitivity", partial(_sensitivity, table, about, tolerance, seed)))
+        again = (replicates or {}).get(table.name)
+        if again is not None and len(again):
+            sections.append(_attempt(table, "noise", partial(_noise, table, about, again)))
+    return sections
+
+
+def _known_somewhere(tables: Sequence[Table], spec: str) -> None:
+    """Refuse a metric that is none of any table."""
+    for i, table in enumerate(tables):
+        try:
+            table.objective(spec)
+            return
+        except InputError:
+            if i == len(tables) - 1:
+                raise
+
+
+def _attempt(table: Table, kind: str, make: Callable[[], Section]) -> Section:
+    try:
+        return make()
+    except InputError as error:
+        return Section(table.name, kind, f"{table.name}: {kind}", problem=str(error))
+
+
+def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
+    """A section for every set of tables with the same hyperparameters."""
+    groups: dict[tuple[str, ...], list[Table]] = {}
+    for table in tables:
+        groups.setdefault(tuple(sorted(h.name for h in table.hyperparameters)), []).append(table)
+    title = "Rank correlation between tables"
+    sections: list[Section] = []
+    for space, group in groups.items():
+        stem = f"correlation-{group[0].name}" if any(s.files for s in sections) else "correlation"
+        problem = ""
+        if len(group) == 1:
+            problem = (
+                f"{group[0].name} is without a configuration in common with the others: no other table has "
+                f"the hyperparameters {', '.join(space)}."
+            )
+        else:
+            try:
+                sections.append(_correlation(group, metric, title, stem))
+            except InputError as error:
+                problem = str(error)
+        if problem:
+            sections.append(Section("", "correlation", title, problem=problem))
+    return sections
+
+
+def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: str) -> Section:
+    every = rank_correlation(tables, metric, common="all")
+    pairs = rank_correlation(tables, metric, common="pair")
+    telling = pairs if np.isnan(every.coefficient).all() else every
+    return Section(
+        table="",
+        kind="correlation",
+        title=title,
+        notes=findings.of_correlation(every, pairs),
+        shown=telling.to_frame().round(3),
+        files={stem: every.to_frame(), f"{stem}-of-pairs": pairs.to_frame()},
+        figures={stem: partial(table_plots.plot_rank_correlation, telling)},
+    )
+
+
+def _importance(table: Table, metric: str, best_share: float, seed: int) -> Section:
+    parts = [importance(table, metric, seed=seed)]
+    problem: tuple[str, ...] = ()
+    try:
+        parts.append(importance(table, metric, best_share=best_share, seed=seed))
+    except InputError as error:
+        # The whole space still has something to say.
+        problem = (str(error),)
+    effects = pd.concat([p.effects.assign(part=_part_name(p)) for p in parts])
+    stem = f"{table.name}-importance"
+    return Section(
+        table=table.name,
+        kind="importance",
+        title=f"{table.name}: importance for {parts[0].metric}",
+        notes=(*findings.of_importance(parts), *problem),
+        shown=_effects_shown(parts),
+        files={stem: effects[["part", "first", "second", "share", "spread"]]},
+        figures={stem: partial(table_plots.plot_importance, parts)},
+    )
+
+
+def _part_name(part: Importance) -> str:
+    return "whole" if part.best_share is None else f"best {part.best_share:.0%}"
+
+
+def _effects_shown(parts: Sequence[Importance]) -> pd.DataFrame:
+    """Shares in percent: every hyperparameter, and the strongest pairs of any part."""
+    columns = [p.effects.set_index(["first", "second"])["share"].rename(_part_name(p)) for p in parts]
+    # In the order of the first part.
+    shares = pd.concat(columns, axis=1)
+    single = shares.index.get_level_values("second") == ""
+    strongest = shares[~single].max(axis=1).nlargest(_PAIRS_SHOWN).index
+    shares = pd.concat([shares[single], shares.loc[strongest]])
+    names = [f"{first} × {second}" if second else first for first, second in shares.index]
+    percent = {f"{name} (%)": shares[name].mul(100).round(1).to_numpy() for name in shares.columns}
+    return pd.DataFrame({"explained by": names, **percent})
+
+
+def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
+    chosen = [table.objective(spec) for spec in objectives or table.objectives[:2]]
+    names = [o.metric for o in chosen]
+    if len(set(names)) < 2:
+        raise InputError(f"table {table.name!r} has no two objectives to trade off; name two metrics.")
+    losses = table.losses(chosen)
+    front = table.front(chosen)
+    if len(front) == 0:
+        raise InputError(f"table {table.name!r}: no row has both {names[0]} and {names[1]}.")
+    front = front[np.argsort(losses[front, 0], kind="stable")]
+    rows = table.to_frame().iloc[front]
+    rows.insert(0, "row", front)
+    stem = f"{table.name}-front"
+    return Section(
+        table=table.name,
+        kind="front",
+        title=f"{table.name}: {names[0]} and {names[1]}",
+        notes=findings.of_front([str(o) for o in chosen], losses, front),
+        shown=rows[["row", *names, *(h.name for h in table.hyperparameters)]],
+        files={stem: rows},
+        figures={stem: partial(_draw_front, table, names, front)},
+    )
+
+
+def _draw_front(table: Table, names: Sequence[str], front: NDArray[np.int64]) -> Figure:
+    first, second = (table.metric(name).label for name in names)
+    points = np.column_stack([table.column(name) for name in names])
+    figure = plot_front(points, front, (first, second), f"{table.name}: scatter and Pareto front")
+    return plain(figure)
+
+
+def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) -> Section:
+    found = sensitivity(table, metric, tolerance, seed=seed)
+    name = found.objective.rpartition(":")[0]
+    unit = table.metric(name).unit
+    stem = f"{table.name}-sensitivity"
+    grids = found.grids
+    shown = pd.DataFrame(
+        {
+            "values tried of each": grids["values"],
+            "trainings": grids["trials"].round(),
+            "chance to come that close (%)": grids["success"].mul(100).round(1),
+        }
+    )
+    return Section(
+        table=table.name,
+        kind="sensitivity",
+        title=f"{table.name}: sensitivity of {name}",
+        notes=findings.of_sensitivity(found, unit),
+        shown=shown if found.coverage >= findings.SPARSE else None,
+        files={
+            f"{stem}-by-steps": found.by_steps,
+            f"{stem}-reach": found.reach,
+            f"{stem}-grids": grids,
+        },
+        figures={
+            stem: partial(table_plots.plot_sensitivity, found, unit),
+            f"{table.name}-search": partial(table_plots.plot_search_cost, found),
+        },
+    )
+
+
+def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
+    found = seed_noise(table, replicates, metric)
+    unit = table.metric(found.metric).unit
+    stem = f"{table.name}-noise"
+    shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]
+    return Section(
+        table=table.name,
+        kind="noise",
+        title=f"{table.name}: seed noise of {found.metric}",
+        notes=findings.of_noise(found, unit),
+        shown=shown.assign(row=[str(row) if row >= 0 else "none" for row in shown["row"]]),
+        files={
+            stem: found.configurations,
+            f"{stem}-trainings": found.trainings,
+            f"{stem}-order": found.agreement,
+        },
+        figures={stem: partial(table_plots.plot_seed_noise, found, unit)},
+    )

@@ -1,0 +1,337 @@
+"""What a run shows, and what it does not: intervals, paired comparisons, ranks over tables, in words.
+
+Everything here is about results in memory; the statistics themselves are plain functions of arrays in
+`hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks`, which say how they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.ranks import RankTest, rank_test
+from hpobench_nmt.evaluation.scores import LOWER_IS_BETTER, answer
+
+Floats = NDArray[np.float64]
+# Mean and its interval by (table, score, method).
+_Means = dict[tuple[str, str, str], tuple[float, ...]]
+
+METHOD_NOTE = (
+    "Intervals: BCa bootstrap over trials, 95% each. A method is called better than another on a table and "
+    "score only where a permutation test of their mean difference over trials with the same start is "
+    "significant at 5% after Holm's correction over all pairs there, and the difference's interval excludes "
+    "0. Not shown to differ is not the same as equal."
+)
+ENDLESS_NOTE = (
+    "Where a trial ended or failed without an answer there is no mean: no answer counts as the worst, a "
+    "signed-rank test takes the place of the permutation test, and the interval of the probability to win "
+    "must exclude a half."
+)
+FAMILIES_NOTE = (
+    "The correction is for one table and score at a time: if no method differed from another, about one in "
+    "20 of these would hold a false claim."
+)
+ALL_NOTES = f"{METHOD_NOTE} {ENDLESS_NOTE} {FAMILIES_NOTE}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which method is the best in one score on one table, as far as the trials show.
+
+    Attributes:
+        table, score: which.
+        best: of the best mean over all its trials; empty where no method has one, where one without is shown
+            to be ahead of it, or where only one method was run.
+        tied: methods that are not shown to be worse than the best, in order.
+        worse: methods that are.
+        unknown: methods that it has no trial in common with.
+        sentence: the same in words.
+    """
+
+    table: str
+    score: str
+    best: str
+    tied: tuple[str, ...]
+    worse: tuple[str, ...]
+    unknown: tuple[str, ...]
+    sentence: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether the best is shown to be better than every other method."""
+        return bool(self.best and self.worse and not self.tied and not self.unknown)
+
+
+@dataclass(frozen=True, eq=False)
+class RankOutcome:
+    """Methods ranked over tables in one score.
+
+    Attributes:
+        score: which.
+        methods: in the order of the test's arrays.
+        tables: those that it is over.
+        test: None where it is impossible.
+        sentence: the outcome in words, or why there is none.
+    """
+
+    score: str
+    methods: tuple[str, ...]
+    tables: tuple[str, ...]
+    test: RankTest | None
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """All statistics of a run.
+
+    Attributes:
+        scores: a row a table, method and score: mean, std, low, high (the interval of the mean), trials,
+            unanswered, failed, at_least (see scores.Summary), random_search (its exact mean), best, tied.
+        comparisons: a row a table, score and pair of methods a, b: see comparisons.Comparison.
+        verdicts: one a table and score.
+        ranks: one a score.
+        notes: what is missing or should be known, in words.
+    """
+
+    scores: pd.DataFrame
+    comparisons: pd.DataFrame
+    verdicts: tuple[Verdict, ...]
+    ranks: tuple[RankOutcome, ...]
+    notes: tuple[str, ...]
+
+
+def run_statistics(results: Results) -> Statistics:
+    """Intervals, comparisons, verdicts and ranks of a run; what cannot be computed is said in the notes."""
+    by_trial = {table: score_values(results, table) for table in results.instances}
+    scores = _score_frame(results, by_trial)
+    comparisons, verdicts = [], []
+    cells = scores.set_index(["table", "score", "method"])[["mean", "low", "high"]]
+    # The mean of what did not fail is none of all trials: it ranks nothing.
+    cells[(scores["failed"] > 0).to_numpy()] = np.nan
+    means: _Means = {key: tuple(row) for key, *row in cells.itertuples(name=None)}
+    for table, (methods, values) in by_trial.items():
+        nothing = ""
+        if not methods:
+            nothing = "no method is through yet"
+        elif all(t.failure for m in methods for t in results.trials[table, m]):
+            nothing = "every trial failed"
+        for score in results.suite.scores:
+            found = compare_pairs(values[score], LOWER_IS_BETTER[score])
+            comparisons += [_named(table, score, methods, pair) for pair in found]
+            verdicts.append(
+                Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}.")
+                if nothing
+                else _verdict(table, score, methods, values[score], means, found)
+            )
+    by_cell = {(v.table, v.score): v for v in verdicts}
+    pairs = list(zip(scores.table, scores.score, scores.method, strict=True))
+    scores["best"] = [m == by_cell[t, s].best for t, s, m in pairs]
+    scores["tied"] = [m in by_cell[t, s].tied for t, s, m in pairs]
+    columns = ["table", "score", *Comparison.__dataclass_fields__]
+    return Statistics(
+        scores=scores,
+        comparisons=pd.DataFrame(comparisons, columns=columns),
+        verdicts=tuple(verdicts),
+        ranks=tuple(_rank_outcome(results, score, means) for score in results.suite.scores),
+        notes=tuple(run_notes(results)),
+    )
+
+
+def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping[str, Floats]]:
+    """Each trial's scores on a table.
+
+    Returns:
+        the methods that were run there, and by score an array of shape (methods, trials): NaN where a trial
+        was not run, infinite where it ended or failed without an answer.
+    """
+    methods = tuple(m for m in results.methods if (table, m) in results.trials)
+    width = max((len(results.trials[table, m]) for m in methods), default=0)
+    values: dict[str, Floats] = {}
+    for asked in results.instances[table].questions:
+        array = np.full((len(methods), width), np.nan)
+        for line, method in zip(array, methods, strict=True):
+            for i, trial in enumerate(results.trials[table, method]):
+                value = answer(asked, trial.rows, results.suite.n_initial)
+                line[i] = np.inf if np.isnan(value) else value
+        values[asked.score] = array
+    return methods, values
+
+
+def trial_notes(results: Results) -> list[str]:
+    """What the numbers of methods and trials do not allow."""
+    notes = []
+    counts = {len(trials) for trials in results.trials.values()}
+    if len({m for _, m in results.trials}) == 1:
+        notes.append("Only one method was run, so there is nothing to compare it with but random search.")
+    if len(counts) > 1:
+        notes.append(
+            f"Methods have {min(counts)} to {max(counts)} trials: only trials that both have are compared."
+        )
+    if min(counts) < FEW_TRIALS:
+        notes.append(f"With {min(counts)} trial(s), intervals are too narrow to trust and tests show little.")
+    return notes
+
+
+def run_notes(results: Results) -> list[str]:
+    """What a reader must know before reading anything into a run."""
+    notes = trial_notes(results)
+    wanted = [(table, method) for table in results.instances for method in results.methods]
+    missing = [f"{method} on {table}" for table, method in wanted if (table, method) not in results.trials]
+    if missing:
+        notes.append(f"Not finished, and left out: {_listed(missing)}.")
+    for (table, method), trials in results.trials.items():
+        failed = sum(bool(t.failure) for t in trials)
+        if failed:
+            notes.append(
+                f"{method} on {table}: {failed} of {len(trials)} trials failed. They count in no mean; in "
+                "comparisons and runtime distributions they never reach what they had not reached by then."
+            )
+    return notes
+
+
+def number(score: str, value: float) -> str:
+    """A score with as many digits as the paper gives."""
+    return f"{value:.{ {'fb': 2, 'fbp': 1}.get(score, 0) }f}"
+
+
+def _score_frame(
+    results: Results, by_trial: Mapping[str, tuple[tuple[str, ...], Mapping[str, Floats]]]
+) -> pd.DataFrame:
+    rows = []
+    for table, instance in results.instances.items():
+        methods, values = by_trial[table]
+        intervals = {score: mean_intervals(array.T) for score, array in values.items()}
+        exact = [exact_random_search(asked, results.suite.n_initial)[0] for asked in instance.questions]
+        for i, method in enumerate(methods):
+            for summary, score, mean in zip(
+                results.summary(table, method), results.suite.scores, exact, strict=True
+            ):
+                # Failed trials may have answered before: an interval over those is not one of this mean.
+                low, high = (np.nan if summary.failed else bound[i] for bound in intervals[score])
+                cell = {"table": table, "method": method, "score": score, **vars(summary)}
+                rows.append(cell | {"low": low, "high": high, "random_search": mean})
+    columns = ["table", "method", "score", "mean", "std", "low", "high", "trials", "unanswered", "failed"]
+    return pd.DataFrame(rows, columns=[*columns, "at_least", "random_search"])
+
+
+def _named(table: str, score: str, methods: Sequence[str], pair: Comparison) -> dict[str, object]:
+    a, b = methods[pair.a], methods[pair.b]
+    better = {"a": a, "b": b, "": ""}[pair.better]
+    return {"table": table, "score": score, **asdict(pair), "a": a, "b": b, "better": better}
+
+
+def _verdict(
+    table: str,
+    score: str,
+    methods: tuple[str, ...],
+    values: Floats,
+    means: _Means,
+    found: Sequence[Comparison],
+) -> Verdict:
+    where = f"{score} on {table}"
+    if len(methods) < 2:
+        return Verdict(table, score, "", (), (), (), f"{where}: only {_listed(methods)} was run.")
+    there = values[np.isfinite(values)]
+    if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
+        sentence = f"{where}: every method scores {number(score, there[0])} in every trial."
+        return Verdict(table, score, methods[0], methods[1:], (), (), sentence)
+    sign = 1.0 if LOWER_IS_BETTER[score] else -1.0
+    mean = np.array([means[table, score, m][0] for m in methods])
+    if np.isnan(mean).all():
+        return Verdict(table, score, "", (), (), (), f"{where}: {_no_best(methods, found)}")
+    best = int(np.nanargmin(sign * mean))
+    tied, worse, unknown, ahead = [], [], [], []
+    for pair in (pair for pair in found if best in (pair.a, pair.b)):
+        other = pair.b if pair.a == best else pair.a
+        if pair.trials == 0:
+            unknown.append(methods[other])
+        elif pair.better and (pair.a if pair.better == "a" else pair.b) == best:
+            worse.append(methods[other])
+        elif pair.better:
+            ahead.append(methods[other])
+        else:
+            tied.append(methods[other])
+    _, low, high = means[table, score, methods[best]]
+    interval = "" if np.isnan(low) else f", 95% interval {number(score, low)} to {number(score, high)}"
+    sentence = f"{where}: {methods[best]} has the best mean ({number(score, mean[best])}{interval})"
+    if ahead:
+        verb = "is" if len(ahead) == 1 else "are"
+        sentence += (
+            f" of those with an answer in every trial, but is not called best: {_listed(ahead)}, without one "
+            f"in some, {verb} shown to be ahead of it in trials with the same start."
+        )
+        return Verdict(table, score, "", (), (), (), sentence)
+    sentence += "."
+    if tied:
+        sentence += f" Not shown to be worse: {_listed(tied)}."
+    if worse:
+        sentence += f" Shown to be worse: {_listed(worse) if tied or unknown else 'all others'}."
+    if unknown:
+        sentence += f" Without a trial to compare: {_listed(unknown)}."
+    return Verdict(table, score, methods[best], tuple(tied), tuple(worse), tuple(unknown), sentence)
+
+
+def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
+    """What can be said where no method has a mean."""
+    beaten: dict[str, list[str]] = {}
+    for pair in found:
+        if pair.better:
+            ahead, behind = (pair.a, pair.b) if pair.better == "a" else (pair.b, pair.a)
+            beaten.setdefault(methods[ahead], []).append(methods[behind])
+    text = "no method has an answer in every trial, so none has the best mean."
+    for winner, losers in beaten.items():
+        text += f" {winner} is ahead of {_listed(losers)} in trials with the same start."
+    return text
+
+
+def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
+    """Friedman's and Nemenyi's tests over the tables on which every method has a mean."""
+    methods = results.methods
+    rows = {t: [means.get((t, score, m), (np.nan,))[0] for m in methods] for t in results.instances}
+    whole = {table: row for table, row in rows.items() if not np.isnan(row).any()}
+    left_out = [table for table in rows if table not in whole]
+    omitted = ""
+    if left_out:
+        omitted = f" Left out, for some method has no mean of all its trials there: {_listed(left_out)}."
+    try:
+        test = rank_test(np.array(list(whole.values())).reshape(-1, len(methods)), LOWER_IS_BETTER[score])
+    except InputError as error:
+        sentence = f"{score}: no ranking over tables. {error}{omitted}"
+        return RankOutcome(score, methods, tuple(whole), None, sentence)
+    return RankOutcome(score, methods, tuple(whole), test, _rank_sentence(score, methods, test) + omitted)
+
+
+def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
+    tables = f"{score}, over {test.n_tables} tables"
+    if test.p >= 1 - CONFIDENCE:
+        return f"{tables}: no method is shown to rank better than another (Friedman's test, {_p(test.p)})."
+    order = np.argsort(test.mean_ranks, kind="stable")
+    pairs = [
+        f"{methods[a]} better than {methods[b]}"
+        for i, a in enumerate(order)
+        for b in order[i + 1 :]
+        if test.mean_ranks[b] - test.mean_ranks[a] > test.critical_difference
+    ]
+    shown = f"shown: {_listed(pairs)}" if pairs else "but no single pair is shown to"
+    return (
+        f"{tables}: mean ranks differ (Friedman's test, {_p(test.p)}); by Nemenyi's critical difference of "
+        f"{test.critical_difference:.2f} ranks, {shown}."
+    )
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

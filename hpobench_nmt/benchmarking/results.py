@@ -1,0 +1,59 @@
+"""The results of a benchmark: trajectories in memory, and the scores of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.scores import Summary, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Trajectories of a benchmark, and what was asked of them.
+
+    Attributes:
+        suite: its settings.
+        seed: root seed.
+        instances: by table name.
+        methods: in order.
+        trials: trajectories by (table, method), in the order of the trials.
+    """
+
+    suite: Suite
+    seed: int
+    instances: Mapping[str, Instance]
+    methods: tuple[str, ...]
+    trials: Mapping[tuple[str, str], Sequence[Trajectory]]
+
+    def summary(self, table: str, method: str) -> list[Summary]:
+        """Each score of a method on a table, in the suite's order."""
+        asked = self.instances[table].questions
+        return [summarise(q, self.trials[table, method], self.suite.n_initial) for q in asked]
+
+    def scores(self) -> pd.DataFrame:
+        """A row a table, method and score: mean, std, trials, unanswered, failed, at_least."""
+        import pandas as pd
+
+        rows = [
+            {"table": table, "method": method, "score": score, **vars(summary)}
+            for table, method in self.trials
+            for score, summary in zip(self.suite.scores, self.summary(table, method), strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def failures(self) -> list[tuple[str, str, int, str]]:
+        """(table, method, trial, reason) of every failed trial."""
+        return [
+            (table, method, trial, trajectory.failure)
+            for (table, method), trajectories in self.trials.items()
+            for trial, trajectory in enumerate(trajectories)
+            if trajectory.failure
+        ]

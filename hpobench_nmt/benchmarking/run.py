@@ -1,0 +1,162 @@
+"""Run methods on tables: in memory, or into a results folder that a killed run goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.benchmarking.execution import Backend, Block, plan, run_blocks
+from hpobench_nmt.benchmarking.instance import Instance, make_instance
+from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.store import ResultsFolder
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.scores import MULTI
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.table import Table
+
+
+def run_suite(
+    suite: Suite,
+    instances: Mapping[str, Instance],
+    methods: Sequence[NamedMethod],
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    backend: Backend = "loky",
+    finished: Mapping[tuple[str, str, int], Sequence[Trajectory]] | None = None,
+    on_block: Callable[[Block, Sequence[Trajectory], float], None] = lambda block, trials, seconds: None,
+) -> Results:
+    """Run every method on every table.
+
+    Args:
+        suite: settings.
+        instances: by table name, from make_instance.
+        methods: from resolve_methods.
+        seed: root seed; the same seed gives the same bytes for any jobs and backend.
+        jobs: worker processes.
+        backend: joblib's.
+        finished: trajectories of blocks that need not run again, by (table, method, first trial).
+        on_block: called as each block of trials ends, in any order, with its trajectories and seconds.
+    """
+    finished = finished or {}
+    check_methods(suite, methods)
+    blocks = plan(suite, instances, methods, seed)
+    todo = [block for block in blocks if block.key not in finished]
+    done: dict[tuple[str, str, int], Sequence[Trajectory]] = dict(finished)
+    for block, trials, seconds in run_blocks(todo, jobs, backend):
+        done[block.key] = trials
+        on_block(block, trials, seconds)
+    collected: dict[tuple[str, str], list[Trajectory]] = {(t, m.name): [] for t in instances for m in methods}
+    for block in blocks:
+        collected[block.table, block.method.name].extend(done[block.key])
+    return Results(suite, seed, dict(instances), tuple(m.name for m in methods), collected)
+
+
+def run_to_folder(
+    folder: Path,
+    suite: Suite,
+    instances: Mapping[str, Instance],
+    methods: Sequence[NamedMethod],
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    backend: Backend = "loky",
+    table_sources: Mapping[str, str] | None = None,
+    progress: Any = None,
+    notify: Callable[[str], None] = lambda message: None,
+) -> Results:
+    """Run a suite, keeping every block of trials in a folder as it ends.
+
+    Args:
+        folder: results folder, new or of the same run.
+        progress: called with (work done, work in all) as blocks end.
+        Other arguments: as in hpobench_nmt.benchmarking.run.run_suite and ResultsFolder.
+    """
+    check_methods(suite, methods)
+    store = ResultsFolder(folder, suite, instances, methods, seed, table_sources, notify)
+    store.open()
+    work = {block.key: block.work for block in plan(suite, instances, methods, seed)}
+    report = progress or (lambda done, total: None)
+    done, total = sum(work[key] for key in store.finished), sum(work.values())
+    report(done, total)
+
+    def on_block(block: Block, trials: Sequence[Trajectory], seconds: float) -> None:
+        nonlocal done
+        store.keep(block, trials, seconds)
+        done += block.work
+        report(done, total)
+
+    results = run_suite(
+        suite,
+        instances,
+        methods,
+        seed=seed,
+        jobs=jobs,
+        backend=backend,
+        finished=dict(store.finished),
+        on_block=on_block,
+    )
+    store.close()
+    return results
+
+
+def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
+    """Refuse methods that are known not to optimise the suite's number of objectives."""
+    for method in methods:
+        if method.objectives and suite.n_objectives not in method.objectives:
+            raise InputError(
+                f"method {method.name!r} is for {method.objectives[0]} objective(s); "
+                f"{', '.join(suite.scores)} need {suite.n_objectives}. See 'hpobench-nmt methods'."
+            )
+
+
+def benchmark(
+    tables: Table | str | Path | Sequence[Table | str | Path],
+    methods: Sequence[str | MethodFactory],
+    *,
+    scores: Sequence[str] = (),
+    objectives: Sequence[str] = (),
+    trials: int = 100,
+    seed: int = 0,
+    budget: int = 20,
+    tolerance: float | None = None,
+    jobs: int = 1,
+    **settings: Any,
+) -> Results:
+    """Run methods on tables and keep the results in memory: the whole benchmark as one call.
+
+    Args:
+        tables: tables, names or folders; one or several.
+        methods: names, "file.py:Class", or classes.
+        scores: some of ftb, ftc, fb (the default) or of fto, fta, fbp (the default for two objectives).
+        objectives: "metric" or "metric:min|max"; each table's own where left out.
+        trials: seeded trials a method and table.
+        seed: root seed.
+        budget: look-ups after which fb and fbp are taken; it ends no trial.
+        tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
+        jobs: worker processes; 1 runs in this one, but for methods given as a file or module, which have
+            processes of their own. A class given as an object has none: if it ends its process, it ends this.
+        settings: further fields of Suite, such as lookups (the most that a trial may make: a method sees it
+            as problem.budget) and stop.
+    """
+    several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
+    loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
+    default_scores = MULTI if len(objectives) > 1 else ("ftb", "ftc", "fb")
+    suite = Suite(
+        name="benchmark",
+        scores=tuple(scores) or default_scores,
+        objectives=tuple(objectives),
+        trials=trials,
+        budget={"default": budget} if {"fb", "fbp"} & set(tuple(scores) or default_scores) else {},
+        tolerance={} if tolerance is None else {"default": tolerance},
+        **settings,
+    )
+    suite = replace(suite, tables=tuple(t.name for t in loaded))
+    instances = {t.name: make_instance(suite, t) for t in loaded}
+    return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs)

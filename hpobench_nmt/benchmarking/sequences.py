@@ -1,0 +1,52 @@
+"""Results as sequence files, which the scoring scripts of Zhang & Duh read: TABLE/METHOD.ss, one line of
+row numbers a trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.evaluation.scores import answer
+
+
+def export_sequences(results: Results, out: Path) -> list[Path]:
+    """Write OUT/TABLE/METHOD.ss for every table and method.
+
+    The scripts expect every sequence to contain the rows they look for. A trial that stopped because
+    nothing could change its scores any more is therefore completed with the rows that it did not look up,
+    in ascending order, which changes none of them.
+
+    Raises:
+        InputError: a trial failed or stopped before its scores were settled, or any of several best rows
+            counted; completing it would make up scores. Nothing is written.
+    """
+    contents: dict[Path, str] = {}
+    for (table, method), trials in results.trials.items():
+        instance = results.instances[table]
+        tied = [q for q in instance.questions if q.score == "ftb" and q.targets.sum() > 1]
+        if tied:
+            count = int(tied[0].targets.sum())
+            raise InputError(
+                f"{table}: {count} rows share the best value, and the scripts credit only the first. "
+                'Export a run of a suite with ties = "first", such as paper-single.'
+            )
+        lines = []
+        for number, trial in enumerate(trials):
+            where = f"{table}, {method}, trial {number}"
+            if trial.failure:
+                raise InputError(f"{where}: failed ({trial.failure}), so it has no sequence to export.")
+            for asked in instance.questions:
+                if np.isnan(answer(asked, trial.rows, results.suite.n_initial)):
+                    raise InputError(
+                        f"{where}: stopped before {asked.score} was settled. Run without a limit on look-ups."
+                    )
+            rest = np.setdiff1d(np.arange(len(instance.table)), trial.rows)
+            lines.append(" ".join(map(str, [*trial.rows.tolist(), *rest.tolist()])))
+        contents[out / table / f"{method}.ss"] = "\n".join(lines) + "\n"
+    for path, content in contents.items():
+        write_whole(path, content.encode())
+    return list(contents)

@@ -1,0 +1,69 @@
+"""Metrics and objectives: what was measured, and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+
+Floats = NDArray[np.float64]
+Direction = Literal["min", "max"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One measured quantity.
+
+    Attributes:
+        name: the column it has in a table.
+        direction: whether the smallest or the largest value is the best.
+        unit: for people.
+        missing: a value that stands for "not measured" in the file (besides an empty cell).
+        tolerance: a difference that is not worth paying for, in the metric's unit; the default target of
+            the score ftc.
+        description: what was measured, and how.
+    """
+
+    name: str
+    direction: Direction
+    unit: str = ""
+    missing: float | None = None
+    tolerance: float | None = None
+    description: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name with its unit, where that says more."""
+        return f"{self.name} ({self.unit})" if self.unit not in ("", self.name) else self.name
+
+    def __post_init__(self) -> None:
+        """Refuse a direction or tolerance that makes no sense."""
+        if self.direction not in ("min", "max"):
+            raise InputError(
+                f"metric {self.name!r}: direction must be 'min' or 'max', not {self.direction!r}."
+            )
+        if self.tolerance is not None and not 0 <= self.tolerance < np.inf:
+            raise InputError(f"metric {self.name!r}: tolerance must be 0 or more, not {self.tolerance!r}.")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric to optimise, and which way."""
+
+    metric: str
+    direction: Direction
+
+    def __str__(self) -> str:
+        return f"{self.metric}:{self.direction}"
+
+    def to_loss(self, values: Floats) -> Floats:
+        """Raw values as losses to minimise, any shape: negated where the largest is the best."""
+        return -values if self.direction == "max" else values
+
+    def to_raw(self, losses: Floats) -> Floats:
+        """Losses as raw values of the metric, any shape: the inverse of `to_loss`."""
+        return -losses if self.direction == "max" else losses

@@ -1,0 +1,1 @@
+"""Lookup tables: values, folders on disk, where they are found, and what to check before trusting one."""

@@ -1,0 +1,134 @@
+"""Where tables live, and how one is found by name.
+
+In the order they are searched: the folders in HPOBENCH_NMT_TABLES, tables that the user added, tables
+that were fetched, and the tables that ship with the package.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import read_toml
+from hpobench_nmt.lookup.folder import DATASHEET, load_folder
+from hpobench_nmt.lookup.table import Table
+
+_APP = "hpobench-nmt"
+
+
+def added_folder() -> Path:
+    """Where `tables add` puts tables: user data, never cleaned up by the system."""
+    home = os.environ.get("HPOBENCH_NMT_HOME")
+    return (
+        Path(home) / "tables" if home else Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "tables"
+    )
+
+
+def fetched_folder() -> Path:
+    """Where `tables fetch` puts tables: a cache, which can be fetched again."""
+    home = os.environ.get("HPOBENCH_NMT_HOME")
+    return (
+        Path(home) / "cache" if home else Path(platformdirs.user_cache_dir(_APP, appauthor=False)) / "tables"
+    )
+
+
+def training_cache() -> Path:
+    """Where the runner keeps corpora and models that trainings share: a cache, which can be made again."""
+    return fetched_folder().parent / "training"
+
+
+def shipped_folder() -> Path:
+    """The tables that come with the package."""
+    return Path(__file__).parents[1] / "tables"
+
+
+def search_path() -> list[Path]:
+    """Folders of table folders, first match wins."""
+    extra = os.environ.get("HPOBENCH_NMT_TABLES", "")
+    given = [Path(p) for p in extra.split(os.pathsep) if p]
+    return [*given, added_folder(), fetched_folder(), shipped_folder()]
+
+
+def installed() -> dict[str, Path]:
+    """Folder of every installed table by name, in alphabetical order. Reads no rows."""
+    found: dict[str, Path] = {}
+    for root in search_path():
+        if root.is_dir():
+            for folder in sorted(root.iterdir()):
+                if (folder / DATASHEET).is_file() and not folder.name.startswith("."):
+                    found.setdefault(folder.name, folder)
+    return dict(sorted(found.items()))
+
+
+def collections() -> dict[str, list[str]]:
+    """Names of installed tables by the collection that their datasheets say they belong to."""
+    members: dict[str, list[str]] = {}
+    for name, folder in installed().items():
+        try:
+            claims = read_toml(folder / DATASHEET).get("claims", {})
+        except InputError:  # whoever asks for this table is told
+            continue
+        collection = claims.get("collection") if isinstance(claims, dict) else None
+        if isinstance(collection, str):
+            members.setdefault(collection, []).append(name)
+    return members
+
+
+def members(name: str) -> list[str]:
+    """The tables that a collection stands for, or just the name that was given.
+
+    Raises:
+        InputError: some are absent, and a datasheet that may be one of theirs cannot be read.
+    """
+    found = collections().get(name)
+    if found is None:
+        return [name]
+    claimed = read_toml(installed()[found[0]] / DATASHEET)["claims"].get("collection_tables")
+    if isinstance(claimed, int) and len(found) < claimed:
+        for folder in installed().values():
+            read_toml(folder / DATASHEET)
+    return found
+
+
+def load_table(name_or_folder: str | Path) -> Table:
+    """Load a table by name, or from a folder given as a path.
+
+    Raises:
+        InputError: no such table (with the nearest name), or a folder that fails its checks.
+    """
+    folder = find_folder(name_or_folder)
+    table = load_folder(folder)
+    text = str(name_or_folder)
+    if table.name != text and installed().get(text) == folder:
+        raise InputError(f"{folder}: the folder is named {text!r}, its datasheet says {table.name!r}.")
+    return table
+
+
+def find_folder(name_or_folder: str | Path) -> Path:
+    """The folder of a table by name, or a folder given as a path, which need not exist.
+
+    Raises:
+        InputError: no table has this name (with the nearest).
+    """
+    text = str(name_or_folder)
+    if isinstance(name_or_folder, Path) or os.sep in text or (os.altsep and os.altsep in text):
+        return Path(name_or_folder)
+    tables = installed()
+    if text in tables:
+        return tables[text]
+    if (Path(text) / DATASHEET).is_file():
+        return Path(text)
+    if text in collections():
+        raise InputError(f"{text!r} is a collection: take one of {', '.join(collections()[text])}.")
+    if text in _fetchable():
+        raise InputError(f"table {text!r} is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'.")
+    raise unknown("table", text, tables, "('hpobench-nmt tables list' shows what is installed)")
+
+
+def _fetchable() -> tuple[str, ...]:
+    from hpobench_nmt.lookup.collections.nmthpo import TABLES
+
+    return (*TABLES, "nmthpo")

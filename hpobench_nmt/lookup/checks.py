@@ -1,0 +1,309 @@
+"""What to know of a table before benchmarking on it: facts found in its rows, and what each means."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.lookup.table import Table
+
+# Two trainings that agree to the last digit in this many metrics are hardly two trainings.
+_SUSPICIOUS_AGREEMENT = 4
+# So many row numbers are shown.
+_MOST_ROWS = 10
+# Pairs of rows are compared block by block, in this many comparisons at once.
+_PAIRS_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fact.
+
+    Attributes:
+        table: the table, or collection of tables, that it is about.
+        kind: "ok": a claim that was verified; "note": worth knowing; "warning": distorts a benchmark
+            that does not take it into account.
+        fact: what was found.
+        meaning: what follows from it for a benchmark.
+    """
+
+    table: str
+    kind: Literal["ok", "note", "warning"]
+    fact: str
+    meaning: str
+
+
+def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
+    """All findings on one table, which was loaded, so its hash, types and ranges are in order.
+
+    Args:
+        table: the rows.
+        folder: where they were loaded from, for what lies beside them.
+    """
+    facts = [*_facts(table), *(_ledger(table, folder) if folder else ())]
+    found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
+    if not any(f.kind == "warning" for f in found):
+        found.append(
+            Finding(table.name, "ok", "hash, types and ranges are in order", "nothing to watch for.")
+        )
+    return found
+
+
+def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
+    """Findings on tables that were published together."""
+    tables = [t for t in tables if t.claims.get("collection") == name]
+    claims = {int(t.claims["collection_rows"]) for t in tables if "collection_rows" in t.claims}
+    expected = {int(t.claims["collection_tables"]) for t in tables if "collection_tables" in t.claims}
+    if len(claims) != 1:
+        return []
+    if expected and len(tables) < max(expected):
+        there = "is" if len(tables) == 1 else "are"
+        return [
+            Finding(
+                name,
+                "note",
+                f"of its {max(expected)} tables, {len(tables)} {there} installed",
+                "what the source says of all of them cannot be checked.",
+            )
+        ]
+    missing = _missing_in_all(name, tables)
+    claimed, held = claims.pop(), sum(len(t) for t in tables)
+    if claimed == held:
+        return [Finding(name, "ok", f"{held:,} rows, as the source says", "no row is lacking."), *missing]
+    return [
+        Finding(
+            name,
+            "warning",
+            f"the {len(tables)} tables hold {held:,} rows, the source speaks of {claimed:,} systems",
+            f"{abs(claimed - held):,} systems are not to be had: compare only with figures from these rows.",
+        ),
+        *missing,
+    ]
+
+
+def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
+    counts: dict[str, int] = {}
+    for table in tables:
+        for metric, values in zip(table.metrics, table.values.T, strict=True):
+            counts[metric.name] = counts.get(metric.name, 0) + int(np.isnan(values).sum())
+    return [
+        Finding(name, "note", f"{count} rows in all have no {metric}", "see the tables above.")
+        for metric, count in counts.items()
+        if count
+    ]
+
+
+def twins(table: Table) -> list[NDArray[np.int64]]:
+    """Groups of rows that look like one training under several configurations.
+
+    Two rows are linked if their configurations differ in a single hyperparameter and all but at most two
+    of the metrics agree exactly, the first objective among them. O(N^2) comparisons.
+    """
+    needed = max(min(_SUSPICIOUS_AGREEMENT, len(table.metrics)), 2)
+    if len(table.metrics) < needed or not table.objectives:
+        return []
+    objective = [m.name for m in table.metrics].index(table.objective(table.objectives[0]).metric)
+    n_rows = len(table)
+    left, right = [], []
+    step = max(1, _PAIRS_AT_ONCE // n_rows)
+    for start in range(0, n_rows, step):
+        block = slice(start, min(start + step, n_rows))
+        same = table.values[block, objective][:, None] == table.values[:, objective][None]
+        i, j = np.nonzero(same)
+        i, j = (i + start)[i + start < j], j[i + start < j]
+        differing = (table.configs[i] != table.configs[j]).sum(axis=1)
+        agreeing = (table.values[i] == table.values[j]).sum(axis=1)
+        linked = (differing == 1) & (agreeing >= needed)
+        left.append(i[linked])
+        right.append(j[linked])
+    i, j = np.concatenate(left), np.concatenate(right)
+    links = coo_array((np.ones(len(i)), (i, j)), shape=(n_rows, n_rows))
+    _, label = connected_components(links, directed=False)
+    groups = [np.flatnonzero(label == g) for g in np.flatnonzero(np.bincount(label) > 1)]
+    return groups
+
+
+def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    n_rows = len(table)
+    grid = int(np.prod([len(h.values) for h in table.hyperparameters], dtype=np.float64))
+    if n_rows < grid:
+        yield (
+            "note",
+            f"{n_rows:,} of the {grid:,} configurations of the grid have a row ({n_rows / grid:.0%})",
+            "a method can only choose among these; those that failed to train are not among them.",
+        )
+    else:
+        yield "ok", f"all {grid:,} configurations of the grid have a row", "the space is complete."
+    for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
+        absent = sorted(set(h.values) - set(column.tolist()))
+        if absent:
+            values = ", ".join(f"{v:g}" for v in absent)
+            yield "note", f"no row has {h.name} of {values}", "this part of the search space is empty."
+    for metric, values in zip(table.metrics, table.values.T, strict=True):
+        missing = int(np.isnan(values).sum())
+        known = values[~np.isnan(values)]
+        if missing == n_rows:
+            yield "warning", f"{metric.name} is missing in every row", "it cannot be an objective."
+        elif missing:
+            sentinel = f" (written as {metric.missing:g})" if metric.missing is not None else ""
+            yield (
+                "warning",
+                f"{missing} row(s) have no {metric.name}{sentinel}",
+                "as an objective it leaves them out: they are never best and never on a front.",
+            )
+        if len(known) > 1 and (known == known[0]).all():
+            yield (
+                "warning",
+                f"{metric.name} is {known[0]:g} in every row",
+                "there is nothing to optimise in it.",
+            )
+    for name in table.objectives:
+        yield from _ties(table, name)
+    if len(table.objectives) > 1:
+        front = table.front(table.objectives[:2])
+        names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
+        yield (
+            "note",
+            f"{len(front)} rows are on the Pareto front of {names}",
+            "this many make up fta and fbp.",
+        )
+    yield from _trained(table)
+    yield from _published_front(table)
+    yield from _twins(table)
+
+
+def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    best = table.best_rows(name)
+    if len(best) > 1:
+        value = table.column(table.objective(name).metric)[best[0]]
+        shown = ", ".join(map(str, best[:_MOST_ROWS])) + (", …" if len(best) > _MOST_ROWS else "")
+        yield (
+            "warning",
+            f"{len(best)} rows share the best {name}, {value:g}: rows {shown}",
+            "whether any of them or only the first meets the target changes ftb: random search needs "
+            f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
+            f"{(len(table) + 1) / 2:.1f} for the first.",
+        )
+        return
+    metric = table.metric(table.objective(name).metric)
+    losses = np.sort(table.losses([name])[:, 0])
+    if metric.tolerance is not None and len(losses) > 1 and losses[1] - losses[0] > metric.tolerance:
+        yield (
+            "warning",
+            f"the best {name} is {losses[1] - losses[0]:.3g} ahead of the next, more than the tolerance of "
+            f"{metric.tolerance:g}",
+            "ftc is the same as ftb unless a suite sets a larger tolerance.",
+        )
+
+
+def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    if "front" not in table.claims:
+        return
+    objectives = [str(o) for o in table.claims.get("front_objectives", table.objectives[:2])]
+    claimed = {int(row) for row in table.claims["front"]}
+    computed = set(table.front(objectives).tolist())
+    names = " and ".join(objectives)
+    if claimed == computed:
+        yield (
+            "ok",
+            f"the published Pareto front of {names} agrees with a recomputation ({len(computed)} rows)",
+            "scores of fronts can be compared with published ones.",
+        )
+    else:
+        yield (
+            "warning",
+            f"the published Pareto front of {names} differs from a recomputation: rows "
+            f"{', '.join(map(str, sorted(claimed ^ computed)))} are on one only",
+            "scores of fronts cannot be compared with published ones.",
+        )
+
+
+def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    """Whether the table holds what its datasheet says was trained."""
+    if "configurations" not in table.claims:
+        return
+    wanted, failed = int(table.claims["configurations"]), int(table.claims.get("failed", 0))
+    ended = len(table) + failed
+    if table.claims.get("complete") and ended == wanted:
+        yield (
+            "ok",
+            f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row",
+            "what is not in the table cannot be trained.",
+        )
+    elif table.claims.get("complete"):
+        yield (
+            "warning",
+            f"called complete, but {len(table):,} rows and {failed:,} failures are {ended:,} of "
+            f"{wanted:,} configurations",
+            "build the table from its ledger again.",
+        )
+    else:
+        yield (
+            "warning",
+            f"{ended:,} of the {wanted:,} configurations of its spec were trained so far ({failed:,} failed)",
+            "the best configuration may not be in it yet.",
+        )
+
+
+def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    """Whether the table was built from the ledger that lies beside it."""
+    claimed, path = table.provenance.get("ledger_sha256"), folder / LEDGER
+    if claimed is None or not path.is_file():
+        return
+    if hashlib.sha256(path.read_bytes()).hexdigest() == claimed:
+        yield "ok", "built from the ledger beside it", "every row can be traced to its training."
+    else:
+        yield (
+            "warning",
+            "the ledger beside it is not the one that it was built from",
+            f"build it again: hpobench-nmt tables build {path}",
+        )
+
+
+def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    groups = twins(table)
+    if not groups:
+        return
+    first = groups[0]
+    agreeing = [
+        m.name
+        for m, column in zip(table.metrics, table.values.T, strict=True)
+        if all((column[g] == column[g[0]]).all() for g in groups)
+    ]
+    differing = [
+        h.name
+        for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
+        if any((column[g] != column[g[0]]).any() for g in groups)
+    ]
+    rows = sum(len(g) for g in groups)
+    yield (
+        "warning",
+        f"{rows} of {len(table)} rows fall into {len(groups)} groups that agree exactly in "
+        f"{', '.join(agreeing)} and differ only in {', '.join(differing)} (rows "
+        f"{', '.join(map(str, first))}, for one)",
+        f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
+        "there, the table holds fewer independent rows than it seems, and ties are likely.",
+    )
+
+
+def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:
+    """Findings on tables, and on what they say together.
+
+    Args:
+        name: of the collection, if they are all that is installed of it; otherwise of the table.
+        tables: one or more, each with its folder.
+    """
+    if not tables:
+        raise InputError("no table to check.")
+    findings = [finding for table, folder in tables for finding in check_table(table, folder)]
+    return findings + check_collection(name, [table for table, _ in tables])

@@ -1,0 +1,1 @@
+"""Published table collections, one file each."""

@@ -1,0 +1,106 @@
+"""Download files whose SHA-256 is known, safely: bounded in size and time, retried, checked."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpobench_nmt.core.errors import RunError
+
+if TYPE_CHECKING:
+    import requests
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a download may take.
+
+    Attributes:
+        max_bytes: a file larger than this is refused while it arrives.
+        connect_s: seconds to wait for a connection.
+        read_s: seconds to wait for the next bytes.
+        total_s: seconds for one try at one file, so that a server that drips is given up.
+        tries: how often a file is asked for in all.
+        pause_s: wait before the second try; doubled for each further one.
+    """
+
+    max_bytes: int = 4 * 2**20
+    connect_s: float = 10.0
+    read_s: float = 20.0
+    total_s: float = 60.0
+    tries: int = 4
+    pause_s: float = 0.5
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class _Unusable(Exception):
+    """What came is not the file; asking again may help."""
+
+
+def download(
+    url: str, sha256: str, limits: Limits = DEFAULT_LIMITS, session: requests.Session | None = None
+) -> bytes:
+    """The content at url.
+
+    Raises:
+        RunError: it could not be had, with the reason of the last try.
+    """
+    import requests
+
+    with requests.Session() if session is None else session as http:
+        reason = ""
+        for attempt in range(limits.tries):
+            if attempt:
+                time.sleep(limits.pause_s * 2 ** (attempt - 1))
+            try:
+                return _fetch_once(http, url, sha256, limits)
+            except _Unusable as error:
+                reason = str(error)
+            except requests.HTTPError as error:
+                status = error.response.status_code
+                reason = f"the server answered {status} {error.response.reason}".rstrip()
+                if 400 <= status < 500 and status not in (408, 429):
+                    break
+            except requests.Timeout:
+                reason = f"no answer within {limits.read_s:g} s"
+            except requests.ConnectionError as error:
+                reason = f"the connection failed ({type(error.args[0] if error.args else error).__name__})"
+            except requests.RequestException as error:
+                reason = f"{type(error).__name__}: {error}"
+    raise RunError(
+        f"{url}: {reason}. Nothing was installed. Try again later, or take the files from a folder: --from."
+    )
+
+
+def _fetch_once(http: requests.Session, url: str, sha256: str, limits: Limits) -> bytes:
+    from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+    deadline = time.monotonic() + limits.total_s
+    digest, parts, size = hashlib.sha256(), [], 0
+    with http.get(url, stream=True, timeout=(limits.connect_s, limits.read_s)) as response:
+        response.raise_for_status()
+        try:
+            # read1 gives what has arrived; anything that waits for a full buffer would wait on a server
+            # that drips, whatever the deadline.
+            while part := response.raw.read1(64 * 1024, decode_content=True):
+                size += len(part)
+                if size > limits.max_bytes:
+                    raise _Unusable(f"the file is larger than {limits.max_bytes:,} bytes")
+                if time.monotonic() > deadline:
+                    raise _Unusable(f"the file did not arrive within {limits.total_s:g} s")
+                digest.update(part)
+                parts.append(part)
+        except ReadTimeoutError:
+            raise _Unusable(f"no answer within {limits.read_s:g} s") from None
+        except HTTPError:
+            raise _Unusable(f"the connection broke after {size:,} bytes") from None
+        expected = response.headers.get("Content-Length", "")
+        if expected.isdigit() and "Content-Encoding" not in response.headers and size < int(expected):
+            raise _Unusable(f"the file was cut short ({size:,} of {int(expected):,} bytes)")
+    if digest.hexdigest() != sha256:
+        raise _Unusable(f"the file has SHA-256 {digest.hexdigest()[:12]}… instead of {sha256[:12]}…")
+    return b"".join(parts)

@@ -1,0 +1,1 @@
+"""Everything that is drawn or printed: terminal, plots, the HTML report, and files for a paper."""

@@ -1,0 +1,411 @@
+"""Which figures a report has: of each table of a run, over its tables, and of the tables themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
+from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_fronts import attainment, moving_front
+from hpobench_nmt.analysis.runtimes import (
+    RuntimeDistribution,
+    TargetRuntimes,
+    expected_runtime_frame,
+    runtime_distribution,
+    target_runtimes,
+)
+from hpobench_nmt.analysis.section import Section, column_text
+from hpobench_nmt.analysis.selection import EXACT, methods_on
+from hpobench_nmt.analysis.verdicts import Statistics
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.render.html.pictures import Series, Sketch, short
+from hpobench_nmt.render.plots import run_plots
+from hpobench_nmt.render.plots import verdict_plots as statistics_plots
+from hpobench_nmt.render.plots.figure import Style, plain_log_ticks
+
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+# Where a suite has no budget of its own: the paper's.
+_BUDGETS = {1: 20, 2: 50}
+_FRONT_STEPS = (10, 20, 50, 100)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Styles = dict[str, Style]
+
+
+def one_table(results: Results, table: str) -> Results:
+    """The part of the results that is about one table."""
+    trials = {key: value for key, value in results.trials.items() if key[0] == table}
+    return replace(results, instances={table: results.instances[table]}, trials=trials)
+
+
+def table_sketches(
+    results: Results, prefix: str, table: str, styles: Styles, statistics: Statistics | None = None
+) -> list[Sketch]:
+    """Figures of a run on one table.
+
+    Args:
+        prefix: goes before the stems.
+        statistics: for the figures that only files have.
+    """
+    stem = f"{prefix}-{table}"
+    if not methods_on(results, table):
+        return [Sketch(f"{stem}-curves", "Figures", problem="No method is through on this table yet.")]
+    two = len(results.instances[table].objectives) == 2
+    at = _budget(results, table)
+    make = hypervolume_curves if two else regret_curves
+    title = "Hypervolume found" if two else "Simple regret"
+    sketches = _attempt(
+        f"{stem}-curves", title, lambda: _curves(make(results, table), stem, title, at, styles)
+    )
+    found: TargetRuntimes | None = None
+    try:
+        found = target_runtimes(results)
+    except InputError as error:
+        sketches.append(Sketch(f"{stem}-runtimes", "Runtime distribution", problem=str(error)))
+    if found is not None:
+        runtimes = found
+        sketches += _attempt(
+            f"{stem}-runtimes",
+            "Runtime distribution",
+            lambda: [
+                _distribution(
+                    runtime_distribution(runtimes, [table], also=[at, *_MILESTONES]),
+                    f"{stem}-runtimes",
+                    at,
+                    styles,
+                )
+            ],
+        )
+    if two:
+        sketches += _attempt(
+            f"{stem}-attained", "Fronts attained", lambda: [_attained(results, table, stem, at, styles)]
+        )
+    if found is not None:
+        sketches += _attempt(
+            f"{stem}-expected", "Expected runtimes", lambda: [_expected(runtimes, table, stem, styles)]
+        )
+    if two:
+        sketches += _attempt(
+            f"{stem}-front-moves",
+            "One trial's front as it moves",
+            lambda: [_front_moves(results, table, stem, at, statistics)],
+        )
+    sketches += _attempt(
+        f"{stem}-surrogate", "Error of the surrogates", lambda: _surrogates(results, table, stem, at, styles)
+    )
+    if statistics is not None:
+        sketches += _only_in_files(results, table, stem, styles, statistics)
+    return sketches
+
+
+def run_sketches(results: Results, prefix: str, statistics: Statistics, styles: Styles) -> list[Sketch]:
+    """Figures of a run over its tables."""
+    sketches = []
+    if len(results.instances) > 1:
+        sketches += _attempt(
+            f"{prefix}-runtimes",
+            "Runtime distribution over all tables",
+            lambda: [
+                _distribution(
+                    runtime_distribution(target_runtimes(results), per_row=True, also=_SHARES),
+                    f"{prefix}-runtimes",
+                    0.1,
+                    styles,
+                )
+            ],
+        )
+    for outcome in statistics.ranks:
+        test = outcome.test
+        stem = f"{prefix}-ranks-{outcome.score}"
+        title = f"Mean ranks in {outcome.score}"
+        if test is None:
+            sketches.append(Sketch(stem, title, problem=outcome.sentence))
+            continue
+        order = np.argsort(test.mean_ranks, kind="stable")
+        sketches.append(
+            Sketch(
+                stem,
+                title,
+                finding=outcome.sentence,
+                draw=partial(statistics_plots.plot_critical_difference, outcome, styles),
+                head=("method", "mean rank"),
+                rows=[(outcome.methods[i], f"{test.mean_ranks[i]:.2f}") for i in order],
+                own_size=True,
+            )
+        )
+    return sketches
+
+
+def section_sketches(section: Section) -> list[Sketch]:
+    """Figures of a table's own analysis, without the words and frames that the section has."""
+    sketches = []
+    for stem, draw in section.figures.items():
+        front = section.kind == "front" and section.shown is not None
+        columns = [str(c) for c in section.shown.columns] if section.shown is not None else []
+        sketches.append(
+            Sketch(
+                f"table-{stem}",
+                section.title
+                if stem == next(iter(section.figures))
+                else f"{section.table}: cost of a search",
+                finding=" ".join(section.notes[:2]),
+                draw=draw,
+                points=(columns[1], columns[2]) if front else None,
+                own_size=not front,
+                on_white=section.kind == "correlation",
+            )
+        )
+    return sketches
+
+
+def frame_text(frame: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and cells of a frame, as text."""
+    columns = [column_text(frame[name]) for name in frame.columns]
+    return tuple(map(str, frame.columns)), list(zip(*columns, strict=True))
+
+
+def _attempt(stem: str, title: str, make: Callable[[], list[Sketch]]) -> list[Sketch]:
+    """What cannot be computed is said in its place."""
+    try:
+        return make()
+    except InputError as error:
+        return [Sketch(stem, title, problem=str(error))]
+
+
+def _budget(results: Results, table: str) -> int:
+    """After how many look-ups the words of a figure speak of it."""
+    instance = results.instances[table]
+    at = results.suite.budget_for(table) or _BUDGETS[len(instance.objectives)]
+    return min(at, len(instance.table))
+
+
+def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> list[Sketch]:
+    if not (curves.frame["method"] != EXACT).any():
+        return [Sketch(f"{stem}-curves", title, problem=" ".join(["No sound trial.", *curves.notes]))]
+    finding = curves_finding(curves, at)
+    head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
+    return [
+        Sketch(
+            f"{stem}-curves",
+            title,
+            finding=finding,
+            draw=partial(_draw_curves, curves, styles),
+            head=head,
+            rows=rows,
+            notes=curves.notes,
+            series=Series(curves.frame, "lookups", "mean", "after {} look-ups"),
+        ),
+        Sketch(
+            f"{stem}-panels",
+            f"{title}: how trials spread",
+            finding="A panel a method: mean and middle half of its trials.",
+            draw=partial(run_plots.plot_curve_panels, curves, styles),
+            files_only=True,
+        ),
+    ]
+
+
+def _draw_curves(curves: Curves, styles: Styles) -> Figure:
+    """Curves on the scale of the methods: random search as computed goes on far below what trials show."""
+    figure = run_plots.plot_curves(curves, styles)
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    if curves.lower_is_better and (means > 0).any():
+        axes = figure.axes[0]
+        axes.set_ylim(means[means > 0].min() * 0.7, means.max() * 1.4)
+        plain_log_ticks(axes.yaxis)
+    return figure
+
+
+def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[Sketch]:
+    sketches = []
+    wanted = [at, results.suite.n_initial, *_MILESTONES]
+    for number, curves in enumerate(surrogate_curves(results, table, also=wanted), start=1):
+        metric = curves.quantity.removeprefix("squared error in ")
+        name = f"{stem}-surrogate-{number}"
+        title = f"Error of the surrogates in {metric}"
+        if not (curves.frame["method"] != EXACT).any():
+            sketches.append(Sketch(name, title, problem="No method has a surrogate that can be replayed."))
+            continue
+        head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
+        sketches.append(
+            Sketch(
+                name,
+                title,
+                finding=curves_finding(curves, at),
+                draw=partial(run_plots.plot_curves, curves, styles),
+                head=head,
+                rows=rows,
+                notes=curves.notes,
+                series=Series(curves.frame, "lookups", "mean", "after {} look-ups"),
+                aside=True,
+            )
+        )
+    return sketches
+
+
+def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styles) -> Sketch:
+    frame = found.frame
+    per_row = found.unit != "look-ups"
+    usual = _SHARES if per_row else [n for n in _MILESTONES if n >= 3]
+    budgets = [b for b in usual if b <= frame["budget"].max()]
+    rows = []
+    for method, part in frame.groupby("method", sort=False):
+        x, y = part["budget"].to_numpy(), part["share"].to_numpy()
+        exact = part["exact"].to_numpy()
+        cells = []
+        for budget in budgets:
+            i = max(int(np.searchsorted(x, budget * (1 + 1e-9), side="right")) - 1, 0)
+            cells.append(f"{'' if exact[i] else '≥ '}{y[i]:.0%}")
+        rows.append((str(method), *cells))
+    label = "after {} look-ups a row of the table" if per_row else "after {} look-ups"
+    percent = frame.assign(percent=frame["share"] * 100)
+    return Sketch(
+        stem,
+        "Runtime distribution over all tables" if per_row else "Runtime distribution",
+        finding=distribution_finding(found, at),
+        draw=partial(run_plots.plot_runtime_distribution, found, styles),
+        head=("share met after", *(f"{b:g}" for b in budgets)),
+        rows=rows,
+        notes=(*found.notes, *_bounds(frame)),
+        series=Series(percent.assign(y=frame["share"]), "budget", "y", label, whole=not per_row),
+    )
+
+
+def _bounds(frame: pd.DataFrame) -> list[str]:
+    if frame["exact"].all():
+        return []
+    return ["From a cross on, a line is dotted: trials had ended there, and the share is a lower bound."]
+
+
+def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> Sketch:
+    frame = expected_runtime_frame(found)
+    chosen = frame[frame["table"] == table]
+    if not len(chosen):
+        raise InputError("no target of this table is settled by the run's scores.")
+    targets = list(dict.fromkeys(chosen["target"]))
+    rows = []
+    for method, part in chosen.groupby("method", sort=False):
+        by_target = part.set_index("target")
+        cells = []
+        for target in targets:
+            ert, low, high = by_target.loc[target, ["ert", "low", "high"]].to_numpy(np.float64).tolist()
+            interval = "" if np.isnan(low) else f" ({short(low)}–{short(high)})"
+            cells.append(f"{short(ert)}{interval}")
+        rows.append((str(method), *cells))
+    fronts = bool(chosen["on_front"].iloc[0])
+    series = chosen.rename(columns={"ert": "y"})
+    series = series.assign(y=series["y"].where(np.isfinite(series["y"])))
+    label = "to find {} rows of the front" if fronts else "to be among the {} best rows"
+    return Sketch(
+        f"{stem}-expected",
+        "Expected runtimes",
+        finding=expected_finding(chosen),
+        draw=partial(run_plots.plot_expected_runtimes, frame, table, styles),
+        head=("expected look-ups to reach", *targets),
+        rows=rows,
+        notes=found.notes,
+        series=Series(series, "value" if fronts else "rows", "y", label),
+        aside=True,
+    )
+
+
+def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) -> Sketch:
+    found = attainment(results, table, at)
+    rows = []
+    for method, part in found.frame.groupby("method", sort=False):
+        # Every other vertex is a point that is attained; the others join them.
+        corners = part[["x", "y"]].to_numpy()[1::2]
+        points = "; ".join(f"{short(x, 4)}, {short(y, 4)}" for x, y in corners[:8])
+        rows.append((str(method), f"{points}{'; …' if len(corners) > 8 else ''}"))
+    return Sketch(
+        f"{stem}-attained",
+        "Fronts attained",
+        finding=(
+            f"What half of each method's trials attain after {at} look-ups: a staircase nearer to the good "
+            f"corner is further. Grey: all {len(results.instances[table].table)} rows of the table."
+        ),
+        draw=partial(run_plots.plot_attainment, found, styles),
+        head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),
+        rows=rows,
+        notes=found.notes,
+        points=found.labels,
+    )
+
+
+def _front_moves(results: Results, table: str, stem: str, at: int, statistics: Statistics | None) -> Sketch:
+    method = methods_on(results, table)[-1]
+    for verdict in statistics.verdicts if statistics else ():
+        if verdict.table == table and verdict.best:
+            method = verdict.best
+    found = moving_front(results, table, method, _FRONT_STEPS)
+    rows = [
+        (str(n), str(len(front)), str(int(np.isin(front, found.front).sum())))
+        for n, front in zip(found.lookups, found.fronts, strict=True)
+    ]
+    true = [row[2] for row in rows]
+    return Sketch(
+        f"{stem}-front-moves",
+        f"One trial's front as it moves: {method}",
+        finding=(
+            f"A typical trial of {method} (number {found.trial}): after {', '.join(map(str, found.lookups))} "
+            f"look-ups it holds {', '.join(true)} of the {len(found.front)} rows of the table's front."
+        ),
+        draw=partial(run_plots.plot_front_moves, found),
+        head=("look-ups", "rows on its front", "of these on the table's front"),
+        rows=rows,
+        points=found.labels,
+        aside=True,
+        own_size=True,
+        on_white=True,
+    )
+
+
+def _only_in_files(
+    results: Results, table: str, stem: str, styles: Styles, statistics: Statistics
+) -> list[Sketch]:
+    """Figures whose data the page shows as tables."""
+    sketches = [
+        Sketch(
+            f"{stem}-scores",
+            "Scores",
+            draw=partial(statistics_plots.plot_scores, statistics.scores, table, styles),
+            files_only=True,
+        )
+    ]
+    for score in results.suite.scores:
+        draw: Any = partial(statistics_plots.plot_wins, statistics.comparisons, table, score)
+        sketches.append(
+            Sketch(f"{stem}-wins-{score}", f"Who beats whom in {score}", draw=draw, files_only=True)
+        )
+    return sketches
+
+
+def _milestones(
+    frame: pd.DataFrame, x: str, y: str, n_initial: int
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Means and quartiles of every method at round numbers of look-ups."""
+    known = frame[x].to_numpy()
+    longest = int(known.max())
+    wanted = sorted({n for n in (*_MILESTONES, n_initial, longest) if n <= longest})
+    rows = []
+    for method, part in frame.groupby("method", sort=False):
+        at = part.set_index(x)
+        cells = []
+        for n in wanted:
+            if n not in at.index:
+                cells.append("–")
+                continue
+            mean, low, high = map(float, at.loc[n, [y, "low", "high"]])
+            cells.append(f"{short(mean)} ({short(low)}–{short(high)})" if low == low else short(mean))
+        rows.append((str(method), *cells))
+    return ("mean (quartiles) after", *map(str, wanted)), rows

@@ -1,0 +1,120 @@
+"""What all figures share: colours, a method's style, and figures and axes to draw on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpobench_nmt.analysis.selection import EXACT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Near Okabe & Ito's colours, moved until each stands out on white (3:1) and any two can be told apart by
+# readers with any kind of colour blindness; black is kept for references.
+COLOURS = ("#0D72B1", "#C54E00", "#0E9766", "#CC7AAB", "#CC8506", "#309ED6", "#817F80", "#987739")
+# The same hues again, dark: told from the first by lightness, and by the dashes that go with them.
+_DARK = ("#00395A", "#7A3300", "#00573F", "#7F3F66", "#855C00", "#17658F", "#3F3F3F", "#4A3A0F")
+_DASHES = ("--", ":")
+MARKERS = "osD^vP*X<>hpd8H"  # each with a method
+# For what stays in the background.
+GREY = "#9AA0A6"
+# Nothing of the time goes into a file, by its format.
+_UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method is drawn: a colour, and matplotlib's names of a line style and a marker."""
+
+    colour: str
+    dash: str
+    marker: str
+
+    def line(self) -> dict[str, Any]:
+        """Arguments for matplotlib's plot, without markers."""
+        return {"color": self.colour, "linestyle": self.dash, "linewidth": 1.6}
+
+
+def method_styles(methods: Iterable[str]) -> dict[str, Style]:
+    """A style for each method, by its place; no two alike among the first 24. EXACT is there too."""
+    styles = {EXACT: Style("black", "-.", "")}
+    for i, method in enumerate(m for m in dict.fromkeys(methods) if m != EXACT):
+        row, column = divmod(i, len(COLOURS))
+        colour = (_DARK if row % 2 else COLOURS)[column]
+        dash = _DASHES[(row + column) % len(_DASHES)] if row else "-"
+        styles[method] = Style(colour, dash, MARKERS[i % len(MARKERS)])
+    return styles
+
+
+def save(figure: Figure, target: Path | IO[bytes], form: str, dpi: int = 150) -> None:
+    """Write a figure as "png", "pdf" or "svg": the same figure gives the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # else ids are drawn at random
+        figure.savefig(target, format=form, dpi=dpi, metadata=_UNDATED.get(form))
+
+
+def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:
+    """The axes to draw on: those given, or new ones on a figure that no window manager owns."""
+    if ax is not None:
+        return ax.get_figure(root=True), ax  # type: ignore[return-value]
+    figure, (axes,) = new_panels(1, size)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    return figure, axes
+
+
+def new_panels(n: int, size: tuple[float, float]) -> tuple[Figure, tuple[Axes, ...]]:
+    """A new figure with panels side by side, each open at the top and the right, without a grid."""
+    figure = new_figure(size)
+    panels = tuple(figure.add_subplot(1, n, i + 1) for i in range(n))
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """An empty figure, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def legend(axes: Axes) -> None:
+    """A legend beside the axes, where it hides nothing."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A label of an axis."""
+    return f"{name} ({unit})" if unit else name
+
+
+def plain_log_ticks(axis: Any) -> None:
+    """Label a log axis 1, 3, 10, 30, ... instead of in powers; finer or coarser with its range."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    decades = float(np.log10(high / low)) if 0 < low < high else 1.0
+    subs = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0, 3.0) if decades < 3.5 else (1.0,)
+    axis.set_major_locator(LogLocator(base=10, subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())  # they would take most of the time of a small figure
+
+
+def plain(figure: Figure) -> Figure:
+    """The figure with every text as it is: names with a dollar sign are no formulas."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    return figure

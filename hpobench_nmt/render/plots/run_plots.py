@@ -1,0 +1,298 @@
+"""Figures of a run: curves, fronts and runtime distributions. Each function takes data and returns a Figure.
+
+A method has one style in every figure, if `method_styles` is asked once for all methods of a report: a
+colour of `plots.figure`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
+method on the colours are darker and the lines dashed. Random search as computed (EXACT) is black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.run_curves import Curves, regret_curves
+from hpobench_nmt.analysis.run_fronts import Attainment, Fronts
+from hpobench_nmt.analysis.runtimes import RuntimeDistribution
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.render.plots.figure import (
+    MARKERS,
+    Style,
+    axes_for,
+    legend,
+    method_styles,
+    new_figure,
+    plain_log_ticks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Four stages of a trial, light to dark, in print too.
+_STAGES = "viridis_r"
+
+
+def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
+    """Mean simple regret of each method on a table (by default the first) against look-ups."""
+    return plot_curves(regret_curves(results, table or next(iter(results.instances))), ax=ax)
+
+
+def plot_curves(
+    curves: Curves,
+    styles: Mapping[str, Style] | None = None,
+    *,
+    log: bool | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Means of all methods against look-ups, with random search as the reference.
+
+    Args:
+        log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of
+            exactly 0 ends a curve there.
+    """
+    _refuse_empty(curves)
+    styles = _styles(curves.frame, styles)
+    figure, axes = axes_for(ax)
+    log = curves.lower_is_better if log is None else log
+    for method, part in _parts(curves.frame):
+        mean = part["mean"].where(part["mean"] > 0) if log else part["mean"]
+        _line(axes, part["lookups"], mean, method, styles[method])
+    if log:
+        axes.set_yscale("log")
+        plain_log_ticks(axes.yaxis)
+    elif not curves.lower_is_better:
+        axes.set_ylim(0, 1.02)
+    axes.set(ylabel=f"mean {curves.quantity}", title=curves.table)
+    _lookup_axis(axes, curves.n_initial, curves.frame["lookups"].max())
+    legend(axes)
+    return figure
+
+
+def plot_curve_panels(
+    curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
+) -> Figure:
+    """A panel a method: its mean, with the middle half of its trials shaded, before the others in grey."""
+    _refuse_empty(curves)
+    styles = _styles(curves.frame, styles)
+    log = curves.lower_is_better if log is None else log
+    parts = dict(_parts(curves.frame))
+    exact = parts.pop(EXACT, None)
+    figure, panels = _panels(len(parts))
+    for axes, method in zip(panels, parts, strict=True):
+        for other in parts.values():
+            axes.plot(other["lookups"], _positive(other["mean"], log), color="#D0D3D6", linewidth=0.8)
+        part, style = parts[method], styles[method]
+        if exact is not None:
+            axes.plot(exact["lookups"], _positive(exact["mean"], log), **styles[EXACT].line())
+        _band(axes, part["lookups"], part, style, alpha=0.25, step="post")
+        axes.plot(part["lookups"], _positive(part["mean"], log), **(style.line() | {"linewidth": 2}))
+        axes.set_title(method, fontsize=10, color=style.colour, fontweight="bold")
+        axes.set_xscale("log")
+        if log:
+            axes.set_yscale("log")
+    positive = curves.frame["mean"][curves.frame["mean"] > 0]
+    if log and len(positive):
+        panels[0].set_ylim(positive.min() * 0.7, positive.max() * 1.4)
+        plain_log_ticks(panels[0].yaxis)
+    plain_log_ticks(panels[0].xaxis)
+    figure.supxlabel("configurations looked up")
+    figure.supylabel(curves.quantity)
+    figure.suptitle(f"{curves.table}: mean, middle half of the trials; {EXACT} dash-dotted, others grey")
+    return figure
+
+
+def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
+    """Pareto fronts of one trial after more and more look-ups (Zhang & Duh 2020, Figure 7)."""
+    import matplotlib
+
+    figure, axes = axes_for(ax)
+    axes.scatter(
+        fronts.points[:, 0],
+        fronts.points[:, 1],
+        s=10,
+        color="#C5C9CC",
+        linewidth=0,
+        label="all rows of the table",
+    )
+    colours = matplotlib.colormaps[_STAGES](np.linspace(0.45, 1.0, len(fronts.fronts)))
+    for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
+        style: dict[str, Any] = {"color": colours[i], "marker": MARKERS[i % len(MARKERS)]}
+        axes.plot(*fronts.points[rows].T, linewidth=1.4, markersize=6, **style, label=f"after {lookups}")
+    whole = fronts.points[fronts.front]
+    hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black"}
+    axes.scatter(whole[:, 0], whole[:, 1], s=90, **hollow, label="the table's front")
+    _frame_around(axes, np.vstack([whole, *(fronts.points[rows] for rows in fronts.fronts)]))
+    axes.set(xlabel=fronts.labels[0], ylabel=fronts.labels[1])
+    axes.set_title(f"{fronts.table}: {fronts.method}, trial {fronts.trial}")
+    legend(axes)
+    return figure
+
+
+def plot_attainment(
+    found: Attainment, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+) -> Figure:
+    """What a share of the trials of every method attain, as staircases."""
+    styles = _styles(found.frame, styles)
+    figure, axes = axes_for(ax)
+    axes.scatter(found.points[:, 0], found.points[:, 1], s=10, color="#C5C9CC", linewidth=0)
+    for method, part in _parts(found.frame):
+        _line(axes, part["x"], part["y"], method, styles[method], even=True)
+    axes.set(xlabel=found.labels[0], ylabel=found.labels[1])
+    axes.set_title(
+        f"{found.table}: attained in {found.level:.0%} of the trials after {found.lookups} look-ups"
+    )
+    # The staircases' ends lie at the worst of the table, far away.
+    corners = [part[["x", "y"]].to_numpy()[1:-1] for _, part in _parts(found.frame)]
+    if corners:
+        _frame_around(axes, np.vstack(corners))
+    legend(axes)
+    return figure
+
+
+def plot_runtime_distribution(
+    found: RuntimeDistribution, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+) -> Figure:
+    """Share of targets met against look-ups; dotted where it is only a lower bound, from a cross on."""
+    styles = _styles(found.frame, styles)
+    figure, axes = axes_for(ax)
+    for method, part in _parts(found.frame):
+        style = styles[method]
+        known, bound = part[part["exact"]], part[~part["exact"]]
+        _line(axes, known["budget"], known["share"], method, style, drawstyle="steps-post")
+        if len(bound):
+            whole = pd.concat([known.tail(1), bound])
+            axes.plot(whole["budget"], whole["share"], color=style.colour, linestyle=":", linewidth=1.2)
+            axes.plot(whole["budget"].iloc[:1], whole["share"].iloc[:1], "x", color=style.colour, ms=8)
+    tables = found.tables[0] if len(found.tables) == 1 else f"{len(found.tables)} tables"
+    axes.set(xlabel=found.unit, ylabel="share of (trial, target) pairs met", ylim=(0, 1.02))
+    axes.set_title(f"{tables}, {found.n_targets} targets")
+    axes.set_xscale("log")
+    plain_log_ticks(axes.xaxis)
+    legend(axes)
+    return figure
+
+
+def plot_expected_runtimes(
+    frame: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+) -> Figure:
+    """Expected running time to each target of a table, from easy to hard.
+
+    Args:
+        frame: from run_analyses.runtimes.expected_runtime_frame.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    chosen = frame[frame["table"] == table]
+    if not len(chosen):
+        raise unknown("table", table, frame["table"].unique())
+    styles = _styles(chosen, styles)
+    figure, axes = axes_for(ax)
+    fronts = bool(chosen["on_front"].iloc[0])
+    for method, part in _parts(chosen):
+        ert = part["ert"].where(np.isfinite(part["ert"]))
+        x = part["value"] if fronts else part["rows"]
+        _line(axes, x, ert, method, styles[method], even=True)
+        _band(axes, x, part, styles[method], alpha=0.12)
+    axes.set_yscale("log")
+    plain_log_ticks(axes.yaxis)
+    if fronts:
+        axes.set_xlabel("rows of the Pareto front to find")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        axes.set_xscale("log")
+        plain_log_ticks(axes.xaxis)
+        axes.invert_xaxis()
+        axes.set_xlabel("to be among so many best rows")
+    axes.set(ylabel="expected look-ups, with 95% interval", title=table)
+    legend(axes)
+    return figure
+
+
+def _refuse_empty(curves: Curves) -> None:
+    if not (curves.frame["method"] != EXACT).any():
+        reasons = " ".join(curves.notes)
+        raise InputError(f"{curves.table}: no method has a curve of {curves.quantity}. {reasons}".rstrip())
+
+
+def _parts(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    return [(str(method), part) for method, part in frame.groupby("method", sort=False)]
+
+
+def _styles(frame: pd.DataFrame, styles: Mapping[str, Style] | None) -> Mapping[str, Style]:
+    methods = list(frame["method"].unique())
+    if styles is None:
+        return method_styles(methods)
+    for method in methods:
+        if method not in styles:
+            raise unknown("method", method, styles, "(in the styles of a figure)")
+    return styles
+
+
+def _line(
+    axes: Axes,
+    x: pd.Series[Any],
+    y: pd.Series[Any],
+    label: str,
+    style: Style,
+    even: bool = False,
+    **more: Any,
+) -> None:
+    """A line with some markers: on the log scale of x, or evenly over the points."""
+    line = style.line() | more
+    if len(x) and style.marker:
+        line |= {"marker": style.marker, "markersize": 5}
+        line["markevery"] = max(1, len(x) // 8) if even else _log_spaced(x.to_numpy(np.float64), style.marker)
+    axes.plot(x, y, **line, label=label)
+
+
+def _log_spaced(x: Any, marker: str) -> list[int]:
+    """Positions of five markers; those of other methods lie elsewhere."""
+    low, high = np.log(max(x[0], 1e-9)), np.log(max(x[-1], 1e-9))
+    offset = (MARKERS.index(marker) % 5) / 5
+    wanted = np.exp(low + (high - low) * (np.arange(5) + offset) / 5)
+    return sorted({int(i) for i in np.minimum(np.searchsorted(x, wanted), len(x) - 1)})
+
+
+def _band(axes: Axes, x: pd.Series[Any], part: pd.DataFrame, style: Style, **more: Any) -> None:
+    """The columns low to high, shaded as far as they are finite."""
+    low, high = (part[side].where(np.isfinite(part[side])) for side in ("low", "high"))
+    axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more)
+
+
+def _frame_around(axes: Axes, points: Any, margin: float = 0.15) -> None:
+    """Limits that show these points well; what lies farther off is not shown."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    reach = margin * np.where(high > low, high - low, 1.0)
+    axes.set_xlim(low[0] - reach[0], high[0] + reach[0])
+    axes.set_ylim(low[1] - reach[1], high[1] + reach[1])
+
+
+def _positive(values: pd.Series[Any], log: bool) -> pd.Series[Any]:
+    return values.where(values > 0) if log else values
+
+
+def _lookup_axis(axes: Axes, n_initial: int, longest: float) -> None:
+    axes.set_xscale("log")
+    axes.set_xlim(1, max(longest, 2))
+    plain_log_ticks(axes.xaxis)
+    axes.axvspan(1, n_initial, color="black", alpha=0.05, linewidth=0)
+    axes.set_xlabel("configurations looked up (shaded: the initial design)")
+
+
+def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
+    columns = min(n, 4)
+    rows = -(-n // columns)
+    figure = new_figure((2.5 * columns + 0.6, 2.1 * rows + 0.8))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    flat = list(grid.flat)
+    for axes in flat:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+    for axes in flat[n:]:
+        axes.set_visible(False)
+    return figure, flat[:n]

@@ -1,0 +1,231 @@
+"""Figures of a table's analyses. Each function takes the analysis and returns a matplotlib Figure.
+
+matplotlib is imported on first use. Colours are those of `plots.figure`, which colour-blind readers can tell
+apart; whatever a colour says, a shape, a hatch or a label says too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.correlation import RankCorrelation
+from hpobench_nmt.evaluation.importance import Importance
+from hpobench_nmt.evaluation.noise import SeedNoise
+from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
+from hpobench_nmt.render.plots.figure import COLOURS, GREY, new_panels, plain, with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_MOST_PAIRS = 6
+
+
+def plot_rank_correlation(found: RankCorrelation) -> Figure:
+    """Spearman's coefficient between tables as a matrix (Zhang & Duh 2020, Figure 4)."""
+    n = len(found.names)
+    figure, (axes,) = new_panels(1, (1.6 + 0.85 * n, 1.2 + 0.75 * n))
+    image = axes.imshow(found.coefficient, cmap="PuOr_r", vmin=-1, vmax=1)
+    axes.set_facecolor("#DDDDDD")
+    same = len(np.unique(found.n_common[~np.eye(n, dtype=bool)])) == 1
+    for i in range(n):
+        for j in range(n):
+            r = found.coefficient[i, j]
+            text = "none" if found.n_common[i, j] == 0 else "–" if np.isnan(r) else f"{r:.2f}"
+            if not same and i != j and found.n_common[i, j]:
+                text += f"\nn={found.n_common[i, j]}"
+            colour = "white" if abs(r) > 0.75 else "black"
+            axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9)
+    axes.set_xticks(range(n), found.names, rotation=30, ha="right")
+    axes.set_yticks(range(n), found.names)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    where = (
+        f"the {found.n_common[0, -1]} common to all" if found.common == "all" else "those common to each pair"
+    )
+    axes.set_title(f"Rank correlation of configurations\n({where})", fontsize=11)
+    figure.colorbar(image, ax=axes, label="Spearman's coefficient", shrink=0.85)
+    return plain(figure)
+
+
+def plot_importance(parts: Sequence[Importance]) -> Figure:
+    """Shares of variance of every hyperparameter and the strongest pairs, a bar a part of the space.
+
+    Args:
+        parts: of one table and metric, such as the whole space and its best quarter. The first one orders
+            the bars; error bars are standard deviations over the trees of a forest.
+    """
+    if not parts or len({(p.table, p.metric) for p in parts}) != 1:
+        raise InputError("importance is drawn for one table and one metric at a time.")
+    first = parts[0]
+    chosen = [*_keys(first.singles), *_strongest_pairs(parts)]
+    figure, (axes,) = new_panels(1, (6.8, 1.5 + 0.34 * len(chosen)))
+    height = 0.8 / len(parts)
+    for i, part in enumerate(parts):
+        lines = part.effects.set_index(["first", "second"]).loc[chosen]
+        spread = lines["spread"].fillna(0.0).to_numpy() * 100
+        share = lines["share"].to_numpy() * 100
+        axes.barh(
+            np.arange(len(chosen)) + (i - (len(parts) - 1) / 2) * height,
+            share,
+            height=height * 0.9,
+            color=COLOURS[i % len(COLOURS)],
+            hatch=("", "///", "...")[i % 3],
+            edgecolor="white",
+            linewidth=0,
+            xerr=np.vstack([np.minimum(spread, share), spread]) if spread.any() else None,
+            error_kw={"ecolor": "#333333", "elinewidth": 0.9, "capsize": 1.5},
+            label=_part_label(part),
+        )
+    axes.set_yticks(range(len(chosen)), [a if not b else f"{a} × {b}" for a, b in chosen])
+    axes.invert_yaxis()
+    axes.axhline(len(first.singles) - 0.5, color=GREY, linewidth=0.8, linestyle=":")
+    axes.set_xlim(left=0)
+    how = "exact" if first.method == "exact" else "random forest, bars: sd over its trees"
+    axes.set_xlabel("share of the variance explained (%)")
+    axes.set_title(f"{first.table}: importance for {first.metric}\n({how})", fontsize=11)
+    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False, fontsize=9)
+    return plain(figure)
+
+
+def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
+    """Every training of the replicated configurations (Zhang & Duh 2020, Figure 8)."""
+    figure, (axes,) = new_panels(1, (6.8, 4.2))
+    trainings = found.trainings
+    mean = found.configurations["mean"].to_numpy()
+    half = found.pooled.smallest_difference / 2
+    for i, m in enumerate(mean):
+        axes.fill_between([i - 0.32, i + 0.32], m - half, m + half, color="black", alpha=0.07, linewidth=0)
+        axes.plot([i - 0.32, i + 0.32], [m, m], color=GREY, linewidth=1.2)
+    own = (trainings["source"] == "table").to_numpy()
+    number, value = trainings["configuration"].to_numpy(), trainings["value"].to_numpy()
+    again = number[~own] + 0.04 + _spread_out(number[~own])
+    axes.scatter(
+        again, value[~own], s=28, color=COLOURS[0], label="trained again with another seed", zorder=3
+    )
+    axes.scatter(
+        number[own] - 0.27,
+        value[own],
+        s=40,
+        marker="D",
+        color=COLOURS[1],
+        label="the table's own training",
+        zorder=3,
+    )
+    rows = [f"row {row}" if row >= 0 else "no row" for row in found.configurations["row"]]
+    axes.set_xticks(range(len(rows)), rows)
+    axes.set_xlabel("configuration, best in the table first")
+    axes.set_ylabel(with_unit(found.metric, unit))
+    axes.set_title(
+        f"{found.table}: pooled sd {found.pooled.sd:.3g}. Shaded boxes are as high as\n"
+        f"the smallest difference worth believing, {found.pooled.smallest_difference:.3g}",
+        fontsize=11,
+    )
+    axes.legend(frameon=False, fontsize=9)
+    return plain(figure)
+
+
+def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
+    """Share of the configurations within any distance of the best, and gaps by grid steps from it."""
+    figure, (left, right) = new_panels(2, (9.6, 4.0))
+    metric = found.objective.rpartition(":")[0]
+    label = with_unit(f"gap to the best {metric}", unit)
+    known = ~np.isnan(found.gaps)
+    gaps, steps = found.gaps[known], found.steps[known]
+    # The upper half of the gaps is of no interest to a tuner and would squeeze the rest.
+    top = max(float(np.quantile(gaps, 0.5)) * 1.5, 2 * found.tolerance, float(gaps[gaps > 0].min()) * 2)
+    distances = np.linspace(0, top, 400)
+    groups = (
+        ("all", np.ones(len(gaps), dtype=bool), "#333333", "-"),
+        (f"1 or {NEAR} grid steps from the best", (steps >= 1) & (steps <= NEAR), COLOURS[0], "--"),
+        ("farther off", steps > NEAR, COLOURS[1], ":"),
+    )
+    for name, some, colour, style in groups:
+        if some.any():
+            share = share_within(gaps[some], distances) * 100
+            left.plot(
+                distances, share, color=colour, linestyle=style, linewidth=1.8, label=f"{name} ({some.sum()})"
+            )
+    left.set(xlabel=label, ylabel="configurations within it (%)", xlim=(0, top), ylim=(0, 102))
+    left.axvline(found.tolerance, color=GREY, linewidth=1, label=f"tolerance {found.tolerance:.3g}")
+    right.scatter(steps + _spread_out(steps, gaps), gaps, s=10, color=GREY, linewidth=0)
+    right.plot(
+        found.by_steps["steps"],
+        found.by_steps["median_gap"],
+        color=COLOURS[0],
+        marker="o",
+        markersize=4,
+        linewidth=1.6,
+        label="median at that many steps",
+    )
+    right.axhline(found.tolerance, color=GREY, linewidth=1)
+    right.set(xlabel="grid steps from the best configuration", ylabel=label)
+    right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    figure.suptitle(f"{found.table}: sensitivity", fontsize=11)
+    return plain(figure)
+
+
+def plot_search_cost(found: Sensitivity) -> Figure:
+    """Chance that a search in random order, and that coarse grids, hold a row within the tolerance."""
+    figure, (axes,) = new_panels(1, (6.4, 4.2))
+    metric = found.objective.rpartition(":")[0]
+    n_rows, n_targets = len(found.gaps), int(found.by_steps["within"].sum())
+    chance = random_order_chance(n_rows, n_targets)
+    axes.plot(np.arange(n_rows + 1), chance * 100, color="black", linewidth=1.6, label="random order (exact)")
+    grids = found.grids
+    axes.plot(
+        grids["trials"],
+        grids["success"] * 100,
+        color=COLOURS[0],
+        marker="s",
+        linestyle="--",
+        linewidth=1.2,
+        label="grids of 1, 2, 3, … values a hyperparameter",
+    )
+    for g, trials, success in zip(grids["values"], grids["trials"], grids["success"], strict=True):
+        at = (trials, success * 100)
+        axes.annotate(str(g), at, xytext=(5, -11), textcoords="offset points", fontsize=9, color=COLOURS[0])
+    axes.set(xlabel="configurations trained", xlim=(-0.02 * n_rows, None), ylim=(-2, 103))
+    axes.set_ylabel(f"chance of one within {found.tolerance:.3g} of the best (%)")
+    axes.set_title(f"{found.table}: what a search for the best {metric} costs", fontsize=11)
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    return plain(figure)
+
+
+def _keys(effects: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(effects["first"], effects["second"], strict=True))
+
+
+def _strongest_pairs(parts: Sequence[Importance]) -> list[tuple[str, str]]:
+    """Pairs that are among the strongest of any part, in the order of the largest share that they have."""
+    largest: dict[tuple[str, str], float] = {}
+    for part in parts:
+        for key, share in zip(_keys(part.pairs), part.pairs["share"], strict=True):
+            largest[key] = max(largest.get(key, 0.0), float(share))
+    return sorted(largest, key=lambda key: -largest[key])[:_MOST_PAIRS]
+
+
+def _part_label(part: Importance) -> str:
+    if part.best_share is None:
+        return f"whole space ({part.n_rows} rows)"
+    return f"best {part.best_share:.0%} ({part.n_best} rows, {part.metric} of {part.best_values})"
+
+
+def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floats:
+    """Small offsets that keep points of a group from hiding one another; the same every time."""
+    offsets = np.zeros(len(groups))
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        if values is not None:
+            members = members[np.argsort(values[members], kind="stable")]
+        # A sequence that never repeats and fills the width evenly, whatever the number of points.
+        offsets[members] = ((np.arange(len(members)) * 0.618034 + 0.5) % 1.0 - 0.5) * 0.5
+    return offsets

@@ -1,0 +1,159 @@
+"""Figures of a run's statistics: intervals, critical differences, and who beats whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.verdicts import RankOutcome
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
+from hpobench_nmt.render.plots.figure import Style, axes_for, method_styles, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None) -> Figure:
+    """Every method's mean and interval in each score on a table, one panel a score.
+
+    The best is filled, and so is what is not shown to be worse; the others are hollow. A method without a
+    mean, for trials were not finished or failed, has a note instead.
+
+    Args:
+        scores: of Statistics.
+    """
+    chosen = scores[scores["table"] == table]
+    if not len(chosen):
+        raise unknown("table", table, scores["table"].unique())
+    methods = list(chosen["method"].unique())
+    styles = styles or method_styles(methods)
+    names = list(chosen["score"].unique())
+    figure = new_figure((2.9 * len(names) + 1.4, 0.32 * len(methods) + 1.6))
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        part = chosen[chosen["score"] == name].set_index("method")
+        for y, method in enumerate(methods):
+            row, style = part.loc[method], styles[method]
+            if np.isnan(row["mean"]):
+                bound = f"≥ {row['at_least']:.0f}, " if row["at_least"] > 0 else ""
+                text = f"{bound}{row['unanswered']} not reached, {row['failed']} failed"
+                axes.text(0.02, y, text, transform=axes.get_yaxis_transform(), fontsize=8, va="center")
+                continue
+            axes.plot([row["low"], row["high"]], [y, y], color=style.colour, linewidth=2)
+            face = style.colour if row["best"] or row["tied"] else "white"
+            axes.plot(row["mean"], y, style.marker, color=style.colour, markerfacecolor=face, markersize=8)
+        axes.axvline(part["random_search"].iloc[0], **styles.get(EXACT, Style("black", "-.", "")).line())
+        arrow = "lower is better" if LOWER_IS_BETTER[name] else "higher is better"
+        axes.set_title(f"{name} ({arrow})", fontsize=10)
+        axes.set_xlabel(DESCRIPTIONS[name], fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="x", alpha=0.25, linewidth=0.6)
+    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].invert_yaxis()
+    figure.suptitle(
+        f"{table}: means with 95% intervals; filled: best or not shown to be worse; line: {EXACT}",
+        fontsize=10,
+    )
+    return figure
+
+
+def plot_critical_difference(
+    outcome: RankOutcome, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+) -> Figure:
+    """Mean ranks over tables; a bar joins methods that are not shown to differ (Demsar 2006).
+
+    Raises:
+        InputError: there is no ranking; the message is why.
+    """
+    test = outcome.test
+    if test is None:
+        raise InputError(outcome.sentence)
+    styles = styles or method_styles(outcome.methods)
+    k = len(outcome.methods)
+    order = np.argsort(test.mean_ranks, kind="stable")
+    levels = -(-k // 2)
+    bars = 0.35 * len(test.groups) + 0.4
+    figure, axes = axes_for(ax, (7.6, 0.3 * levels + 0.28 * len(test.groups) + 1.5))
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    axes.set_xlim(0.35, k + 0.65)
+    axes.set_ylim(-(bars + levels), 1.7)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.plot([1, k], [0, 0], color="black", linewidth=1)
+    for rank in range(1, k + 1):
+        axes.plot([rank, rank], [0, 0.15], color="black", linewidth=1)
+        axes.text(rank, 0.25, str(rank), ha="center", va="bottom", fontsize=9)
+    axes.plot([1, min(1 + test.critical_difference, k + 0.6)], [1.2, 1.2], color="black", linewidth=2)
+    axes.text(1, 1.3, f"critical difference {test.critical_difference:.2f}", va="bottom", fontsize=9)
+    for i, group in enumerate(test.groups):
+        ends = test.mean_ranks[[group[0], group[-1]]]
+        y = -0.35 * (i + 1)
+        axes.plot([ends[0] - 0.04, ends[1] + 0.04], [y, y], color="#5F6368", linewidth=4)
+    for place, position in enumerate(order):
+        left = place < levels
+        y = -(bars + (place if left else k - 1 - place) + 0.5)
+        rank, end = test.mean_ranks[position], (0.9 if left else k + 0.1)
+        style = styles[outcome.methods[position]]
+        axes.plot([rank, rank, end], [0, y, y], color=style.colour, linewidth=1.2)
+        axes.plot(rank, 0, style.marker, color=style.colour, markersize=7, clip_on=False)
+        name = outcome.methods[position]
+        if left:
+            axes.text(end - 0.05, y, f"{name}  {rank:.2f}", ha="right", va="center", fontsize=9)
+        else:
+            axes.text(end + 0.05, y, f"{rank:.2f}  {name}", ha="left", va="center", fontsize=9)
+    axes.set_title(f"{outcome.score}: mean rank over {test.n_tables} tables (1 is best)", fontsize=10)
+    return figure
+
+
+def plot_wins(comparisons: pd.DataFrame, table: str, score: str, methods: Sequence[str] = ()) -> Figure:
+    """Probability that the method of a row beats that of a column in a trial; a star where shown to.
+
+    Args:
+        comparisons: of Statistics.
+        methods: their order; as compared where left out.
+    """
+    chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
+    if not len(chosen):
+        raise InputError(f"no two methods were compared in {score!r} on table {table!r}.")
+    names = list(methods) or list(dict.fromkeys([*chosen["a"], *chosen["b"]]))
+    place = {name: i for i, name in enumerate(names)}
+    share = np.full((len(names), len(names)), np.nan)
+    better = np.zeros_like(share, dtype=bool)
+    columns = (chosen[name].tolist() for name in ("a", "b", "p_a_better", "better"))
+    for first, second, p, winner in zip(*columns, strict=True):
+        if first in place and second in place:
+            a, b = place[first], place[second]
+            share[a, b], share[b, a] = p, 1.0 - p
+            better[a, b], better[b, a] = winner == first, winner == second
+    size = 0.62 * len(names)
+    figure, axes = axes_for(None, (size + 2.4, size + 1.6))
+    image = axes.imshow(share, cmap="PuOr_r", vmin=0, vmax=1)
+    axes.grid(False)
+    for i, j in zip(*np.nonzero(~np.isnan(share)), strict=True):
+        dark = abs(share[i, j] - 0.5) > 0.3
+        shown = better[i, j] or better[j, i]
+        axes.text(
+            j,
+            i,
+            f"{100 * share[i, j]:.0f}" + ("*" if shown else ""),
+            ha="center",
+            va="center",
+            color="white" if dark else "black",
+            fontsize=9,
+            fontweight="bold" if shown else "normal",
+        )
+    axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_title(f"{score} on {table}: trials in 100 that the row's method wins\n(*: shown to differ)")
+    axes.title.set_fontsize(10)
+    figure.colorbar(image, ax=axes, shrink=0.7, format=lambda value, _: f"{100 * value:.0f}")
+    return figure

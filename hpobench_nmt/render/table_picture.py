@@ -1,0 +1,192 @@
+"""A picture of a table in the terminal: how its metrics are spread, what each value does, and its front.
+
+Every shape can be told apart without colour, and with plain ASCII where the terminal has no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.markup import escape
+from rich.table import Table as Grid
+from rich.text import Text
+
+from hpobench_nmt.analysis.section import print_frame
+from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.lookup.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Floats = NDArray[np.float64]
+
+_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
+_HEIGHT = 14
+_WIDEST = 100
+_MOST_VALUES = 12
+_MOST_ROWS = 12
+
+
+def print_picture(table: Table, console: Console, objectives: tuple[str, str] | None = None) -> None:
+    """Print the spread of every metric, the median at every value, and two metrics with their front.
+
+    Args:
+        table: any.
+        console: at least 50 columns wide.
+        objectives: of the front, by default the table's first two; without two there is no front.
+    """
+    bars = _ASCII_BARS if console.options.ascii_only else _BARS
+    dash = "-" if console.options.ascii_only else "–"
+    console.print(
+        "Spread of the metrics, from the lowest value to the highest", style="bold", highlight=False
+    )
+    console.print(_spreads(table, bars, dash))
+    goal = table.objective(table.main_metric)
+    if not np.isnan(table.column(goal.metric)).all():
+        console.print()
+        title = f"Median {_axis(table.metric(goal.metric), goal)} at each value"
+        console.print(title, style="bold", markup=False, highlight=False)
+        console.print(_medians(table, goal.metric, bars, dash))
+    chosen = [table.objective(spec) for spec in objectives or table.objectives[:2]]
+    if len({o.metric for o in chosen}) < 2:
+        return
+    front = table.front(chosen)
+    if len(front) == 0:
+        return
+    across, up = chosen[1], chosen[0]
+    console.print()
+    for line in scatter(table, across, up, front, min(console.width, _WIDEST), console.options.ascii_only):
+        console.print(line, soft_wrap=True)
+    console.print()
+    front = front[np.argsort(table.losses([up])[front, 0], kind="stable")]
+    rows = table.to_frame().iloc[front[:_MOST_ROWS]]
+    rows.insert(0, "row", front[:_MOST_ROWS])
+    names = [up.metric, across.metric, *(h.name for h in table.hyperparameters)]
+    console.print("Rows of the front", style="bold", highlight=False)
+    print_frame(rows[["row", *names]], console)
+    if len(front) > _MOST_ROWS:
+        console.print(f"and {len(front) - _MOST_ROWS} more.", highlight=False)
+
+
+def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
+    """Known values counted in bins of equal width, a character a bin; an empty bin is a blank.
+
+    Args:
+        values: shape (N,), not all NaN.
+        width: number of bins.
+        bars: from the lowest to the highest.
+    """
+    known = values[~np.isnan(values)]
+    if known.min() == known.max():
+        return bars[-1]
+    counts, _ = np.histogram(known, bins=width)
+    # Every count above 0 shows, and only the largest fills the line.
+    height = np.ceil(counts / counts.max() * len(bars)).astype(int)
+    return "".join(" " if h == 0 else bars[h - 1] for h in height)
+
+
+def scatter(
+    table: Table,
+    across: Objective,
+    up: Objective,
+    front: NDArray[np.int64],
+    width: int,
+    ascii_only: bool = False,
+    height: int = _HEIGHT,
+) -> list[Text]:
+    """Lines of a scatter of two metrics that fits width columns, the rows of the front marked."""
+    one, more, best = (".", ":", "O") if ascii_only else ("·", ":", "●")
+    wall, floor, corner = ("|", "-", "+") if ascii_only else ("│", "─", "└")
+    x, y = table.column(across.metric), table.column(up.metric)
+    known = ~np.isnan(x) & ~np.isnan(y)
+    x_ends, y_ends = _ends(x[known]), _ends(y[known])
+    labels = [f"{y_ends[1]:.5g}", f"{y_ends[0]:.5g}"]
+    margin = max(map(len, labels))
+    columns = width - margin - 2
+    at = np.full((height, columns), " ")
+    i, j = _cells(y, y_ends, height), _cells(x, x_ends, columns)
+    for row in np.flatnonzero(known):
+        at[i[row], j[row]] = one if at[i[row], j[row]] == " " else more
+    at[i[front], j[front]] = best
+    lines = [
+        Text.assemble((_axis(table.metric(up.metric), up), "bold")),
+    ]
+    for line in range(height - 1, -1, -1):
+        label = {height - 1: labels[0], 0: labels[1]}.get(line, "")
+        text = Text(f"{label:>{margin}} {wall}")
+        for cell in at[line]:
+            text.append(cell, "bold yellow" if cell == best else None)
+        lines.append(text)
+    lines.append(Text(f"{'':>{margin}} {corner}{floor * columns}"))
+    low, high = f"{x_ends[0]:.5g}", f"{x_ends[1]:.5g}"
+    name = _axis(table.metric(across.metric), across)
+    room = columns - len(low) - len(high)
+    middle = name.center(room) if len(name) + 2 <= room else " " * room
+    lines.append(Text(f"{'':>{margin}}  {low}{middle}{high}"))
+    if middle.isspace():
+        lines.append(Text(name.rjust(width)))
+    lines.append(Text(f"{one} a row   {more} several   {best} on the Pareto front ({len(front)})"))
+    return lines
+
+
+def _spreads(table: Table, bars: str, dash: str) -> Grid:
+    grid = Grid("metric", box=None, pad_edge=False)
+    for heading, justify in (("lowest", "right"), ("spread", "left"), ("highest", "left"), ("best", "left")):
+        grid.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for metric in table.metrics:
+        values = table.column(metric.name)
+        name = escape(f"{metric.name} ({metric.unit})" if metric.unit else metric.name)
+        if np.isnan(values).all():
+            grid.add_row(name, dash, dash, dash, metric.direction)
+            continue
+        low, high = _ends(values[~np.isnan(values)])
+        grid.add_row(name, f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}", metric.direction)
+    return grid
+
+
+def _medians(table: Table, metric: str, bars: str, dash: str) -> Grid:
+    grid = Grid("hyperparameter", "", "value: median", box=None, pad_edge=False)
+    values = table.column(metric)
+    per_axis = []
+    for j, h in enumerate(table.hyperparameters):
+        # Neighbouring values together where there are too many.
+        stretches = np.array_split(np.array(h.values), min(len(h.values), _MOST_VALUES))
+        labels = [f"{s[0]:g}" if len(s) == 1 else f"{s[0]:g} to {s[-1]:g}" for s in stretches]
+        groups = [values[np.isin(table.configs[:, j], s) & ~np.isnan(values)] for s in stretches]
+        per_axis.append((labels, [float(np.median(g)) if len(g) else np.nan for g in groups]))
+    every = np.concatenate([medians for _, medians in per_axis])
+    # One scale for all of them, so that a flat line means a hyperparameter that does little.
+    low, high = _ends(every[~np.isnan(every)])
+    for h, (labels, medians) in zip(table.hyperparameters, per_axis, strict=True):
+        spark = "".join(
+            " " if np.isnan(m) else bars[round((m - low) / (high - low or 1.0) * (len(bars) - 1))]
+            for m in medians
+        )
+        told = ", ".join(
+            f"{label}: {dash if np.isnan(m) else f'{m:.4g}'}"
+            for label, m in zip(labels, medians, strict=True)
+        )
+        grid.add_row(escape(h.name), spark, told)
+    return grid
+
+
+def _axis(metric: Metric, objective: Objective) -> str:
+    better = "higher" if objective.direction == "max" else "lower"
+    return (
+        f"{metric.name} ({metric.unit}, {better} is better)"
+        if metric.unit
+        else f"{metric.name} ({better} is better)"
+    )
+
+
+def _ends(values: Floats) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _cells(values: Floats, ends: tuple[float, float], n: int) -> NDArray[np.int64]:
+    """The cell of n that each value falls into; 0 for NaN, and for all where the ends are equal."""
+    low, high = ends
+    share = (values - low) / ((high - low) or 1.0)
+    return np.clip(np.nan_to_num(share) * n, 0, n - 1).astype(np.int64)

@@ -1,1 +1,0 @@
-"""Analyses of a run: plain functions of its results that return data."""

@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_fronts import attainment, moving_front
+from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
+from hpobench_nmt.evaluation.scores import answer
+
+TWO = ["bleu", "seconds"]
+
+
+@pytest.fixture
+def single(toy):
+    other = dataclasses.replace(toy, name="other", configs=toy.configs[:30], values=toy.values[5:35])
+    return hb.benchmark([toy, other], ["RS", "BO_EI_M_std", "GB_EIF_M"], trials=12)
+
+
+@pytest.fixture
+def multi(toy):
+    return hb.benchmark(toy, ["RS", "BO_M_std", "NSGA2"], objectives=TWO, trials=12)
+
+
+def of(frame, method):
+    return frame[frame["method"] == method]
+
+
+def failing(results, table, method, trial=0):
+    """The same results, but one trial failed after its initial design."""
+    trials = list(results.trials[table, method])
+    start = trials[trial]
+    trials[trial] = Trajectory(start.rows[:3], start.losses[:3], "broke")
+    return dataclasses.replace(results, trials={**results.trials, (table, method): trials})
+
+
+def test_regret_curves_by_hand(single):
+    found = regret_curves(single, "toy")
+    values = single.instances["toy"].table.column("bleu")
+    assert found.quantity == "simple regret in bleu (BLEU)"
+    assert list(found.frame["method"].unique()) == ["RS", "BO_EI_M_std", "GB_EIF_M", EXACT]
+    for method in single.methods:
+        curve = of(found.frame, method).set_index("lookups")
+        for t in (1, 3, 4):
+            best = [values[trial.rows[:t]].max() for trial in single.trials["toy", method]]
+            assert curve.loc[t, "best_value"] == pytest.approx(np.mean(best))
+            assert curve.loc[t, "mean"] == pytest.approx(values.max() - np.mean(best))
+            assert curve.loc[t, "low"] <= curve.loc[t, "median"] <= curve.loc[t, "high"]
+        # All end at the best row.
+        assert curve["mean"].iloc[-1] == 0.0
+        assert (curve["trials"] == 12).all()
+    exact = of(found.frame, EXACT)
+    assert exact["mean"].is_monotonic_decreasing
+    assert exact["lookups"].max() == found.frame["lookups"].max()
+
+
+def test_the_score_fb_is_on_the_curve(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, budget=8)
+    frame = regret_curves(results, "toy").frame
+    for method in results.methods:
+        curve = of(frame, method).set_index("lookups")["mean"]
+        assert curve.get(8, 0.0) == pytest.approx(results.summary("toy", method)[2].mean)
+
+
+def test_a_curve_ends_where_its_first_trial_stopped_short(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, scores=["fb"], budget=9)
+    longer = {key: list(trials) for key, trials in results.trials.items()}
+    rows = np.arange(12)
+    longer["toy", "RS"][0] = Trajectory(rows, results.instances["toy"].losses[rows])
+    found = regret_curves(dataclasses.replace(results, trials=longer), "toy")
+    assert of(found.frame, "RS")["lookups"].max() == 9
+    assert "RS: known up to look-up 9, where a trial stopped." in found.notes
+
+
+def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
+    found = regret_curves(failing(single, "toy", "RS"), "toy")
+    assert (of(found.frame, "RS")["trials"] == 11).all()
+    assert found.notes == ("RS: 1 of 12 trials failed and are left out.",)
+    broken = failing(multi, "toy", "NSGA2", trial=4)
+    for data in (hypervolume_curves(broken, "toy"), attainment(broken, "toy", 5)):
+        assert "NSGA2: 1 of 12 trials failed and are left out." in data.notes
+    everything = dataclasses.replace(
+        single,
+        trials={
+            k: [Trajectory(t.rows[:3], t.losses[:3], "broke") for t in v] for k, v in single.trials.items()
+        },
+    )
+    assert list(regret_curves(everything, "toy").frame["method"].unique()) in ([], [EXACT])
+
+
+def test_surrogate_curves_are_over_the_trials_that_still_run(single):
+    (found,) = surrogate_curves(single, "toy", lookups=30)
+    assert found.quantity == "squared error in bleu (BLEU²)"
+    assert "RS: not applicable, for it has no surrogate that this package knows." in found.notes
+    assert set(found.frame["method"]) == {"BO_EI_M_std", "GB_EIF_M", EXACT}
+    for method in ("BO_EI_M_std", "GB_EIF_M"):
+        lengths = np.array([len(t.rows) for t in single.trials["toy", method]])
+        for row in of(found.frame, method).itertuples():
+            # Standardised losses predict nothing before the first, and nothing is left after the last row.
+            assert row.trials == (lengths >= row.lookups).sum() >= 6
+    truth = single.instances["toy"].losses[:, 0]
+    assert of(found.frame, EXACT).iloc[0]["mean"] == pytest.approx(2 * truth.var(ddof=1))
+
+
+def test_curves_have_a_point_where_one_is_asked_for(single, multi):
+    usual, asked = (surrogate_curves(multi, "toy", also=also)[0].frame for also in ([], [10, 101]))
+    added = set(of(asked, EXACT)["lookups"]) - set(of(usual, EXACT)["lookups"])
+    assert added == {10}
+    found = runtime_distribution(target_runtimes(single), per_row=True, also=[0.1, 7.0])
+    shares = of(found.frame, EXACT).set_index("budget")["share"]
+    assert 0.1 in shares.index and 7.0 not in shares.index
+    assert shares.is_monotonic_increasing
+
+
+def test_surrogate_curves_do_not_depend_on_the_number_of_threads(multi):
+    one, two = surrogate_curves(multi, "toy", jobs=1), surrogate_curves(multi, "toy", jobs=2)
+    assert [c.quantity for c in one] == ["squared error in bleu (BLEU²)", "squared error in seconds (s²)"]
+    for a, b in zip(one, two, strict=True):
+        assert a.frame.equals(b.frame)
+
+
+def test_hypervolume_curves_by_hand(multi):
+    found = hypervolume_curves(multi, "toy")
+    losses = multi.instances["toy"].losses
+    scale = table_scale(losses)
+    for method in multi.methods:
+        curve = of(found.frame, method).set_index("lookups")["mean"]
+        for t in (1, 4, 10):
+            shares = [
+                hypervolume(scale.scaled(x.losses[:t])) / scale.total for x in multi.trials["toy", method]
+            ]
+            assert curve[t] == pytest.approx(np.mean(shares))
+        assert curve.iloc[-1] == pytest.approx(1.0)
+    assert of(found.frame, EXACT)["mean"].is_monotonic_increasing
+    assert not found.lower_is_better
+
+
+def test_random_search_runs_along_its_exact_curves(toy):
+    single = hb.benchmark(toy, ["RS"], trials=200, stop="exhausted")
+    multi = hb.benchmark(toy, ["RS"], trials=200, objectives=TWO, stop="exhausted")
+    for found in (regret_curves(single, "toy"), hypervolume_curves(multi, "toy")):
+        rs, exact = (of(found.frame, m).set_index("lookups")["mean"] for m in ("RS", EXACT))
+        for t in (1, 3, 10, 25):
+            # The spread of one trial is at most about that of the first look-up.
+            assert abs(rs[t] - exact[t]) < 0.25 * max(exact.max() - exact.min(), 0.1)
+        assert rs[36] == pytest.approx(exact[36])
+
+
+def test_fronts_move_to_the_tables_front(multi):
+    found = moving_front(multi, "toy", "RS", lookups=(3, 10, 36), trial=2)
+    trial, instance = multi.trials["toy", "RS"][2], multi.instances["toy"]
+    assert found.lookups == tuple(sorted({3, 10, len(trial.rows)}))
+    for n, rows in zip(found.lookups, found.fronts, strict=True):
+        assert set(rows) == set(trial.rows[:n][pareto_front(trial.losses[:n])])
+        assert (np.diff(instance.losses[rows, 0]) >= 0).all()
+    assert set(found.fronts[-1]) == set(found.front)
+    np.testing.assert_array_equal(found.points[:, 0], instance.table.column("bleu"))
+    assert found.labels == ("bleu (BLEU)", "seconds (s)")
+
+
+def test_the_typical_trial_has_the_median_hypervolume(multi):
+    found = moving_front(multi, "toy", "NSGA2", lookups=(10,))
+    scale = table_scale(multi.instances["toy"].losses)
+
+    def mean_share(trial):
+        return np.mean([hypervolume(scale.scaled(trial.losses[: t + 1])) for t in range(10)])
+
+    shares = [mean_share(t) for t in multi.trials["toy", "NSGA2"]]
+    assert shares[found.trial] == pytest.approx(np.sort(shares)[5])
+    broken = failing(multi, "toy", "NSGA2", trial=found.trial)
+    assert moving_front(broken, "toy", "NSGA2", lookups=(10,)).trial != found.trial
+
+
+def test_attainment_in_the_tables_own_units(multi):
+    found = attainment(multi, "toy", 10)
+    assert set(found.frame["method"]) == {*multi.methods, EXACT}
+    losses = multi.instances["toy"].losses
+    for method in multi.methods:
+        steps = of(found.frame, method)[["x", "y"]].to_numpy() * [-1, 1]
+        # Horizontal and vertical in turn, from the worst of one objective to the worst of the other.
+        moves = np.diff(steps, axis=0)
+        assert (np.count_nonzero(moves, axis=1) <= 1).all()
+        assert steps[0, 1] == losses[:, 1].max()
+        assert steps[-1, 0] == losses[:, 0].max()
+        for x, y in steps[1:-1:2]:
+            attained = [((t.losses[:10] <= [x, y]).all(axis=1)).any() for t in multi.trials["toy", method]]
+            assert np.mean(attained) >= 0.5
+
+
+def test_attainment_is_not_made_up_after_the_end_of_a_trial(toy):
+    results = hb.benchmark(toy, ["RS", "BO_M_std"], objectives=TWO, scores=["fto"], trials=12)
+    found = attainment(results, "toy", 30)
+    assert set(found.frame["method"]) == {EXACT}
+    assert any(note.startswith("RS: left out, for") for note in found.notes)
+
+
+def test_runtimes_are_the_scores(single, multi):
+    for results, scores in ((single, {"ftb": -1}), (multi, {"fto": 0, "fta": -1})):
+        found = target_runtimes(results)
+        assert found.notes == ()
+        for (table, method), times in found.found.items():
+            for score, place in scores.items():
+                asked = next(q for q in results.instances[table].questions if q.score == score)
+                expected = [answer(asked, t.rows, 3) for t in results.trials[table, method]]
+                np.testing.assert_array_equal(times.times[:, place], expected)
+            assert times.exact_until == np.inf
+
+
+def test_the_distribution_counts_pairs_and_weighs_tables_alike(single):
+    found = target_runtimes(single)
+    both = runtime_distribution(found)
+    parts = [runtime_distribution(found, [table]) for table in ("toy", "other")]
+    assert both.tables == ("toy", "other")
+    assert both.n_targets == sum(part.n_targets for part in parts)
+    for method in (*single.methods, EXACT):
+        pooled = of(both.frame, method).set_index("budget")["share"]
+        alone = [of(part.frame, method).set_index("budget")["share"] for part in parts]
+        for budget in (1, 3, 8, 20):
+            assert pooled[budget] == pytest.approx(np.mean([share[budget] for share in alone]))
+        assert pooled.iloc[-1] == pytest.approx(1.0)
+        assert pooled.is_monotonic_increasing
+    times = found.found["toy", "RS"].times
+    assert of(parts[0].frame, "RS").set_index("budget")["share"][8] == pytest.approx((times <= 8).mean())
+    assert both.frame["exact"].all()
+
+
+def test_look_ups_by_the_size_of_the_table(single):
+    found = target_runtimes(single)
+    scaled = runtime_distribution(found, per_row=True)
+    assert scaled.unit == "look-ups / rows of the table"
+    for row in of(scaled.frame, "BO_EI_M_std").iloc[::40].itertuples():
+        shares = [
+            (found.found[t, "BO_EI_M_std"].times / n <= row.budget + 1e-9).mean()
+            for t, n in found.rows.items()
+        ]
+        assert row.share == pytest.approx(np.mean(shares))
+
+
+def test_targets_that_the_scores_do_not_settle_are_left_out(toy):
+    found = target_runtimes(hb.benchmark(toy, ["RS"], trials=5, scores=["ftc"], tolerance=1.0))
+    assert all(target.value >= 0.0 for target in found.targets["toy"])
+    assert min(target.value for target in found.targets["toy"]) > 0
+    assert "harder targets left out: ftc end before" in found.notes[0]
+    assert np.isfinite(found.found["toy", "RS"].times).all()
+    whole = target_runtimes(hb.benchmark(toy, ["RS"], trials=5, scores=["ftc"], stop="exhausted"))
+    assert whole.targets["toy"][-1].label == "the best value"
+
+
+def test_a_limit_on_look_ups_makes_the_rest_a_lower_bound(toy):
+    results = hb.benchmark(toy, ["RS"], trials=30, lookups=10, budget=10)
+    found = target_runtimes(results)
+    frame = runtime_distribution(found, ["toy"]).frame
+    rs = of(frame, "RS")
+    assert (rs["exact"] == (rs["budget"] <= 10)).all()
+    ert = expected_runtime_frame(found)
+    hardest = of(ert, "RS").iloc[-1]
+    reached = [len(t.rows) for t in results.trials["toy", "RS"] if len(t.rows) < 10]
+    assert hardest["successes"] >= len(reached)
+    lookups = sum(len(t.rows) for t in results.trials["toy", "RS"])
+    assert hardest["ert"] == pytest.approx(lookups / hardest["successes"])
+    assert of(ert, EXACT).iloc[-1]["ert"] == pytest.approx(37 / 2, rel=0.05)
+
+
+def test_failed_trials_never_meet_what_they_had_not_met(single):
+    found = target_runtimes(failing(single, "toy", "RS"))
+    frame = of(runtime_distribution(found, ["toy"]).frame, "RS")
+    assert frame["share"].max() < 1.0
+    assert not frame.loc[frame["budget"] > 3, "exact"].any()
+
+
+def test_tables_where_a_method_is_missing_are_not_pooled(single):
+    partial = {key: trials for key, trials in single.trials.items() if key != ("other", "GB_EIF_M")}
+    found = target_runtimes(dataclasses.replace(single, trials=partial))
+    pooled = runtime_distribution(found)
+    assert pooled.tables == ("toy",)
+    assert "Left out, for not all methods were run there: other." in pooled.notes
+    assert runtime_distribution(found, ["other"]).tables == ("other",)
+
+
+def test_expected_runtimes_are_means_where_all_trials_succeed(single):
+    frame = expected_runtime_frame(target_runtimes(single))
+    assert list(frame.columns) == [
+        *("table", "method", "target", "value", "rows", "on_front"),
+        *("ert", "low", "high", "successes", "trials"),
+    ]
+    row = frame[(frame.table == "toy") & (frame.method == "RS") & (frame.target == "the best value")].iloc[0]
+    assert row["ert"] == pytest.approx(single.summary("toy", "RS")[0].mean)
+    assert row["low"] < row["ert"] < row["high"]
+    assert set(frame["method"]) == {*single.methods, EXACT}
+
+
+def test_what_an_analysis_is_not_for_is_refused(single, multi):
+    for call, message in (
+        (lambda: regret_curves(multi, "toy"), r"for 1 objective\(s\); the run has 2"),
+        (lambda: hypervolume_curves(single, "toy"), r"for 2 objective\(s\); the run has 1"),
+        (lambda: attainment(single, "toy", 5), r"for 2 objective\(s\); the run has 1"),
+        (lambda: moving_front(single, "toy", "RS"), r"for 2 objective\(s\); the run has 1"),
+        (lambda: regret_curves(single, "toi"), "Did you mean 'toy'"),
+        (lambda: runtime_distribution(target_runtimes(single), ["toi"]), "Did you mean 'toy'"),
+        (lambda: moving_front(multi, "toy", "NSGA"), "Did you mean 'NSGA2'"),
+        (lambda: moving_front(multi, "toy", "RS", trial=12), "there are trials 0 to 11"),
+        (lambda: moving_front(multi, "toy", "RS", lookups=()), "1 or more"),
+        (lambda: attainment(multi, "toy", 0), "at least 1"),
+        (lambda: surrogate_curves(multi, "toy", lookups=0), "at least 1"),
+    ):
+        with pytest.raises(hb.InputError, match=message):
+            call()
+
+
+def test_rows_without_values(toy):
+    values = toy.values.copy()
+    values[::5, 0] = np.nan
+    holed = dataclasses.replace(toy, values=values)
+    single = hb.benchmark(holed, ["RS", "BO_EI_M_std"], trials=20)
+    frame = regret_curves(single, "toy").frame
+    # A fifth of first look-ups has no value.
+    assert of(frame, "RS").iloc[0]["trials"] < 20
+    assert np.isfinite(of(frame, EXACT)["mean"]).all()
+    assert np.isfinite(of(surrogate_curves(single, "toy")[0].frame, "BO_EI_M_std")["mean"].iloc[2:8]).all()
+    multi = hb.benchmark(holed, ["RS", "BO_M_std"], objectives=TWO, trials=20)
+    assert of(hypervolume_curves(multi, "toy").frame, "BO_M_std")["mean"].iloc[-1] == pytest.approx(1.0)
+    assert len(attainment(multi, "toy", 5).frame)
+    assert of(runtime_distribution(target_runtimes(multi)).frame, "RS")["share"].iloc[-1] == 1.0

@@ -1,0 +1,219 @@
+import csv
+import dataclasses
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import hpobench_nmt as hb
+from hpobench_nmt.analysis.leaderboard import (
+    as_csv,
+    as_json,
+    as_latex,
+    cells,
+    interval,
+    print_leaderboard,
+    shown,
+)
+from hpobench_nmt.analysis.verdicts import run_statistics
+from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.run import run_suite
+from hpobench_nmt.benchmarking.sequences import export_sequences
+from hpobench_nmt.benchmarking.suite import load_suite
+
+
+@pytest.fixture
+def results(toy):
+    return hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20)
+
+
+def printed(results, width=160):
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    print_leaderboard(results, console)
+    return console.file.getvalue()
+
+
+def test_the_best_of_each_score_is_marked(results):
+    for score in results.suite.scores:
+        row = {c.method: c for c in cells(results) if c.score == score}
+        least = min(c.summary.mean for c in row.values())
+        assert {m for m, c in row.items() if c.best} == {m for m, c in row.items() if c.summary.mean == least}
+
+
+def test_the_terminal_shows_every_method_and_the_exact_reference(results):
+    text = printed(results)
+    for name in ("toy: 36 rows, bleu:max, 20 trials", "RS", "BO_EI_M", "GB_EIF_M", "RS (exact)", "fb @20 ↓"):
+        assert name in text
+    assert "paper" not in text
+
+
+def test_intervals_and_ties_are_those_of_the_statistics(results):
+    statistics = run_statistics(results)
+    verdicts = {v.score: v for v in statistics.verdicts}
+    by_cell = statistics.scores.set_index(["method", "score"]).sort_index()
+    found = list(cells(results))
+    for cell in found:
+        row = by_cell.loc[(cell.method, cell.score)]
+        assert (cell.low, cell.high) == (row["low"], row["high"])
+        assert cell.low <= cell.summary.mean <= cell.high
+        # Of several methods with the best mean, a verdict names the first as the best.
+        assert cell.best or cell.method != verdicts[cell.score].best
+        assert cell.tied == (cell.method in verdicts[cell.score].tied and not cell.best)
+    assert list(cells(results, statistics)) == found
+
+
+def test_the_terminal_marks_the_best_and_its_ties(results):
+    text = printed(results)
+    lines = {line.split("│")[1].strip(): line for line in text.splitlines() if line.startswith("│")}
+    for cell in cells(results):
+        mark = "* " if cell.best else "≈ " if cell.tied else ""
+        assert f" {mark}{shown(cell)} │" in lines[cell.method]
+        assert f" {interval(cell)} │" in lines[cell.method]
+    assert text.count(" * ") == sum(cell.best for cell in cells(results))
+    assert "≈: not shown to be worse" in text
+    assert "95%" in text
+    # Ranks need several tables.
+    assert "Friedman" not in text
+
+
+def test_one_method_is_neither_best_nor_tied(toy):
+    text = printed(hb.benchmark(toy, ["RS"], trials=12))
+    assert " * " not in text
+    assert "≈" not in text
+    assert "Only one method was run" in text
+
+
+def test_ranks_over_several_tables_are_told(toy):
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(3)]
+    text = " ".join(printed(hb.benchmark(tables, ["RS", "BO_EI_M", "GB_EIF_M"], trials=4)).split())
+    assert "ftb, over 3 tables: " in text
+    assert "With 4 trial(s), intervals are too narrow to trust" in text
+
+
+def test_a_mean_that_does_not_exist_has_no_interval(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, budget=5)
+    ftb = next(c for c in cells(results) if c.score == "ftb")
+    assert interval(ftb) == ""
+    record = json.loads(as_json(results))[0]
+    assert (record["ci_low"], record["ci_high"]) == (None, None)
+    assert r"\scriptsize" not in as_latex(results).splitlines()[6].split("&")[1]
+
+
+def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    suite = dataclasses.replace(load_suite("paper-single"), tables=("sw-en",), methods=("RS",), trials=10)
+    instances = suite_instances(suite)
+    results = run_suite(suite, instances, resolve_methods(["RS"]))
+    wide, narrow = printed(results, 160), printed(results, 80)
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
+    for score in suite.scores:
+        assert f"{score} " in narrow
+
+
+def test_failed_and_censored_trials_are_said(toy):
+    class Broken:
+        def __init__(self, problem, rng):
+            raise ValueError("[bold]<b>not markup</b>")
+
+        def ask(self):
+            pass
+
+        def tell(self, index, losses):
+            pass
+
+    text = printed(hb.benchmark(toy, ["RS", Broken], trials=10, lookups=5, budget=5))
+    assert "– (10 failed)" in text
+    assert "not reached)" in text
+    assert "≥" in text
+    assert "Broken raised ValueError: [bold]<b>not markup</b>" in text
+
+
+def test_csv_and_json_hold_the_same_cells(results):
+    from_csv = list(csv.DictReader(io.StringIO(as_csv(results))))
+    from_json = json.loads(as_json(results))
+    assert len(from_csv) == len(from_json) == 9
+    for a, b in zip(from_csv, from_json, strict=True):
+        assert float(a["mean"]) == b["mean"]
+        assert float(a["ci_low"]) == b["ci_low"] <= b["mean"] <= b["ci_high"]
+        assert (a["best"], a["tied"]) == (str(b["best"]), str(b["tied"]))
+        assert a["published_mean"] == ""
+        assert b["published_mean"] is None
+        assert b["random_search_mean"] > 0
+
+
+def test_latex_escapes_names_and_marks_the_best(results):
+    latex = as_latex(results)
+    assert r"BO\_EI\_M" in latex
+    assert r"\textbf{" in latex
+    tied = sum(cell.tied for cell in cells(results))
+    assert latex.count(r"\underline{") == tied
+    assert latex.count(r"{\scriptsize [") == 9
+    assert latex.count(r"\\") == 2 + 3
+    assert "±" not in latex
+
+
+def test_the_papers_figures_stand_beside_ours(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    suite = load_suite("paper-single")
+    results = hb.benchmark(
+        "zh-en",
+        ["RS"],
+        trials=100,
+        ties="first",
+        budget=20,
+        tolerance=0.5,
+        objectives=["dev_bleu"],
+        published=suite.published,
+    )
+    found = {c.score: c for c in cells(results)}
+    assert (found["ftb"].published_mean, found["ftb"].published_std) == (61, 34)
+    for cell in found.values():
+        error = np.hypot(cell.summary.std / 10, cell.published_std / 10)
+        assert cell.distance == pytest.approx((cell.summary.mean - cell.published_mean) / error)
+        assert abs(cell.distance) < 4
+    assert "61±34" in printed(results)
+
+
+def naive_authors_scores(line, best_row, values, tolerance, budget, n_initial):
+    """ftb, ftc and fb of a sequence as the paper's section 4.1 defines them, ties to the first row."""
+    rows = [int(r) for r in line.split()]
+    ftb = max(rows.index(best_row) + 1, n_initial)
+    ftc = max(next(i for i, r in enumerate(rows) if values[r] >= values[best_row] - tolerance) + 1, n_initial)
+    return ftb, ftc, values[best_row] - max(values[r] for r in rows[:budget])
+
+
+def test_exported_sequences_give_the_same_scores(toy, tmp_path):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=25, ties="first", budget=10, tolerance=0.5)
+    files = export_sequences(results, tmp_path)
+    assert sorted(str(f.relative_to(tmp_path)) for f in files) == ["toy/BO_EI_M.ss", "toy/RS.ss"]
+    values = toy.column("bleu")
+    for method in ("RS", "BO_EI_M"):
+        lines = (tmp_path / "toy" / f"{method}.ss").read_text().splitlines()
+        assert len(lines) == 25
+        assert all(sorted(map(int, line.split())) == list(range(36)) for line in lines)
+        theirs = np.array([naive_authors_scores(x, int(values.argmax()), values, 0.5, 10, 3) for x in lines])
+        for ours, mean, std in zip(
+            results.summary("toy", method), theirs.mean(0), theirs.std(0), strict=True
+        ):
+            assert ours.mean == pytest.approx(mean)
+            assert ours.std == pytest.approx(std)
+
+
+def test_a_run_in_which_any_of_several_best_rows_counts_is_not_exported(toy, tmp_path):
+    values = toy.values.copy()
+    values[[3, 8], 0] = 40.0
+    tied = dataclasses.replace(toy, values=values)
+    with pytest.raises(hb.InputError, match="2 rows share the best value"):
+        export_sequences(hb.benchmark(tied, ["RS"], trials=2), tmp_path / "out")
+    assert export_sequences(hb.benchmark(tied, ["RS"], trials=2, ties="first"), tmp_path / "out")
+
+
+def test_what_is_not_settled_is_not_exported(toy, tmp_path):
+    results = hb.benchmark(toy, ["RS"], trials=10, lookups=5, budget=5)
+    with pytest.raises(hb.InputError, match="stopped before ftb was settled"):
+        export_sequences(results, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,324 @@
+"""`tables analyze`: what its sections say, what is drawn, what is written, and what bad tables give."""
+
+import io
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from hpobench_nmt.analysis.section import column_text, print_frame, print_sections, write_sections
+from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.evaluation.correlation import rank_correlation
+from hpobench_nmt.evaluation.importance import importance
+from hpobench_nmt.evaluation.noise import seed_noise
+from hpobench_nmt.evaluation.sensitivity import sensitivity
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.collections.nmthpo import TABLES
+from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.table import Table
+
+ROOT = Path(__file__).parents[2]
+
+
+def only(sections, kind, table=None):
+    found = [s for s in sections if s.kind == kind and table in (None, s.table)]
+    assert len(found) == 1
+    return found[0]
+
+
+def printed(sections, width=80):
+    file = io.StringIO()
+    print_sections(sections, Console(file=file, width=width))
+    return file.getvalue()
+
+
+def test_every_analysis_of_two_tables(two, again):
+    sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
+    each = ["importance", "front", "sensitivity"]
+    assert [(s.table, s.kind) for s in sections] == [
+        ("", "correlation"),
+        *[("toy", kind) for kind in (*each, "noise")],
+        *[("other", kind) for kind in each],
+    ]
+    assert not any(s.problem for s in sections)
+    assert all(s.notes and s.files and s.figures and s.shown is not None for s in sections)
+    stems = [stem for s in sections for stem in (*s.files, *s.figures)]
+    assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(s.figures)) for s in sections)
+
+
+def test_what_is_said_is_what_was_computed(two, again):
+    toy = two[0]
+    frame = again(toy, [3, 9, 20])
+    sections = analyze_tables(two, replicates={"toy": frame}, tolerance=0.7)
+    r = rank_correlation(two)
+    note = only(sections, "correlation").notes[1]
+    assert f"toy and other, {r.coefficient[0, 1]:.3f}" in note
+    assert f"{r.n_common[0, 1]} configurations" in note
+    whole = importance(toy).singles.iloc[0]
+    exact, over, best = only(sections, "importance", "toy").notes
+    assert exact.startswith("Exact: all 36")
+    assert over.startswith(f"Over the whole space, {whole['first']} explains the most, {whole['share']:.0%}")
+    threshold = np.sort(toy.column("bleu"))[-9]
+    assert best.startswith(f"Among the best 25% (9 rows, {threshold:.4g} or more), ")
+    front = only(sections, "front", "toy")
+    assert front.files["toy-front"]["row"].tolist() == sorted(
+        toy.front(["bleu", "seconds"]), key=lambda row: -toy.column("bleu")[row]
+    )
+    found = sensitivity(toy, tolerance=0.7)
+    n = int(found.by_steps["within"].sum())
+    within = f"{n} of 36 configurations ({n / 36:.1%}), the best included, are within 0.7 BLEU of the best."
+    assert only(sections, "sensitivity", "toy").notes[0].startswith(within)
+    noise = seed_noise(toy, frame)
+    spread, believe, rows, order = only(sections, "noise").notes
+    assert f"{noise.pooled.sd:.3g} BLEU" in spread
+    assert "15 degrees of freedom" in spread
+    assert f"{noise.pooled.smallest_difference:.3g} BLEU" in believe
+    assert f"{noise.rows_within} rows, the best included, cannot be told from the best" in rows
+    assert f"{noise.order_holds:.0%} of cases" in order
+
+
+def test_a_relation_that_may_be_none_is_called_so(toy):
+    shuffled = np.random.default_rng(0).permutation(toy.values)
+    sections = analyze_tables([toy, replace(toy, name="shuffled", values=shuffled)])
+    assert "may be no relation at all" in only(sections, "correlation").notes[1]
+    unrelated = replace(toy, values=np.random.default_rng(1).normal(size=toy.values.shape))
+    assert only(analyze_tables([unrelated]), "front").notes[-1].endswith("no clear relation.")
+    turned = replace(toy, name="turned", values=-toy.values)
+    assert only(analyze_tables([toy, turned]), "correlation").notes[1] == (
+        "toy and turned, -1.000 (-1.00 to -1.00, 36 configurations)."
+    )
+    bound = replace(toy, values=np.repeat(toy.values[:, :1], 3, axis=1))
+    assert "tend to be worse in the other" in only(analyze_tables([bound]), "front").notes[-1]
+
+
+def test_a_lead_that_the_trees_do_not_support_is_called_so(toy):
+    noise = np.random.default_rng(2).normal(size=toy.values.shape)
+    holey = replace(toy, configs=toy.configs[1:], values=noise[1:])
+    method, whole, *_ = only(analyze_tables([holey]), "importance").notes
+    assert "35 of the 36 configurations" in method
+    assert "the shares are the forest's rather than the table's" in method
+    assert "single trees differ by more than this lead" in whole
+
+
+def test_tables_without_a_common_configuration(toy):
+    elsewhere = replace(
+        toy,
+        name="elsewhere",
+        hyperparameters=tuple(replace(h, name=f"other_{h.name}") for h in toy.hyperparameters),
+    )
+    problems = [s.problem for s in analyze_tables([toy, elsewhere]) if s.kind == "correlation"]
+    assert len(problems) == 2
+    assert all("without a configuration in common" in p for p in problems)
+    shifted = tuple(
+        replace(h, values=tuple(v + 0.5 for v in h.values)) if h.name == "layers" else h
+        for h in toy.hyperparameters
+    )
+    apart = replace(toy, name="apart", hyperparameters=shifted, configs=toy.configs + np.array([0.5, 0, 0]))
+    sections = analyze_tables([toy, apart])
+    notes = only(sections, "correlation").notes
+    assert notes[0].startswith("No configuration is common to the 2 tables")
+    assert notes[-1] == "toy and apart are without a common configuration."
+    figure = only(sections, "correlation").figures["correlation"]()
+    assert "none" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_tables_that_only_pairs_of_have_something_in_common(toy):
+    def part(name, rows):
+        return replace(toy, name=name, configs=toy.configs[rows], values=toy.values[rows])
+
+    rows = np.arange(36)
+    sections = analyze_tables(
+        [part("a", rows < 24), part("b", rows >= 12), part("c", (rows < 12) | (rows >= 24))]
+    )
+    section = only(sections, "correlation")
+    assert section.notes[0].startswith("No configuration is common to the 3 tables")
+    assert section.notes[1].startswith("Most alike: a and b, 1.000")
+    assert section.shown["n_common"].tolist() == [12, 12, 12]
+
+
+def test_nothing_is_said_of_grids_that_have_few_rows():
+    rng = np.random.default_rng(0)
+    configs = rng.random((40, 3))
+    axes = tuple(Hyperparameter(f"h{j}", tuple(np.sort(configs[:, j]).tolist())) for j in range(3))
+    loss = ((configs - 0.5) ** 2).sum(axis=1)
+    table = Table("random", axes, (Metric("loss", "min"),), configs, loss[:, None], ("loss",))
+    section = only(analyze_tables([table]), "sensitivity")
+    assert section.notes[-1].startswith("Only 0.1% of the grid's points have a row")
+    assert not any("smallest grid" in note for note in section.notes)
+    assert section.shown is None
+
+
+def test_what_one_table_does_not_allow_is_left_out_and_said(toy):
+    constant = replace(toy, name="constant", values=np.full_like(toy.values, 3.0))
+    single = replace(toy, name="single", objectives=("bleu",))
+    tiny = replace(toy, name="tiny", configs=toy.configs[:1], values=toy.values[:1])
+    untold = replace(toy, name="untold", values=toy.values * np.nan)
+    sections = analyze_tables([toy, constant, single, tiny, untold])
+    assert only(sections, "importance", "constant").problem.endswith("there is no variance to explain.")
+    assert only(sections, "sensitivity", "constant").problem.endswith("nothing is sensitive.")
+    assert len(only(sections, "front", "constant").shown) == 36
+    assert "has no two objectives" in only(sections, "front", "single").problem
+    assert "at least 2 rows" in only(sections, "importance", "tiny").problem
+    assert "is missing in every row" in only(sections, "sensitivity", "untold").problem
+    assert "no row has both bleu and seconds" in only(sections, "front", "untold").problem
+    assert not any(s.problem for s in sections if s.table == "toy")
+    assert printed(sections).count("Left out:") == 8
+
+
+def test_a_best_part_without_variance_leaves_the_whole_space(toy):
+    values = toy.values.copy()
+    values[:, 0] = np.minimum(values[:, 0], np.median(values[:, 0]))
+    section = only(analyze_tables([replace(toy, values=values)]), "importance")
+    assert not section.problem
+    assert section.notes[-1].endswith("same in all of the best 25%: there is no variance to explain.")
+    assert section.shown.columns.tolist() == ["explained by", "whole (%)"]
+
+
+def test_replicates_that_say_nothing_are_left_out(toy, again):
+    sections = analyze_tables([toy], replicates={"toy": again(toy, [1]).drop(columns="bleu")})
+    assert "unknown column 'bleu'" in only(sections, "noise").problem
+    assert not any(s.kind == "noise" for s in analyze_tables([toy], replicates={"toy": again(toy, [])}))
+
+
+def test_options_that_make_sense_for_no_table(toy):
+    for options, message in (
+        ({"metric": "blue"}, "Did you mean 'bleu'"),
+        ({"objectives": ("bleu", "second")}, "Did you mean 'seconds'"),
+        ({"best_share": 0.0}, "above 0 and up to 1, not 0"),
+        ({"tolerance": -1.0}, "0 or more, not -1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            analyze_tables([toy], **options)
+    with pytest.raises(InputError, match="no table"):
+        analyze_tables([])
+    with pytest.raises(InputError, match="same table twice"):
+        analyze_tables([toy, toy])
+    assert "no two objectives" in only(analyze_tables([toy], objectives=("bleu", "bleu")), "front").problem
+
+
+def test_other_metrics(toy):
+    sections = analyze_tables([toy], metric="seconds", objectives=("memory", "seconds"))
+    assert "importance for seconds" in only(sections, "importance").title
+    assert "0.7" not in only(sections, "sensitivity").notes[0]
+    assert only(sections, "front").title == "toy: memory and seconds"
+    reverse = analyze_tables([toy], metric="seconds:max")
+    assert sensitivity(toy, "seconds:max").by_steps.equals(
+        only(reverse, "sensitivity").files["toy-sensitivity-by-steps"]
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_what_is_printed_fits(two, width, again):
+    sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
+    text = printed(sections, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    # Every row of every front is there, with all of its digits.
+    for row, value in zip(
+        *only(sections, "front", "toy").files["toy-front"][["row", "bleu"]].to_numpy().T, strict=True
+    ):
+        assert f"{value:.2f}" in text
+        assert str(int(row)) in text
+
+
+def test_a_wide_frame_is_printed_in_blocks():
+    frame = pd.DataFrame({"[i]name": [f"row{i}" for i in range(40)], "value": np.arange(40) * 1.25})
+    frame = frame.assign(**{f"column_{j}": [f"{i}x{j}" for i in range(40)] for j in range(12)})
+    file = io.StringIO()
+    print_frame(frame, Console(file=file, width=50))
+    text = file.getvalue()
+    assert max(map(len, text.splitlines())) <= 50
+    words = text.split()
+    for i, line in frame.iterrows():
+        assert line["[i]name"] in words
+        assert f"{line['value']:.2f}" in words
+        assert f"{i}x11" in words
+    assert words.count("[i]name") > 1
+    file = io.StringIO()
+    print_frame(frame[["[i]name", "value"]], Console(file=file, width=50))
+    assert file.getvalue().split()[:2] == ["[i]name", "value"]
+
+
+def test_numbers_of_a_column_have_the_same_decimals():
+    assert column_text(pd.Series([1.5, 20.25, np.nan])) == ["1.50", "20.25", "–"]
+    assert column_text(pd.Series([0.0003, 0.001])) == ["0.0003", "0.0010"]
+    assert column_text(pd.Series([1e-9, 5.0])) == ["1e-09", "5"]
+    assert column_text(pd.Series([123456.0, 1.5])) == ["123456.0", "1.5"]
+    assert column_text(pd.Series([3, 40])) == ["3", "40"]
+
+
+def test_names_are_shown_as_they_are(toy, again):
+    odd = replace(
+        toy,
+        hyperparameters=(replace(toy.hyperparameters[0], name="[red]a$b$^"), *toy.hyperparameters[1:]),
+        metrics=(replace(toy.metrics[0], name="[bold]<script>$x_$"), *toy.metrics[1:]),
+        objectives=("[bold]<script>$x_$", "seconds"),
+    )
+    frame = again(odd, [1, 2, 3])
+    sections = analyze_tables([odd], replicates={"toy": frame})
+    for width in (80, 250):
+        text = printed(sections, width)
+        assert "[red]a$b$^" in text
+        assert "[bold]<script>$x_$" in text
+    for section in sections:
+        for draw in section.figures.values():
+            draw().savefig(io.BytesIO())
+
+
+def test_files(two, tmp_path):
+    # Drawing takes its time: one table's first two analyses, and the correlation.
+    sections = analyze_tables(two)[:3]
+    first = write_sections(sections, tmp_path / "a" / "b")
+    second = write_sections(sections, tmp_path / "c")
+    assert [p.name for p in first] == [p.name for p in second]
+    assert len({p.name for p in first}) == len(first)
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+        assert one.read_bytes()[:4] == {".png": b"\x89PNG", ".pdf": b"%PDF"}.get(
+            one.suffix, one.read_bytes()[:4]
+        )
+    shares = pd.read_csv(tmp_path / "c" / "toy-importance.csv", keep_default_na=False)
+    assert len(shares) == 2 * (3 + 3)
+    assert shares["share"].astype(float).iloc[0] == importance(two[0]).effects["share"].iloc[0]
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(RunError, match="file: cannot be written"):
+        write_sections(sections, blocked)
+
+
+def test_a_table_with_its_replicates(home, again):
+    table = load_table(Path(__file__).parents[2] / "tables" / "sotu-ngram")
+    assert len(load_with_replicates("sotu-ngram")[1]) == 0
+    frame = again(table, [1, 5], times=2)
+    columns = [h.name for h in table.hyperparameters]
+    frame = frame[[*columns, "replicate", "seed", *(m.name for m in table.metrics)]]
+    save_folder(replace(table, name="again"), home / "tables" / "again", frame)
+    for source in ("again", str(home / "tables" / "again")):
+        loaded, replicates = load_with_replicates(source)
+        assert loaded.name == "again"
+        pd.testing.assert_frame_equal(replicates, frame, check_dtype=False)
+
+
+def test_matplotlib_is_only_imported_to_draw():
+    modules = "hpobench_nmt.analysis.table_sections, hpobench_nmt.render.table_picture"
+    code = f"import sys, {modules}; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_published_tables(nmthpo_home, monkeypatch):
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
+    sections = analyze_tables([load_table(name) for name in TABLES])
+    notes = only(sections, "correlation").notes
+    assert notes[0].startswith("28 configurations are common to the 6 tables")
+    assert notes[1] == "Taken as equal: bpe_symbols of 30000 and 32000."
+    assert notes[2].startswith("Most alike: ja-en and en-ja, 0.964")
+    assert notes[3].startswith("Least alike: ja-en and so-en, 0.084")
+    assert not any(s.problem for s in sections)

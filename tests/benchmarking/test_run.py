@@ -1,0 +1,159 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.lookup.table import Table
+
+
+def test_the_whole_benchmark_in_one_call(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=30, seed=1)
+    frame = results.scores()
+    assert set(frame["score"]) == {"ftb", "ftc", "fb"}
+    assert (frame["trials"] == 30).all()
+    assert (frame["failed"] == 0).all()
+    mean = frame.set_index(["method", "score"])["mean"]
+    assert mean["BO_EI_M", "ftb"] >= 3
+
+
+def test_a_class_is_a_method(toy):
+    class Backwards:
+        def __init__(self, problem, rng):
+            self.left = list(range(len(problem.features)))
+
+        def ask(self):
+            return self.left[-1]
+
+        def tell(self, index, losses):
+            self.left.remove(index)
+
+    results = hb.benchmark(toy, [Backwards], trials=3)
+    best = int(toy.best_rows("bleu")[0])
+    for trial in results.trials["toy", "Backwards"]:
+        after = trial.rows[3:]
+        assert (np.diff(after) < 0).all()
+        assert best in trial.rows
+
+
+@pytest.mark.parametrize("scores", [("ftb", "ftc", "fb"), ("fto", "fta", "fbp")])
+def test_simulated_random_search_agrees_with_its_exact_scores(toy, scores):
+    objectives = ["bleu", "seconds"] if "fto" in scores else ["bleu"]
+    results = hb.benchmark(toy, ["RS"], objectives=objectives, scores=scores, trials=1500, seed=3, budget=8)
+    for asked, found in zip(results.instances["toy"].questions, results.summary("toy", "RS"), strict=True):
+        mean, std = exact_random_search(asked, 3)
+        assert abs(found.mean - mean) < 4 * std / np.sqrt(1500), asked.score
+        assert found.std == pytest.approx(std, rel=0.15), asked.score
+
+
+def test_stopping_when_settled_changes_no_score(toy):
+    settled = hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_R"], trials=20)
+    whole = hb.benchmark(toy, ["RS", "BO_EI_M", "GB_EIF_R"], trials=20, stop="exhausted")
+    assert settled.scores().equals(whole.scores())
+    for key, trials in whole.trials.items():
+        for long, short in zip(trials, settled.trials[key], strict=True):
+            assert len(long.rows) == 36
+            np.testing.assert_array_equal(long.rows[: len(short.rows)], short.rows)
+
+
+def test_no_budget_is_asked_for_where_no_score_has_one(toy):
+    results = hb.benchmark(toy, ["RS"], scores=["ftb"], trials=2, n_initial=25)
+    assert results.suite.budget == {}
+
+
+def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
+    results = hb.benchmark(toy, ["RS"], trials=50, lookups=6, budget=6)
+    ftb, _, fb = results.summary("toy", "RS")
+    assert ftb.unanswered > 0
+    assert np.isnan(ftb.mean)
+    assert 3 <= ftb.at_least <= 6
+    assert fb.unanswered == 0
+    assert max(len(t.rows) for t in results.trials["toy", "RS"]) == 6
+
+
+def suite(**changes):
+    return dataclasses.replace(Suite("s", ("ftb", "ftc", "fb"), budget={"default": 5}), **changes)
+
+
+def few_rows(table, n):
+    return Table(
+        "few", table.hyperparameters, table.metrics, table.configs[:n], table.values[:n], table.objectives
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "message"),
+    [
+        (lambda t: few_rows(t, 2), {}, r"has 2 row\(s\), fewer than the 3 initial ones"),
+        (lambda t: few_rows(t, 1), {}, r"has 1 row\(s\)"),
+        (lambda t: t, {"objectives": ("blue",)}, "unknown metric 'blue'. Did you mean 'bleu'"),
+        (lambda t: t, {"scores": ("fbp",), "budget": {}}, "needs a budget"),
+        (lambda t: t, {"lookups": 4}, "fb asks for 5 look-ups, but a trial may make only 4"),
+        (
+            lambda t: dataclasses.replace(t, objectives=("bleu",)),
+            {"scores": ("fta",)},
+            r"names 1 objective\(s\) of its own, fta need 2",
+        ),
+        (lambda t: t, {"tolerance": {"toy": 1e9}}, "every row is within the tolerance"),
+        (lambda t: dataclasses.replace(t, values=t.values * 0 + 3), {}, "'bleu' is 3 in every row"),
+        (lambda t: dataclasses.replace(t, values=t.values * np.nan), {}, "'bleu' is missing in every row"),
+    ],
+)
+def test_a_table_that_gives_nothing_to_benchmark_is_refused(toy, table, changes, message):
+    with pytest.raises(InputError, match=message):
+        make_instance(suite(**changes), table(toy))
+
+
+def test_no_row_with_both_objectives_is_refused(toy):
+    values = toy.values.copy()
+    values[::2, 0] = np.nan
+    values[1::2, 1] = np.nan
+    table = dataclasses.replace(toy, values=values)
+    with pytest.raises(InputError, match="no row has all of bleu, seconds"):
+        make_instance(suite(scores=("fta",)), table)
+
+
+def test_a_table_of_exactly_the_initial_design_works(toy):
+    results = hb.benchmark(few_rows(toy, 3), ["RS", "BO_EI_M"], trials=3)
+    assert (results.scores().query("score == 'ftb'")["mean"] == 3).all()
+
+
+def test_the_tolerance_comes_from_the_suite_then_the_metric_then_the_spread(toy):
+    def close_rows(table, **changes):
+        return int(make_instance(suite(**changes), table).questions[1].targets.sum())
+
+    loss = toy.losses(["bleu"])[:, 0]
+    gaps = loss - loss.min()
+    assert close_rows(toy, tolerance={"default": 2.0}) == (gaps <= 2.0 + 1e-9).sum()
+    assert close_rows(toy, tolerance={"toy": 3.0, "default": 2.0}) == (gaps <= 3.0 + 1e-9).sum()
+    assert close_rows(toy) == (gaps <= 0.5 + 1e-9).sum()
+    seconds = toy.losses(["seconds"])[:, 0]
+    spread = 0.05 * (np.median(seconds) - seconds.min())
+    assert close_rows(toy, objectives=("seconds",)) == (seconds - seconds.min() <= spread + 1e-9).sum()
+
+
+def test_regret_falls_to_zero_and_is_drawn(toy, tmp_path):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10)
+    figure = hb.plot_regret(results)
+    lines = {str(line.get_label()): line.get_ydata() for line in figure.axes[0].get_lines()}
+    assert {"RS", "BO_EI_M"} <= set(lines)
+    assert (np.diff(lines["RS"][~np.isnan(lines["RS"])]) <= 0).all()
+    figure.savefig(tmp_path / "regret.png")
+    assert (tmp_path / "regret.png").stat().st_size > 5000
+    with pytest.raises(InputError, match="Did you mean 'toy'"):
+        hb.plot_regret(results, "toi")
+
+
+def test_missing_losses_are_looked_up_but_never_the_best(toy):
+    values = toy.values.copy()
+    values[::4, 0] = np.nan
+    table = dataclasses.replace(toy, values=values)
+    results = hb.benchmark(table, ["RS", "BO_EI_M", "GB_EIF_M"], trials=20, stop="exhausted")
+    assert not results.failures()
+    assert results.scores()["unanswered"].sum() == 0
+    for trial in results.trials["toy", "BO_EI_M"]:
+        assert np.isnan(trial.losses).sum() == 9

@@ -1,0 +1,266 @@
+"""What the command line prints and how it ends, for good and bad input."""
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpobench_nmt.cli.main import main
+from hpobench_nmt.lookup.folder import save_folder
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as exit_:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return exit_.value.code or 0, out, err
+
+    return call
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("runn", "unknown command 'runn'. Did you mean 'run'?"),
+        ("tables shw", "unknown command 'shw'. Did you mean 'show'?"),
+        ("run papersingle", "unknown suite 'papersingle'. Did you mean 'paper-single'?"),
+        ("run nowhere.toml", "nowhere.toml: cannot be read"),
+        ("run --tables tooy", "unknown table 'tooy'. Did you mean 'toy'?"),
+        (
+            "run --tables zh-en",
+            "table 'zh-en' is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'",
+        ),
+        ("run --tables toy,toy", "tables has the same name twice"),
+        ("run --tables toy --methods BO_EI_MM", "unknown method 'BO_EI_MM'. Did you mean 'BO_EI_M'?"),
+        ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 objective(s); ftb, ftc, fb need 1"),
+        ("run --tables toy --methods RS,RS", "methods has the same name twice"),
+        ("run --tables toy --out a-file", "a-file: is a file, not a folder"),
+        ("run --tables toy --objectives blue", "unknown metric 'blue'. Did you mean 'bleu'?"),
+        ("run --tables toy --objectives bleu:up", "the direction after ':' must be 'min' or 'max'"),
+        ("run --tables toy --objectives bleu,seconds", "need 1 objective(s), not 2"),
+        ("run --tables toy --trials 0", "0 is not in the range"),
+        ("run --tables toy --seed -1", "-1 is not in the range"),
+        ("run --tables toy --jobs 0", "0 is not in the range"),
+        ("run --tables toy --lookups 2", "2 look-ups are fewer than the 3 initial rows"),
+        ("run --tables toy --backend lokky", "unknown backend 'lokky'. Did you mean 'loky'?"),
+        ("run --tables toy --trails 3", "No such option"),
+        ("score nowhere", "nowhere: no such folder"),
+        ("score .", "has no manifest.json, so it is not a results folder"),
+        ("export nowhere --out out", "nowhere: no such folder"),
+        ("export . --out out --format csv", "unknown format 'csv'"),
+        ("pareto toy --objectives bleu", "a front needs two or more objectives"),
+        ("pareto toy --objectives bleu,bleu", "the same objective twice"),
+        ("pareto toy --objectives bleu,secs", "unknown metric 'secs'"),
+        ("pareto tooy --objectives bleu,seconds", "Did you mean 'toy'?"),
+        ("pareto no.csv --objectives a:min,b:min", "no.csv: no such file"),
+        ("pareto toy --objectives bleu,seconds --plot front.gif", "must end in .png, .pdf or .svg"),
+        ("pareto toy --objectives bleu,seconds --plot no/front.png", "no: no such folder"),
+        (
+            "pareto toy --objectives bleu,seconds,memory --plot front.png",
+            "--plot draws two objectives, not 3",
+        ),
+        ("tables show tooy", "Did you mean 'toy'?"),
+        ("tables check tooy", "Did you mean 'toy'?"),
+        ("tables fetch nmthpp", "unknown collection 'nmthpp'. Did you mean 'nmthpo'?"),
+        ("tables fetch nmthpo --from nowhere", "nowhere: no such folder"),
+        ("tables add nowhere.csv", "nowhere.csv: no such file or folder"),
+        ("methods --check nowhere.py:X", "nowhere.py: no such file"),
+    ],
+)
+def test_wrong_input_gets_one_message_and_exit_code_2(toy_home, call, arguments, message):
+    Path("a-file").touch()
+    code, out, err = call(*arguments.split())
+    assert code == 2
+    assert message in words(err)
+    assert out == ""
+    assert not Path("results").exists()
+
+
+def test_help_names_every_command_without_loading_anything_heavy():
+    program = (
+        "import sys; sys.argv = ['hpobench-nmt', '--help']\n"
+        "from hpobench_nmt.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as e: assert not e.code\n"
+        "heavy = {'numpy', 'pandas', 'numba', 'scipy', 'matplotlib', 'rich', 'torch'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in ("run", "score", "export", "methods", "suites", "pareto", "tables"):
+        assert re.search(rf"^  {name}\s", done.stdout, re.MULTILINE)
+
+
+def test_a_run_from_start_to_finish(toy_home, call):
+    code, out, err = call("run", "quick", "--tables", "toy,toy-missing", "--trials", "5", "--jobs", "1")
+    assert code == 0, err
+    for name in (
+        "toy: 36 rows",
+        "toy-missing: 36 rows",
+        "BO_EI_M_std",
+        "RS (exact)",
+        "Results: results/quick",
+    ):
+        assert name in out
+    assert "Traceback" not in err
+    code, text, _ = call("score", "results/quick")
+    assert code == 0
+    assert text in out
+    assert call("score", "results/quick", "--format", "csv")[1].startswith("table,method,score,best,trials")
+    assert r"\begin{tabular}" in call("score", "results/quick", "--format", "latex")[1]
+    assert call("score", "results/quick", "--format", "yaml")[0] == 2
+
+
+def test_the_same_command_again_only_shows_the_scores(toy_home, call):
+    arguments = ("run", "quick", "--tables", "toy", "--trials", "5", "--jobs", "1")
+    first = call(*arguments)
+    before = {p: p.stat().st_mtime_ns for p in Path("results").rglob("*.parquet")}
+    second = call(*arguments)
+    assert first[1] == second[1]
+    assert {p: p.stat().st_mtime_ns for p in Path("results").rglob("*.parquet")} == before
+
+
+def test_a_table_given_as_a_folder_is_found_again(toy_home, call, tmp_path, toy):
+    from hpobench_nmt.lookup.folder import save_folder
+
+    save_folder(toy, tmp_path / "elsewhere" / "toy-two")
+    folder = tmp_path / "elsewhere" / "toy-two"
+    code, _, err = call("run", "--tables", str(folder), "--trials", "2", "--jobs", "1", "--out", "out")
+    assert code == 0, err
+    assert call("score", "out")[0] == 0
+
+
+def test_the_first_command_of_a_newcomer_can_be_scored_again(home, call):
+    code, out, err = call("run", "--trials", "2", "--jobs", "1", "--methods", "RS,BO_EI_M")
+    assert code == 0, err
+    assert "sotu-ngram: 960 rows" in out
+    assert call("score", "results/quick")[0] == 0
+
+
+def test_two_objectives(toy_home, call):
+    code, out, err = call("run", "modern-multi", "--tables", "toy", "--trials", "3", "--jobs", "1")
+    assert code == 0, err
+    assert "NSGA2" in out
+    assert "failed" not in out
+
+
+def test_a_table_of_ones_own(home, call):
+    Path("lm.csv").write_text("lr,layers,ppl,seconds\n0.01,1,70,5\n0.1,1,65,5\n0.01,2,62,9\n0.1,2,60.5,9\n")
+    sheet = '[hyperparameters.lr]\nscale = "log"\n[hyperparameters.layers]\n'
+    sheet += '[metrics.ppl]\ndirection = "min"\n[metrics.seconds]\ndirection = "min"\n'
+    Path("lm.toml").write_text(sheet)
+    code, out, err = call("tables", "add", "lm.csv")
+    assert (code, "Installed lm (4 rows)" in out) == (0, True), err
+    assert "lm" in call("tables", "list")[1]
+    assert "0.01, 0.1" in call("tables", "show", "lm")[1]
+    assert "all 4 configurations of the grid have a row" in call("tables", "check", "lm")[1]
+    assert call("run", "--tables", "lm", "--trials", "3", "--jobs", "1", "--methods", "RS,BO_EI_M")[0] == 0
+
+
+def test_the_front_of_a_table_and_of_any_csv_agree(toy_home, call, toy):
+    code, out, _ = call("pareto", "toy", "--objectives", "bleu,seconds", "--format", "csv")
+    assert code == 0
+    rows = [int(line.split(",")[0]) for line in out.splitlines()[1:]]
+    assert sorted(rows) == toy.front(["bleu", "seconds"]).tolist()
+    toy.to_frame().assign(note="x, y").to_csv("any.csv", index=False)
+    code, out, _ = call("pareto", "any.csv", "--objectives", "bleu:max,seconds:min", "--plot", "front.png")
+    assert code == 0
+    assert f"{len(rows)} of 36 rows are on the front" in out
+    assert Path("front.png").read_bytes()[:4] == b"\x89PNG"
+    code, _, err = call("pareto", "any.csv", "--objectives", "bleu,seconds:min")
+    assert (code, "add ':min' or ':max'" in err) == (2, True)
+    code, _, err = call("pareto", "any.csv", "--objectives", "note:max,seconds:min")
+    assert (code, "line 2: 'note' is 'x, y', not a number" in err) == (2, True)
+
+
+def test_rows_that_lack_an_objective_are_counted(toy_home, call):
+    _, out, _ = call("pareto", "toy-missing", "--objectives", "bleu,seconds")
+    assert "6 rows lack an objective" in out
+
+
+def test_few_look_ups_need_a_smaller_budget(toy_home, call):
+    code, _, err = call("run", "--lookups", "5")
+    assert code == 2
+    assert "fb asks for 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
+    code, out, _ = call(*run, "--lookups", "5", "--budget", "5")
+    assert code == 0
+    assert "fb @5" in out
+
+
+def test_a_broken_datasheet_spoils_its_own_table_only(toy_home, call):
+    broken = toy_home / "tables" / "half-edited"
+    broken.mkdir()
+    (broken / "datasheet.toml").write_text("name = \n")
+    assert call("tables", "check", "toy")[0] == 0
+    assert call("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")[0] == 0
+    code, _, err = call("tables", "check", "half-edited")
+    assert code == 2
+    assert "not valid TOML" in err
+    assert "half-edited" in "".join(call("tables", "list")[1:])
+
+
+def test_a_collection_that_lacks_a_member_says_which_cannot_be_read(nmthpo_home, tmp_path, monkeypatch, call):
+    home = tmp_path / "another home"
+    shutil.copytree(nmthpo_home, home)
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(home))
+    (home / "cache" / "so-en" / "datasheet.toml").write_text("name = \n")
+    for arguments in (("tables", "check", "nmthpo"), ("run", "--tables", "nmthpo", "--trials", "1")):
+        code, _, err = call(*arguments)
+        assert code == 2
+        assert "so-en" in err and "not valid TOML" in err
+
+
+def test_a_table_with_too_few_objectives_is_left_out_with_a_word(home, toy, call):
+    save_folder(toy, home / "tables" / "toy")
+    save_folder(dataclasses.replace(toy, name="single", objectives=("bleu",)), home / "tables" / "single")
+    _, _, err = call("run", "modern-multi", "--methods", "RS", "--trials", "2", "--jobs", "1")
+    assert "table 'single' names 1 objective(s) of its own" in err
+    assert "'toy'" not in err
+
+
+def test_methods_are_listed_and_checked(toy_home, call):
+    _, out, _ = call("methods")
+    for name in ("RS", "BO_EI_M", "GB_EIF_R", "NSGA2"):
+        assert re.search(rf"^{name}\s", out, re.MULTILINE)
+    Path("mine.py").write_text(
+        "class Bad:\n    def __init__(self, problem, rng):\n        pass\n"
+        "    def ask(self):\n        return 0\n    def tell(self, index, losses):\n        pass\n"
+    )
+    code, out, err = call("methods", "--check", "mine.py:Bad")
+    assert code == 1
+    assert "FAILED  looks_up_every_row_once: ask returned row 0, which was looked up before" in out
+    assert "Bad fails" in err
+
+
+def test_exported_sequences_are_complete(toy_home, call):
+    call("run", "quick", "--tables", "toy", "--trials", "4", "--jobs", "1", "--methods", "RS,BO_EI_M")
+    code, out, err = call("export", "results/quick", "--format", "sequences", "--out", "ss")
+    assert (code, out) == (0, "2 files in ss\n"), err
+    lines = Path("ss/toy/RS.ss").read_text().splitlines()
+    assert len(lines) == 4
+    assert all(sorted(map(int, line.split())) == list(range(36)) for line in lines)
+
+
+def test_output_to_a_closed_pipe_is_no_error(toy_home):
+    done = subprocess.run(
+        f"{sys.executable} -m hpobench_nmt tables check toy | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import errno
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trajectory import Goal
+
+N_ROWS = 8
+INITIAL = [6, 1, 3]
+LOSSES = np.linspace([0.0, 5.0], [7.0, -5.0], N_ROWS)
+
+
+class Table:
+    """Losses by row, and what was asked for."""
+
+    def __init__(self, losses=LOSSES):
+        self.losses = losses
+        self.asked = []
+
+    def __call__(self, row):
+        self.asked.append(row)
+        return self.losses[row].copy()
+
+
+class FromBelow:
+    """The lowest row that was not told."""
+
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+        self.told = []
+
+    def ask(self):
+        return self.left[0]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+        self.told.append((index, losses.tolist()))
+
+
+def run(make_method, table=None, goals=(), budget=N_ROWS, initial=INITIAL, n_rows=N_ROWS):
+    problem = Problem(np.zeros((n_rows, 1)), 2, budget, len(initial))
+    return run_trial(problem, table or Table(), make_method, np.random.default_rng(0), initial, goals)
+
+
+def answering(*answers):
+    """A method that gives these answers, then behaves."""
+
+    class Answering(FromBelow):
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            self.answers = list(answers)
+
+        def ask(self):
+            return self.answers[0] if self.answers else super().ask()
+
+        def tell(self, index, losses):
+            if self.answers and index == self.answers[0]:
+                self.answers.pop(0)
+            super().tell(index, losses)
+
+    return Answering
+
+
+def raising(where, error, after=0):
+    """A method that raises in one of its calls, the first or a later one."""
+
+    class Raising(FromBelow):
+        calls = 0
+
+        def fail(self, here):
+            if here == where:
+                self.calls += 1
+                if self.calls > after:
+                    raise error
+
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            self.fail("__init__")
+
+        def ask(self):
+            self.fail("ask")
+            return super().ask()
+
+        def tell(self, index, losses):
+            self.fail("tell")
+            super().tell(index, losses)
+
+    return Raising
+
+
+# --- trials that go well ---------------------------------------------------------------------------
+
+
+def test_trial_looks_up_the_initial_design_and_then_what_is_asked():
+    table = Table()
+    trajectory = run(FromBelow, table)
+    assert trajectory.rows.tolist() == [6, 1, 3, 0, 2, 4, 5, 7]
+    assert trajectory.rows.dtype == np.int64
+    assert table.asked == trajectory.rows.tolist()
+    np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
+    assert trajectory.failure == ""
+
+
+def test_method_is_told_everything_in_order():
+    made = []
+    run(lambda problem, rng: made.append(FromBelow(problem, rng)) or made[0])
+    assert made[0].told == [(row, LOSSES[row].tolist()) for row in (6, 1, 3, 0, 2, 4, 5, 7)]
+
+
+def test_method_gets_the_problem_and_the_generator():
+    given_to = []
+    problem, rng = Problem(np.zeros((3, 1)), 2, 3, 1), np.random.default_rng(5)
+
+    def make(*arguments):
+        given_to.extend(arguments)
+        return FromBelow(*arguments)
+
+    run_trial(problem, Table(), make, rng, [0])
+    assert given_to[0] is problem
+    assert given_to[1] is rng
+
+
+@pytest.mark.parametrize(("budget", "n_looked_up"), [(3, 3), (5, 5), (8, 8), (100, 8), (1, 3)])
+def test_budget_counts_the_initial_design_which_is_always_looked_up(budget, n_looked_up):
+    trajectory = run(FromBelow, budget=budget)
+    assert len(trajectory.rows) == n_looked_up
+    assert trajectory.failure == ""
+
+
+def test_failed_trainings_are_told_as_nan():
+    losses = LOSSES.copy()
+    losses[[1, 2], 0] = np.nan
+    made = []
+    trajectory = run(lambda problem, rng: made.append(FromBelow(problem, rng)) or made[0], Table(losses))
+    assert trajectory.failure == ""
+    np.testing.assert_array_equal(trajectory.losses, losses[trajectory.rows])
+    told = dict(made[0].told)
+    np.testing.assert_array_equal(told[1], losses[1])
+    np.testing.assert_array_equal(told[2], losses[2])
+
+
+@pytest.mark.parametrize("number", [int, np.int64, np.int8, np.uint16, np.array])
+def test_any_kind_of_integer_is_a_row_number(number):
+    trajectory = run(answering(number(5)))
+    assert trajectory.failure == ""
+    assert trajectory.rows.tolist() == [6, 1, 3, 5, 0, 2, 4, 7]
+
+
+def test_evaluate_is_given_plain_integers():
+    table = Table()
+    run(answering(np.int64(5)), table)
+    assert {type(row) for row in table.asked} == {int}
+
+
+def test_method_cannot_change_what_is_recorded():
+    class Scaling(FromBelow):
+        def tell(self, index, losses):
+            super().tell(index, losses)
+            losses *= 0.0
+
+    losses = LOSSES.copy()
+    trajectory = run(Scaling, lambda row: losses[row])
+    np.testing.assert_array_equal(losses, LOSSES)
+    np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
+
+
+# --- methods that misbehave ------------------------------------------------------------------------
+
+
+def assert_failed(trajectory, table, rows, reason):
+    assert trajectory.failure
+    assert reason in trajectory.failure
+    assert trajectory.rows.tolist() == rows
+    assert table.asked == rows
+    np.testing.assert_array_equal(trajectory.losses, LOSSES[rows])
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+class BadIndex:
+    def __index__(self):
+        raise ValueError("no number")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (6, "ask returned row 6, which was looked up before"),
+        (np.int64(1), "ask returned row 1, which was looked up before"),
+        (N_ROWS, "ask returned row 8, but rows go from 0 to 7"),
+        (10**30, "but rows go from 0 to 7"),
+        (-1, "ask returned row -1, but rows go from 0 to 7"),
+        (2.0, "ask returned float 2.0, not a row number"),
+        (np.float64(2.0), "not a row number"),
+        (float("nan"), "ask returned float nan, not a row number"),
+        (None, "ask returned NoneType None, not a row number"),
+        ("2", "ask returned str '2', not a row number"),
+        (True, "ask returned bool True, not a row number"),
+        (False, "ask returned bool False, not a row number"),
+        (np.True_, "not a row number"),
+        ([2], "ask returned list [2], not a row number"),
+        (np.array([2]), "not a row number"),
+        (Unprintable(), "not a row number"),
+        (BadIndex(), "not a row number"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_answer_that_is_no_new_row_ends_the_trial(wrong, reason):
+    table = Table()
+    assert_failed(run(answering(4, wrong), table), table, [*INITIAL, 4], reason)
+
+
+def test_row_that_the_method_itself_asked_for_before():
+    table = Table()
+    trajectory = run(answering(4, 4), table)
+    assert_failed(trajectory, table, [*INITIAL, 4], "ask returned row 4, which was looked up before")
+
+
+@pytest.mark.parametrize(
+    ("where", "after", "rows"),
+    [
+        ("__init__", 0, INITIAL),
+        ("ask", 0, INITIAL),
+        ("ask", 2, [*INITIAL, 0, 2]),
+        ("tell", 0, INITIAL),
+        ("tell", 1, INITIAL),
+        ("tell", 2, INITIAL),
+        ("tell", 4, [*INITIAL, 0, 2]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("bad\n  news"), "ValueError: bad news"),
+        (KeyError("lr"), "KeyError: 'lr'"),
+        (FileNotFoundError(errno.ENOENT, "no weights"), "FileNotFoundError: [Errno 2] no weights"),
+        (StopIteration(), "StopIteration"),
+        (SystemExit(3), "tried to exit the process (exit code 3)"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_exception_ends_the_trial_after_the_initial_design(where, after, rows, error, reason):
+    table = Table()
+    trajectory = run(raising(where, error, after), table)
+    assert_failed(trajectory, table, rows, reason)
+    if not isinstance(error, SystemExit):
+        name = "Raising" if where == "__init__" else where
+        assert trajectory.failure.startswith(f"{name} raised {type(error).__name__}")
+
+
+@pytest.mark.parametrize("where", ["__init__", "ask", "tell"])
+def test_sys_exit_does_not_end_the_process(where):
+    class Quitting(FromBelow):
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            if where == "__init__":
+                sys.exit("enough")
+
+        def ask(self):
+            return sys.exit("enough") if where == "ask" else super().ask()
+
+        def tell(self, index, losses):
+            if where == "tell":
+                sys.exit("enough")
+
+    table = Table()
+    assert_failed(run(Quitting, table), table, INITIAL, "tried to exit the process (exit code enough)")
+
+
+class OnlyAsks:
+    def __init__(self, problem, rng):
+        pass
+
+    def ask(self):
+        return 0
+
+
+class OnlyTells:
+    def __init__(self, problem, rng):
+        pass
+
+    def tell(self, index, losses):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda problem, rng: None, ""),
+        (OnlyAsks, "tell"),
+        (OnlyTells, "ask"),
+        (lambda problem: None, "TypeError"),
+        (raising("ask", Exception(Unprintable())), "Exception"),
+        (lambda problem, rng: 1 / 0, "ZeroDivisionError"),
+    ],
+    ids=["no method", "no tell", "no ask", "wrong signature", "unprintable error", "error in a function"],
+)
+def test_what_is_not_a_method_is_a_failure_too(make, reason):
+    table = Table()
+    assert_failed(run(make, table), table, INITIAL, reason)
+
+
+def test_failure_ends_the_trial_even_where_a_goal_is_open():
+    goal = Goal(np.arange(N_ROWS) == 7, 1)
+    table = Table()
+    trajectory = run(raising("ask", ValueError("no"), after=1), table, [goal])
+    assert_failed(trajectory, table, [*INITIAL, 0], "ValueError: no")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: raising("ask", ValueError(f"lost {object()!r}")),
+        lambda: raising("tell", SystemExit(object())),
+        lambda: answering(object()),
+    ],
+    ids=["error", "exit", "answer"],
+)
+def test_reasons_do_not_hold_memory_addresses(make):
+    keep = [make(), make()]  # both alive, so that their addresses differ
+    first, second = [run(method).failure for method in keep]
+    assert "object" in first
+    assert "0x" not in first.replace("0x…", "")
+    assert first == second
+
+
+def test_reasons_are_short_and_on_one_line():
+    failure = run(raising("ask", ValueError("x\ny " * 10_000))).failure
+    assert len(failure) < 400
+    assert "\n" not in failure
+    assert len(run(answering("x" * 10_000)).failure) < 400
+
+
+@pytest.mark.parametrize("where", ["__init__", "ask", "tell"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "disk full")], ids=repr)
+def test_what_is_not_the_methods_fault_passes_through(where, error):
+    with pytest.raises(type(error)) as caught:
+        run(raising(where, error))
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [ValueError("no such run"), SystemExit(2)])
+@pytest.mark.parametrize("at", [INITIAL[1], 0])
+def test_errors_of_evaluate_are_not_the_methods(error, at):
+    def evaluate(row):
+        if row == at:
+            raise error
+        return LOSSES[row]
+
+    with pytest.raises(type(error)):
+        run(FromBelow, evaluate)
+
+
+# --- goals -----------------------------------------------------------------------------------------
+
+
+def naive_length(order, n_initial, budget, goals):
+    """How many rows are looked up: count upwards until nothing is left to wait for."""
+    for time in range(n_initial, len(order) + 1):
+        if time >= min(budget, len(order)):
+            return time
+        seen = set(order[:time])
+        if goals and all(
+            len(targets & seen) >= needed or (limit is not None and time >= limit)
+            for targets, needed, limit in goals
+        ):
+            return time
+    return len(order)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    order=st.permutations(range(12)),
+    n_initial=st.integers(1, 4),
+    budget=st.integers(4, 15),
+    goals=st.lists(
+        st.tuples(st.sets(st.integers(0, 11), min_size=1), st.integers(1, 4), st.none() | st.integers(1, 14)),
+        max_size=3,
+    ),
+)
+def test_trial_stops_exactly_when_the_last_goal_is_settled(order, n_initial, budget, goals):
+    asked = [Goal(np.isin(np.arange(12), list(targets)), needed, limit) for targets, needed, limit in goals]
+    table = Table(np.zeros((12, 2)))
+    trajectory = run(answering(*order[n_initial:]), table, asked, budget, order[:n_initial], n_rows=12)
+    assert trajectory.failure == ""
+    assert trajectory.rows.tolist() == list(order[: naive_length(order, n_initial, budget, goals)])
+    assert len(table.asked) == len(set(table.asked))
+
+
+def test_goal_that_cannot_be_reached_exhausts_the_table():
+    trajectory = run(FromBelow, goals=[Goal(np.zeros(N_ROWS, dtype=bool), 1)])
+    assert len(trajectory.rows) == N_ROWS
+    assert trajectory.failure == ""
+
+
+def test_goals_are_not_used_up_by_a_trial():
+    goal = Goal(np.arange(N_ROWS) == 2, 1)
+    assert [len(run(FromBelow, goals=[goal]).rows) for _ in range(2)] == [5, 5]
+
+
+def test_goal_settled_in_the_initial_design_ends_the_trial_after_it():
+    made = []
+    trajectory = run(
+        lambda problem, rng: made.append(FromBelow(problem, rng)) or made[0],
+        goals=[Goal(np.arange(N_ROWS) == INITIAL[0], 1)],
+    )
+    assert trajectory.rows.tolist() == INITIAL
+    assert [row for row, _ in made[0].told] == INITIAL

@@ -1,0 +1,164 @@
+"""Downloads against a real HTTP server on loopback, with the answers that go wrong in practice."""
+
+import contextlib
+import hashlib
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.lookup.catalogue import load_table
+from hpobench_nmt.lookup.collections import nmthpo
+from hpobench_nmt.lookup.download import Limits, download
+
+CONTENT = b"18.2\t771.8654\n" * 500
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+FAST = Limits(max_bytes=20_000, connect_s=1, read_s=0.4, total_s=1.0, tries=3, pause_s=0.01)
+
+
+class Server:
+    """Serves `files`; `faults` maps a path to the answers to give first, one a request."""
+
+    def __init__(self):
+        self.files = {"/f": CONTENT}
+        self.faults = {}
+        self.requests = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                server.requests.append(self.path)
+                left = server.faults.get(self.path, [])
+                fault = left.pop(0) if left else None
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client hangs up
+                    server.answer(self, fault)
+                self.close_connection = True
+
+            def log_message(self, *arguments):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._http.server_port}"
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+
+    def answer(self, request, fault):
+        content = self.files.get(request.path)
+        if content is None or isinstance(fault, int):
+            request.send_response(fault or 404)
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
+        request.send_response(200)
+        if fault == "no length":
+            request.end_headers()
+            request.wfile.write(content[: len(content) // 2])
+            return
+        if fault == "oversized":
+            content = content * 100
+        if fault == "tampered":
+            content = b"9" + content[1:]
+        request.send_header("Content-Length", str(len(content)))
+        request.end_headers()
+        if fault == "silent":
+            time.sleep(1.0)
+        elif fault == "truncated":
+            request.wfile.write(content[: len(content) // 2])
+        elif fault == "dripping":
+            for i in range(len(content)):
+                request.wfile.write(content[i : i + 1])
+                request.wfile.flush()
+                time.sleep(0.1)
+        else:
+            request.wfile.write(content)
+
+    def close(self):
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+def test_a_good_answer_is_taken_at_once(server):
+    assert download(f"{server.address}/f", SHA256, FAST) == CONTENT
+    assert server.requests == ["/f"]
+
+
+@pytest.mark.parametrize(
+    "fault", ["truncated", "no length", "tampered", "silent", "oversized", 500, 503, 429]
+)
+def test_a_passing_fault_is_tried_again(server, fault):
+    server.faults["/f"] = [fault]
+    assert download(f"{server.address}/f", SHA256, FAST) == CONTENT
+    assert server.requests == ["/f", "/f"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("truncated", "cut short|connection broke"),
+        ("no length", "SHA-256"),
+        ("tampered", "SHA-256"),
+        ("silent", r"no answer within 0\.4 s"),
+        ("dripping", r"did not arrive within 1 s"),
+        ("oversized", "larger than 20,000 bytes"),
+        (503, "answered 503"),
+    ],
+)
+def test_a_lasting_fault_is_an_error_that_says_why(server, fault, reason):
+    server.faults["/f"] = [fault] * 3
+    with pytest.raises(RunError, match=reason) as error:
+        download(f"{server.address}/f", SHA256, FAST)
+    assert f"{server.address}/f" in str(error.value)
+    assert len(server.requests) == 3
+
+
+def test_a_file_that_is_not_there_is_not_asked_for_again(server):
+    with pytest.raises(RunError, match="answered 404"):
+        download(f"{server.address}/missing", SHA256, FAST)
+    assert server.requests == ["/missing"]
+
+
+def test_nobody_listening_is_an_error(server):
+    server.close()
+    with pytest.raises(RunError, match="connection failed"):
+        download(f"{server.address}/f", SHA256, FAST)
+
+
+@pytest.fixture
+def published(server, authors_files):
+    """The authors' files on the server; skipped where they are not at hand."""
+    server.files = {f"/{name}": (authors_files / name).read_bytes() for name in nmthpo.SHA256}
+    return server
+
+
+def test_fetch_installs_all_six_tables(published, home, run_command):
+    published.faults["/zh-en.evals"] = ["truncated"]
+    done = run_command("tables", "fetch", "nmthpo", "--mirror", published.address)
+    assert "Installed zh-en, ru-en, ja-en, en-ja, sw-en, so-en" in done.stdout
+    rows = {"zh-en": 118, "ru-en": 176, "ja-en": 150, "en-ja": 168, "sw-en": 767, "so-en": 604}
+    assert {name: len(load_table(name)) for name in nmthpo.TABLES} == rows
+
+
+def test_fetch_installs_nothing_when_one_file_is_wrong(published, home, run_command):
+    published.faults["/so-en.hyps"] = ["tampered"] * 10
+    done = run_command("tables", "fetch", "nmthpo", "--mirror", published.address, check=1)
+    assert "so-en.hyps: the file has SHA-256" in done.stderr
+    assert not list(home.rglob("*.csv"))
+    assert not (home / "cache").exists() or not list((home / "cache").iterdir())
+
+
+def test_fetch_keeps_the_old_tables_when_one_file_is_wrong(published, home, run_command):
+    run_command("tables", "fetch", "nmthpo", "--mirror", published.address)
+    before = load_table("zh-en").sha256
+    published.faults["/so-en.hyps"] = [404]
+    run_command("tables", "fetch", "nmthpo", "--mirror", published.address, check=1)
+    assert load_table("zh-en").sha256 == before

@@ -1,0 +1,323 @@
+import dataclasses
+import html
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpobench_nmt.analysis.leaderboard import cells
+from hpobench_nmt.analysis.provenance import command
+from hpobench_nmt.analysis.report_content import headline, overall_board, table_board
+from hpobench_nmt.analysis.verdicts import Verdict
+from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.render.html.page import load_runs, write_report
+from hpobench_nmt.render.paper_files import tex, write_figures, write_latex
+
+
+def text_of(page):
+    """What a reader of a page's text sees: no tags, no scripts, no styles."""
+    source = re.sub(r"<(script|style).*?</\1>", " ", page.read_text(), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", source)))
+
+
+def test_no_address_and_no_foreign_markup(page, tools):
+    source = page.read_text()
+    assert tools.attack not in source  # in no form that a browser would take for tags
+    assert html.escape(tools.attack) in source
+    for attribute in re.findall(r'(?:src|href|action)\s*=\s*"([^"]*)"', source):
+        assert attribute.startswith(("#", "data:")), attribute
+    assert "url(http" not in source and "@import" not in source
+    assert "default-src 'none'" in source
+    ids = re.findall(r'\sid="([^"]+)"', source)
+    assert len(ids) == len(set(ids))
+    for reference in re.findall(r'(?:href="#|url\(#)([^")]+)', source):
+        assert reference in ids, reference
+
+
+def test_same_results_same_bytes_in_any_process(folders, page, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from hpobench_nmt.render.html.page import write_report\n"
+        "write_report([Path(a) for a in sys.argv[2:]], Path(sys.argv[1]), jobs=2)"
+    )
+    again = tmp_path / "again.html"
+    subprocess.run([sys.executable, "-c", code, again, *folders], check=True, timeout=300)
+    assert again.read_bytes() == page.read_bytes()
+
+
+def test_every_verdict_is_said_and_nothing_else_is_called_better(folders, page):
+    text = text_of(page)
+    for run in load_runs(folders):
+        for verdict in run.statistics.verdicts:
+            assert re.sub(r"\s+", " ", verdict.sentence) in text
+        alone = [v for v in run.statistics.verdicts if v.best and not v.tied and v.worse]
+        said = headline(run)[0]
+        assert str(len(alone)) in said if alone else "no method" in said
+        for v in alone:
+            assert f"{v.best} ({v.score} on {v.table})" in said
+
+
+def test_leaderboard_is_sorted_and_marks_what_the_statistics_say(folders):
+    run = load_runs(folders[:1])[0]
+    found = [c for c in cells(run.results, run.statistics) if c.table == "toy"]
+    board = table_board(run, "toy", found)
+    values = [entries[0].value for _, entries in board.rows]
+    assert values == sorted(values)
+    by_key = {(c.method, c.score): c for c in found}
+    for method, entries in board.rows:
+        for entry, score in zip(entries, run.results.suite.scores, strict=True):
+            cell = by_key[method, score]
+            assert entry.mark == ("best" if cell.best else "tied" if cell.tied else "")
+            assert entry.value == cell.summary.mean
+            assert (entry.bar.low is None) == (cell.summary.failed > 0)
+            if not cell.summary.failed:
+                assert 0 <= entry.bar.low <= entry.bar.mean <= entry.bar.high <= 100
+    overall = overall_board(run)
+    won = sum(
+        int(e.text)
+        for _, row in overall.rows
+        for e, c in zip(row, overall.columns, strict=True)
+        if c.name == "pairs won"
+    )
+    assert won == (run.statistics.comparisons["better"] != "").sum()
+
+
+def test_how_it_was_made(folders, page, tools):
+    text = text_of(page)
+    manifest = json.loads((folders[0] / "manifest.json").read_text())
+    for entry in manifest["tables"].values():
+        assert entry["sha256"] in text
+    for library, version in manifest["versions"].items():
+        assert f"{library} {version}" in text
+    sources = ",".join(entry["source"] for entry in manifest["tables"].values())
+    assert f" --tables {sources} " in text and "--seed 0" in text
+    assert "GB_EIF_M on toy: 1 of 8 trials failed." in text
+    assert "0 (1 of 8)" in text and tools.attack in text
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_initial": 4}])
+def test_the_command_names_a_shipped_suite_only_where_it_is_that_suite(tmp_path, tools, settings):
+    suite = dataclasses.replace(load_suite("quick"), objectives=("bleu",), trials=2, **settings)
+    table = tools.table()
+    folder = tools.run(tmp_path / "a folder" / "results", [table], suite, methods=["RS"])
+    (run,) = load_runs([folder])
+    name = "quick.toml" if settings else "quick"
+    source = tmp_path / "a folder" / "tables" / table.name
+    assert shlex.split(command(run))[:5] == ["hpobench-nmt", "run", name, "--tables", str(source)]
+
+
+def test_the_command_of_an_own_suite_says_its_budget(folders):
+    (run,) = load_runs(folders[:1])
+    words = shlex.split(command(run))
+    assert words[words.index("--budget") + 1] == "8"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_table_on_which_no_method_is_through_yet(folders, tmp_path, which):
+    folder = tmp_path / "interrupted"
+    shutil.copytree(folders[which], folder)
+    shutil.rmtree(folder / "observations" / "toy")
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    assert "on toy: no method is through yet." in text
+    assert "every trial failed" not in text
+
+
+def test_elsewhere_is_said_where_there_is_one(folders):
+    (run,) = load_runs(folders[:1])
+
+    def said(*verdicts):
+        statistics = dataclasses.replace(run.statistics, verdicts=verdicts, ranks=())
+        return " ".join(headline(dataclasses.replace(run, statistics=statistics)))
+
+    alone = Verdict("toy", "ftb", "A", (), ("B",), (), "A leads.")
+    tied = Verdict("toy", "ftc", "A", ("B",), (), (), "A and B lead.")
+    none = Verdict("toy", "fb", "", (), (), (), "Nobody leads.")
+    assert "Elsewhere 2 methods share the lead" in said(alone, tied)
+    assert "There, 2 methods share the lead" in said(tied, tied)
+    assert "in which some method" not in said(alone, tied)
+    assert "Of the 2 of 3 table-and-score pairs in which some method has a best mean, 1 has" in said(
+        alone, tied, none
+    )
+    assert "In the one table and score, A is shown" in said(alone)
+
+
+def test_failed_trials_only(copied, tools, tmp_path):
+    for table in ("toy", "other"):
+        tools.fail(copied, table, "GB_EIF_M", "out of memory", range(8))
+    text = text_of(write_report([copied], tmp_path / "r.html", jobs=1))
+    assert "GB_EIF_M on toy: 8 of 8 trials failed." in text and "out of memory" in text
+
+
+def test_unfinished_methods_are_named(copied, tmp_path):
+    (copied / "observations" / "toy" / "GB_EIF_M.parquet").unlink()
+    text = text_of(write_report([copied], tmp_path / "r.html", jobs=1))
+    assert "GB_EIF_M on toy is not finished." in text
+    assert "Not finished, and left out: GB_EIF_M on toy." in text
+
+
+def test_one_method_on_one_table(tools, tmp_path):
+    folder = tools.run(tmp_path / "results", [tools.table()], tools.suite(trials=1), ["RS"])
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    assert "Only one method was run" in text
+    assert "One table only" in text
+    assert "is shown to be better" not in text
+    assert "With 1 trial(s)" in text
+
+
+def test_missing_and_constant_metrics(tools, tmp_path):
+    table = tools.table()
+    values = table.values.copy()
+    values[::3, 0] = np.nan
+    values[:, 1] = 4.0
+    spoilt = dataclasses.replace(table, values=values)
+    folder = tools.run(tmp_path / "results", [spoilt], tools.suite(), ["RS", "BO_EI_M_std"])
+    page = write_report([folder], tmp_path / "r.html", jobs=1)
+    assert "Simple regret" in text_of(page) and "nan" not in page.read_text().lower().split("</script>")[0]
+
+
+def test_a_gap_that_random_search_may_have_none_of(tools, tmp_path):
+    table = tools.table()
+    values = table.values.copy()
+    values[:9, 0] = np.nan  # more rows without a value than are drawn
+    suite = tools.suite(scores=("fb",), budget={"default": 8})
+    folder = tools.run(
+        tmp_path / "results", [dataclasses.replace(table, values=values)], suite, ["RS", "BO_EI_M"]
+    )
+    page = write_report([folder], tmp_path / "r.html", jobs=1)
+    assert "nan" not in page.read_text().lower().split("</script>")[0]
+
+
+def test_a_share_that_may_be_larger_is_called_a_lower_bound(tools, tmp_path):
+    suite = tools.suite(scores=("ftb",), lookups=6, trials=20)
+    folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "BO_EI_M_std"])
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
+    (said,) = re.findall(r"Targets met after 8 look-ups: (.*?);", text)
+    assert all(re.search(rf"{method} ≥ \d+%", said) for method in ("RS", "BO_EI_M_std"))
+
+
+@pytest.mark.parametrize("names", [("quick-2", "quick"), ("a", "a-toy"), ("run2-x", "x", "x y", "x-y")])
+def test_ids_are_each_others_for_no_pair_of_suites(tools, tmp_path, names):
+    tables = [tools.table(), tools.table("all")]
+    folders = [
+        tools.run(tmp_path / f"results{i}", tables, tools.suite(name), ["RS"]) for i, name in enumerate(names)
+    ]
+    source = write_report(folders, tmp_path / "r.html", jobs=1).read_text()
+    ids = re.findall(r'\sid="([^"]+)"', source)
+    assert len(ids) == len(set(ids))
+    written = write_latex(folders, tmp_path / "latex")
+    assert len(written) == len({path.name for path in written}) == len(list((tmp_path / "latex").iterdir()))
+
+
+def test_results_that_are_not_of_the_table_are_refused(folders, copied, tmp_path):
+    observations = copied / "observations" / "toy"
+    kept = (observations / "RS.parquet").read_bytes()
+    (observations / "RS.parquet").write_bytes((observations / "GB_EIF_M.parquet").read_bytes())
+    with pytest.raises(InputError, match=r"holds look-ups of \['GB_EIF_M'\] on \['toy'\], not of RS on toy"):
+        load_results(copied)
+    (observations / "RS.parquet").write_bytes(kept)
+    load_results(copied)
+    for column, value in (("row", -1), ("row", 10_000), ("loss_1", -99.0)):
+        frame = pd.read_parquet(observations / "RS.parquet")
+        frame.loc[3, column] = value
+        frame.to_parquet(observations / "RS.parquet")
+        with pytest.raises(InputError, match="its look-ups are not those of table 'toy'"):
+            load_results(copied)
+        (observations / "RS.parquet").write_bytes(kept)
+
+
+def test_wrong_folders(folders, copied, tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        write_report([tmp_path / "nowhere"], tmp_path / "r.html")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="not a results folder"):
+        write_report([tmp_path / "empty"], tmp_path / "r.html")
+    with pytest.raises(InputError, match="same results folder twice"):
+        write_report([folders[0], folders[0]], tmp_path / "r.html")
+    manifest = json.loads((copied / "manifest.json").read_text())
+    (copied / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
+    with pytest.raises(InputError, match="not of this version"):
+        write_report([copied], tmp_path / "r.html")
+    (copied / "manifest.json").write_text(json.dumps(manifest | {"versions": None}))
+    with pytest.raises(InputError, match="not of this version"):
+        write_report([copied], tmp_path / "r.html")
+    with pytest.raises(RunError, match="cannot be written"):
+        write_report(folders[1:], _unwritable(tmp_path), jobs=1)
+    assert not (tmp_path / "r.html").exists()
+
+
+def _unwritable(folder):
+    (folder / "file").write_text("")
+    return folder / "file" / "report.html"
+
+
+def test_two_runs_of_one_suite_are_told_apart(folders, copied, tmp_path):
+    text = text_of(write_report([folders[0], copied], tmp_path / "r.html", jobs=1))
+    name = load_results(copied).suite.name
+    assert f"{name} (1)" in text and f"{name} (2)" in text
+
+
+@pytest.mark.parametrize(("form", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_figures_as_files(folders, tmp_path, form, start):
+    written = write_figures(folders[1:], tmp_path / "figures", form, jobs=1)
+    names = {path.name for path in written}
+    for stem in (
+        "two-toy-curves",
+        "two-toy-scores",
+        "two-toy-wins-fta",
+        "two-ranks-fto",
+        "table-correlation",
+    ):
+        assert f"{stem}.{form}" in names
+    assert all(path.read_bytes().startswith(start) for path in written)
+
+
+def test_latex_tables(folders, tmp_path):
+    written = write_latex(folders, tmp_path / "tables")
+    assert len(written) == 6
+    run = load_runs(folders[1:])[0]
+    source = (tmp_path / "tables" / "two-other.tex").read_text()
+    lines = source.split(r"\midrule")[1].strip().splitlines()
+    assert [line.split(" &")[0] for line in lines] == [tex(m) for m in run.results.methods]
+    assert all(line.count(" & ") == 6 and line.endswith(r"\\") for line in lines)
+    assert source.count(r"\textbf") == sum(c.best for c in cells(run.results) if c.table == "other")
+    assert tex(r"a_b & 50% {x} \y ±") == r"a\_b \& 50\% \{x\} \textbackslash{}y $\pm$"
+
+
+def test_the_command(folders, tmp_path):
+    from click.testing import CliRunner
+
+    from hpobench_nmt.cli.report import report
+
+    out = tmp_path / "r.html"
+    done = CliRunner().invoke(report, [str(folders[1]), "--out", str(out), "--jobs", "1"])
+    assert done.exit_code == 0 and out.stat().st_size > 10_000
+    done = CliRunner().invoke(report, [str(folders[1]), "--format", "latex", "--out", str(tmp_path / "t")])
+    assert done.output == f"3 files in {tmp_path / 't'}\n"
+    done = CliRunner().invoke(report, [str(folders[1]), "--format", "word"])
+    assert isinstance(done.exception, InputError)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for a browser is a shell script")
+def test_the_report_is_opened_in_the_users_browser(folders, tmp_path):
+    browser, asked = tmp_path / "browser", tmp_path / "asked"
+    browser.write_text(f'#!/bin/sh\necho "$1" > "{asked}"\n')
+    browser.chmod(0o755)
+    out = tmp_path / "a report.html"
+    command = [sys.executable, "-m", "hpobench_nmt", "report", folders[1], "--out", out, "--open"]
+    done = subprocess.run(
+        command, env={**os.environ, "BROWSER": f"{browser} %s"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert asked.read_text().strip() == out.as_uri()
+    done = subprocess.run(
+        command, env={**os.environ, "BROWSER": "/bin/false", "PATH": ""}, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "open the file in one yourself" in done.stderr

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+import hpobench_nmt as hb
+from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_fronts import attainment, moving_front
+from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.verdicts import RankOutcome, run_statistics
+from hpobench_nmt.evaluation.ranks import rank_test
+from hpobench_nmt.render.plots.run_plots import (
+    method_styles,
+    plot_attainment,
+    plot_curve_panels,
+    plot_curves,
+    plot_expected_runtimes,
+    plot_front_moves,
+    plot_runtime_distribution,
+)
+from hpobench_nmt.render.plots.verdict_plots import plot_critical_difference, plot_scores, plot_wins
+
+METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
+
+
+@pytest.fixture
+def single(toy):
+    other = dataclasses.replace(toy, name="other", values=toy.values[::-1])
+    return hb.benchmark([toy, other], list(METHODS), trials=12)
+
+
+@pytest.fixture
+def multi(toy):
+    return hb.benchmark(toy, ["RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=12)
+
+
+def drawn(figure):
+    """The PNG; drawing it must not warn."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=60)
+    assert content.getvalue().startswith(b"\x89PNG")
+    return figure
+
+
+def legend_lines(figure):
+    """Line of each label in the legend."""
+    axes = figure.axes[0]
+    handles, labels = axes.get_legend_handles_labels()
+    return dict(zip(labels, handles, strict=True))
+
+
+def test_no_two_of_24_methods_look_alike():
+    styles = method_styles([f"m{i}" for i in range(24)])
+    assert len(set(styles.values())) == 25
+    assert len({styles[f"m{i}"].colour for i in range(16)}) == 16
+    assert styles[EXACT].colour == "black"
+    assert method_styles(["a", "b", "a", EXACT]) == method_styles(["a", "b"])
+
+
+def test_dark_twins_differ_in_lightness():
+    styles = list(method_styles([f"m{i}" for i in range(16)]).values())[1:]
+    for light, dark in zip(styles[:8], styles[8:], strict=True):
+        assert np.mean(to_rgb(dark.colour)) < 0.75 * np.mean(to_rgb(light.colour))
+        assert light.dash == "-" != dark.dash
+    assert all(one.dash != other.dash for one, other in itertools.pairwise(styles[8:]))
+
+
+def figures(single, multi, styles=None):
+    found, many = target_runtimes(single), target_runtimes(multi)
+    yield plot_curves(regret_curves(single, "toy"), styles)
+    yield plot_curves(surrogate_curves(single, "toy")[0], styles)
+    yield plot_curves(hypervolume_curves(multi, "toy"), styles)
+    yield plot_attainment(attainment(multi, "toy", 8), styles)
+    yield plot_runtime_distribution(runtime_distribution(found), styles)
+    yield plot_runtime_distribution(runtime_distribution(many, per_row=True), styles)
+    yield plot_expected_runtimes(expected_runtime_frame(found), "toy", styles)
+    yield plot_expected_runtimes(expected_runtime_frame(many), "toy", styles)
+
+
+def test_a_method_is_drawn_alike_in_every_figure_and_random_search_is_in_each(single, multi):
+    styles = method_styles([*single.methods, *multi.methods])
+    for figure in figures(single, multi, styles):
+        lines = legend_lines(drawn(figure))
+        assert EXACT in lines
+        assert len(lines) >= 3
+        for method, line in lines.items():
+            style = styles[method]
+            assert (line.get_color(), line.get_linestyle()) == (style.colour, style.dash)
+            assert line.get_marker() == (style.marker or "None")
+
+
+def test_axes_say_what_they_show_with_units(single, multi):
+    labels = [(f.axes[0].get_xlabel(), f.axes[0].get_ylabel()) for f in figures(single, multi)]
+    assert labels[0][1] == "mean simple regret in bleu (BLEU)"
+    assert labels[1][1] == "mean squared error in bleu (BLEU²)"
+    assert labels[2][1] == "mean share of the table's hypervolume"
+    assert labels[3] == ("bleu (BLEU)", "seconds (s)")
+    assert labels[4] == ("look-ups", "share of (trial, target) pairs met")
+    assert labels[5][0] == "look-ups / rows of the table"
+    assert labels[6] == ("to be among so many best rows", "expected look-ups, with 95% interval")
+    assert labels[7][0] == "rows of the Pareto front to find"
+
+
+def test_lines_hold_the_data(single):
+    curves = regret_curves(single, "toy")
+    lines = legend_lines(plot_curves(curves, log=False))
+    for method in (*METHODS, EXACT):
+        part = curves.frame[curves.frame["method"] == method]
+        np.testing.assert_array_equal(lines[method].get_xdata(), part["lookups"])
+        np.testing.assert_array_equal(lines[method].get_ydata(), part["mean"])
+
+
+def test_panels_show_every_method_with_its_quartiles(single, multi):
+    for curves in (regret_curves(single, "toy"), hypervolume_curves(multi, "toy")):
+        figure = drawn(plot_curve_panels(curves))
+        shown = [axes.get_title() for axes in figure.axes if axes.get_visible()]
+        assert shown == [m for m in curves.frame["method"].unique() if m != EXACT]
+        assert all(axes.collections for axes in figure.axes if axes.get_visible())
+
+
+def test_figures_of_twelve_methods(single):
+    names = [f"METHOD_{i}" for i in range(12)]
+    curves = regret_curves(single, "toy")
+    one = curves.frame[curves.frame["method"] == "RS"]
+    exact = curves.frame[curves.frame["method"] == EXACT]
+    frame = pd.concat([*(one.assign(method=name) for name in names), exact])
+    curves = dataclasses.replace(curves, frame=frame)
+    lines = legend_lines(drawn(plot_curves(curves)))
+    looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines.values()]
+    assert len(set(looks)) == 13
+    drawn(plot_curve_panels(curves))
+    test = rank_test(np.random.default_rng(0).normal(size=(6, 12)) + np.arange(12) / 3)
+    figure = drawn(plot_critical_difference(RankOutcome("ftb", tuple(names), ("t",) * 6, test, "")))
+    texts = " ".join(text.get_text() for text in figure.axes[0].texts)
+    assert all(name in texts for name in names)
+
+
+def test_a_lower_bound_is_dotted_from_a_cross_on(toy):
+    results = hb.benchmark(toy, ["RS"], trials=12, lookups=10, budget=10)
+    figure = drawn(plot_runtime_distribution(runtime_distribution(target_runtimes(results))))
+    dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
+    assert dotted[0].get_xdata()[0] == 10
+    assert any(line.get_marker() == "x" for line in figure.axes[0].lines)
+
+
+def test_moving_fronts_and_the_tables_own(multi):
+    found = moving_front(multi, "toy", "RS", lookups=(3, 10, 36))
+    figure = drawn(plot_front_moves(found))
+    lines = legend_lines(figure)
+    assert [label for label in lines if label.startswith("after")] == [f"after {n}" for n in found.lookups]
+    colours = [tuple(lines[f"after {n}"].get_color()) for n in found.lookups]
+    lightness = [np.mean(c[:3]) for c in colours]
+    assert lightness == sorted(lightness, reverse=True)
+    low, high = figure.axes[0].get_xlim()
+    assert all(low < x < high for x in found.points[found.front, 0])
+
+
+def test_the_best_and_its_ties_are_filled(single):
+    statistics = run_statistics(single)
+    figure = drawn(plot_scores(statistics.scores, "toy"))
+    for axes, score in zip(figure.axes, ("ftb", "ftc", "fb"), strict=True):
+        assert axes.get_title().startswith(score)
+        part = statistics.scores[(statistics.scores.table == "toy") & (statistics.scores.score == score)]
+        markers = [line for line in axes.lines if line.get_marker() not in ("None", "")]
+        for marker, row in zip(markers, part.itertuples(), strict=True):
+            assert marker.get_xdata()[0] == row.mean
+            assert (marker.get_markerfacecolor() != "white") == (row.best or row.tied)
+
+
+def test_what_has_no_mean_has_a_note_in_the_figure(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, budget=5)
+    figure = drawn(plot_scores(run_statistics(results).scores, "toy"))
+    assert any("not reached" in text.get_text() for text in figure.axes[0].texts)
+
+
+def test_wins_are_counted_from_the_row(single):
+    statistics = run_statistics(single)
+    figure = drawn(plot_wins(statistics.comparisons, "toy", "ftb"))
+    cells = {
+        (round(t.get_position()[1]), round(t.get_position()[0])): t.get_text() for t in figure.axes[0].texts
+    }
+    for a, b in itertools.combinations(range(3), 2):
+        numbers = [float(cells[pair].rstrip("*")) for pair in ((a, b), (b, a))]
+        assert sum(numbers) == pytest.approx(100, abs=1)
+    rs_bo = statistics.comparisons.iloc[0]
+    assert cells[0, 1].rstrip("*") == f"{100 * rs_bo['p_a_better']:.0f}"
+
+
+def test_what_cannot_be_drawn_is_said(single, multi):
+    statistics = run_statistics(single)
+    with pytest.raises(hb.InputError, match="Did you mean 'toy'"):
+        plot_scores(statistics.scores, "toi")
+    with pytest.raises(hb.InputError, match="no two methods were compared"):
+        plot_wins(statistics.comparisons, "toy", "fta")
+    with pytest.raises(hb.InputError, match="three or more methods"):
+        plot_critical_difference(run_statistics(multi).ranks[0])
+    (errors, _) = surrogate_curves(dataclasses.replace(multi, methods=("RS",)), "toy")
+    for plot in (plot_curves, plot_curve_panels):
+        with pytest.raises(
+            hb.InputError, match=r"no method has a curve of squared error.*RS: not applicable"
+        ):
+            plot(errors)
+    with pytest.raises(hb.InputError, match="in the styles of a figure"):
+        plot_curves(regret_curves(single, "toy"), method_styles(["RS"]))
+    with pytest.raises(hb.InputError, match="Did you mean 'other'"):
+        plot_expected_runtimes(expected_runtime_frame(target_runtimes(single)), "othe")
+
+
+def test_figures_can_be_joined_on_given_axes(single):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plot_curves(regret_curves(single, "toy"), ax=left) is figure
+    assert plot_runtime_distribution(runtime_distribution(target_runtimes(single)), ax=right) is figure
+    drawn(figure)

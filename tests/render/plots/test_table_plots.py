@@ -1,0 +1,89 @@
+"""Figures of a table's analyses: what they show is what was computed."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpobench_nmt.analysis.table_sections import analyze_tables
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.evaluation.correlation import rank_correlation
+from hpobench_nmt.evaluation.importance import importance
+from hpobench_nmt.evaluation.noise import seed_noise
+from hpobench_nmt.evaluation.sensitivity import sensitivity
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.plots import table_plots
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return [t.get_text() for t in figure.findobj(Text) if t.get_text()]
+
+
+def test_importance_is_drawn(toy):
+    parts = [importance(toy), importance(toy, best_share=0.5)]
+    figure = table_plots.plot_importance(parts)
+    (axes,) = figure.axes
+    names = [t.get_text() for t in axes.get_yticklabels()]
+    bars = [
+        [patch.get_width() / 100 for patch in container]
+        for container in axes.containers
+        if len(container) > 3
+    ]
+    assert names[:3] == parts[0].singles["first"].tolist()
+    for part, widths in zip(parts, bars, strict=True):
+        for name, width in zip(names, widths, strict=True):
+            shares = part.effects.set_index(["first", "second"])["share"]
+            first, _, second = name.partition(" × ")
+            assert shares[first, second] == pytest.approx(width)
+    assert any("exact" in t for t in texts(figure))
+    with pytest.raises(InputError, match="one table and one metric"):
+        table_plots.plot_importance([parts[0], importance(toy, "seconds")])
+    with pytest.raises(InputError, match="one table and one metric"):
+        table_plots.plot_importance([])
+
+
+def test_correlation_is_drawn(two):
+    found = rank_correlation(two)
+    assert f"{found.coefficient[0, 1]:.2f}" in texts(table_plots.plot_rank_correlation(found))
+
+
+def test_sensitivity_is_drawn(toy):
+    found = sensitivity(toy)
+    left, right = table_plots.plot_sensitivity(found, "BLEU").axes
+    assert left.get_xlabel() == "gap to the best bleu (BLEU)"
+    everything = left.lines[0]
+    at = np.searchsorted(everything.get_xdata(), 1.0)
+    distance = everything.get_xdata()[at]
+    assert everything.get_ydata()[at] == pytest.approx((found.gaps <= distance).mean() * 100)
+    assert sorted(right.collections[0].get_offsets()[:, 1]) == pytest.approx(sorted(found.gaps))
+    curve, grids = table_plots.plot_search_cost(found).axes[0].lines
+    within = int(found.by_steps["within"].sum())
+    assert curve.get_ydata()[[0, 1]] == pytest.approx([0, within / 36 * 100])
+    assert curve.get_ydata()[36 - within + 1] == pytest.approx(100)
+    assert grids.get_ydata().tolist() == pytest.approx((found.grids["success"] * 100).tolist())
+
+
+def test_seed_noise_is_drawn(toy, again):
+    found = seed_noise(toy, again(toy, [3, 9, 20]))
+    (axes,) = table_plots.plot_seed_noise(found, "BLEU").axes
+    points = np.concatenate([c.get_offsets()[:, 1] for c in axes.collections if len(c.get_offsets()) > 1])
+    assert sorted(points) == pytest.approx(sorted(found.trainings["value"]))
+    assert axes.get_ylabel() == "bleu (BLEU)"
+
+
+def test_small_and_odd_tables_are_drawn():
+    axis = Hyperparameter("a", (1.0, 2.0))
+    metric = Metric("loss", "min")
+    table = Table("two-rows", (axis,), (metric,), np.array([[1.0], [2]]), np.array([[3.0], [4]]), ("loss",))
+    sections = analyze_tables(
+        [table], replicates={"two-rows": pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})}
+    )
+    assert [s.kind for s in sections if not s.problem] == ["importance", "sensitivity", "noise"]
+    for section in sections:
+        for draw in section.figures.values():
+            draw().savefig(io.BytesIO())
