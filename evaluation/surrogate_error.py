@@ -16,74 +16,17 @@ A trial takes O(n^2 N) in one matrix product, many times faster than one look-up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.stats import hypergeom
 
-from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
-from hpobench_nmt.methods.graph import NEIGHBOURS, neighbours_for
-from hpobench_nmt.methods.graph_based import graph_prior
-from hpobench_nmt.methods.kernels import Kernel, matern52, rbf
-from hpobench_nmt.methods.posterior import Prior
+from hpobench_nmt.methods.model_based import LossScaling, Surrogate
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Surrogate:
-    """A Gaussian prior over a table's rows, and how losses enter it.
-
-    Attributes:
-        prior: covariance over the rows.
-        noise_sd: standard deviation of the observation noise.
-        centre: what is predicted where the look-ups say nothing: 0, or the mean or the worst of the losses
-            seen, about which they are scaled at every step.
-    """
-
-    prior: Prior
-    noise_sd: float = 0.0
-    centre: Literal["zero", "mean", "worst"] = "zero"
-
-
-def built_in_surrogate(method: str, problem: Problem) -> Surrogate | None:
-    """The surrogate of a method that comes with the package; None where it has none, or is not known."""
-    if method in _GAUSSIAN:
-        kernel, standardise = _GAUSSIAN[method]
-        return Surrogate(kernel_prior(problem, kernel), NOISE_SD, "mean" if standardise else "zero")
-    if method in _GRAPH:
-        kernel, influence = _GRAPH[method]
-        neighbours = NEIGHBOURS if influence else neighbours_for(len(problem.features))
-        prior = graph_prior(problem, kernel, neighbours)
-        return Surrogate(prior, centre="worst" if influence else "zero")
-    return None
-
-
-# What methods/gaussian_process.py and methods/graph_based.py make; a test replays every one of them.
-_GAUSSIAN: dict[str, tuple[Kernel, bool]] = {
-    "BO_EI_M": (matern52, False),
-    "BO_EI_R": (rbf, False),
-    "BO_EI_M_std": (matern52, True),
-    "BO_EI_R_std": (rbf, True),
-    "BO_M": (matern52, False),
-    "BO_R": (rbf, False),
-    "BO_M_std": (matern52, True),
-    "BO_R_std": (rbf, True),
-}
-_GRAPH: dict[str, tuple[Kernel, bool]] = {
-    "GB_EI_M": (matern52, False),
-    "GB_EI_R": (rbf, False),
-    "GB_EIF_M": (matern52, True),
-    "GB_EIF_R": (rbf, True),
-    "GB_M": (matern52, False),
-    "GB_R": (rbf, False),
-}
 
 
 def squared_errors(
@@ -160,11 +103,13 @@ def _replay(
     # How many rows had taught something by then; state 0 is the prior.
     state = np.searchsorted(learned, steps, side="left")
     seen_by_then = np.arange(len(rows)) < steps[:, None]
+    states, at = np.unique(state, return_inverse=True)
+    centres = _centres(surrogate.scaling, losses[learned], states)
     for j in range(truth.shape[1]):
-        weights, centre = _weights(surrogate, inverse, losses[learned, j])
+        weights = _weights(inverse, losses[learned, j], states, centres[:, j])
         unknown = np.isnan(truth[:, j])
-        np.matmul(weights[state], known_part, out=off)
-        off += centre[state, None]
+        np.matmul(weights[at], known_part, out=off)
+        off += centres[at, j, None]
         off -= truth[:, j]
         off[:, unknown] = 0.0
         # Over all rows, less those seen by then.
@@ -174,18 +119,28 @@ def _replay(
         errors[: len(steps), j] = error
 
 
-def _weights(surrogate: Surrogate, inverse: Floats, targets: Floats) -> tuple[Floats, Floats]:
-    """What a prediction is made of after 0, 1, ..., n rows: weights of the seen rows, and a constant."""
+def _centres(scaling: LossScaling | None, losses: Floats, states: Rows) -> Floats:
+    """The prediction where the look-ups say nothing, after each number of losses, shape (states, m).
+
+    It is 0, or what the losses seen are scaled about: unknown (NaN) before the first.
+    """
+    centres = np.zeros((len(states), losses.shape[1]))
+    if scaling is not None:
+        for centre, n in zip(centres, states.tolist(), strict=True):
+            centre[:] = scaling(losses[:n])[0] if n else np.nan
+    return centres
+
+
+def _weights(inverse: Floats, targets: Floats, states: Rows, centres: Floats) -> Floats:
+    """The weights of the seen rows in a prediction after some numbers of them, shape (states, n).
+
+    Scaling is linear: a loss is predicted as its centre, plus what the seen rows say of the loss less
+    centre times what they say of a constant 1. The spread cancels.
+    """
     n = len(targets)
-    weights = np.zeros((n + 1, n))
+    weights, of_ones = np.zeros((n + 1, n)), np.zeros((n + 1, n))
     np.cumsum((inverse @ targets)[:, None] * inverse, axis=0, out=weights[1:])
-    if surrogate.centre == "zero":
-        return weights, np.zeros(n + 1)
-    # Scaling is linear: a loss is predicted as its centre where the seen rows say nothing of a
-    # constant 1, and as what they say of it elsewhere.
-    if surrogate.centre == "mean":
-        centre = np.append(np.nan, np.cumsum(targets) / np.arange(1, n + 1))
-    else:
-        centre = np.append(np.nan, np.maximum.accumulate(targets))
-    weights[1:] -= centre[1:, None] * np.cumsum(inverse.sum(axis=1)[:, None] * inverse, axis=0)
-    return weights, centre
+    if not centres.any():
+        return weights[states]
+    np.cumsum(inverse.sum(axis=1)[:, None] * inverse, axis=0, out=of_ones[1:])
+    return np.asarray(weights[states] - centres[:, None] * of_ones[states])

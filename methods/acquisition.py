@@ -84,6 +84,13 @@ def by_expected_hypervolume(belief: Belief) -> Floats:
     return values
 
 
+def usual_acquisition(n_objectives: int) -> Acquisition:
+    """EI for one loss, EHVI for two."""
+    if n_objectives not in (1, 2):
+        raise ValueError(f"there is no usual acquisition for {n_objectives} objectives: give one.")
+    return by_expected_improvement if n_objectives == 1 else by_expected_hypervolume
+
+
 @compiled(error_model="numpy")
 def expected_influence(
     labels: Floats, variance: Floats, row_sums: Floats, unseen: NDArray[np.bool_]

@@ -1,58 +1,70 @@
 """Bayesian optimisation with Gaussian processes (Zhang & Duh 2020, section 5.1), for one and two losses.
 
-The settings that reproduce the paper's Tables 3 and 4: the losses as they are, prior mean 0, amplitude 1,
+The settings come closest to the paper's Tables 3 and 4: the losses as they are, prior mean 0, amplitude 1,
 length scale 1 on features in [0, 1], noise of standard deviation 0.001. The `_std` methods differ in one
 point, which a practitioner would not leave out: they standardise the losses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.problem import Method, MethodFactory, Problem
-from hpobench_nmt.methods.acquisition import (
-    Acquisition,
-    by_expected_hypervolume,
-    by_expected_improvement,
-)
+from hpobench_nmt.core.files import check_name
+from hpobench_nmt.core.problem import Method, Problem
+from hpobench_nmt.methods.acquisition import Acquisition, usual_acquisition
 from hpobench_nmt.methods.kernels import Kernel, KernelPrior, matern52, rbf
-from hpobench_nmt.methods.model_based import ModelBased, standard_scale
+from hpobench_nmt.methods.model_based import ModelBased, Surrogate, standard_scaling
+from hpobench_nmt.methods.naming import method_name
 
 NOISE_SD = 1e-3
-_ACQUISITIONS: Mapping[int, Acquisition] = {1: by_expected_improvement, 2: by_expected_hypervolume}
+
+
+@dataclass(frozen=True)
+class BayesianOptimisation:
+    """A BO method: call it with (problem, rng) to start a trial.
+
+    Attributes:
+        kernel: of two arrays of features, shapes (M, H) and (N, H), gives the covariances, shape (M, N).
+        standardise: whether the losses seen are scaled to mean 0 and variance 1 before each step.
+        acquisition: which candidate to ask for. Left out: EI for one loss, EHVI for two.
+        name: a valid method name. Left out: made from the other settings, for example "BO_matern52_std".
+    """
+
+    kernel: Kernel
+    standardise: bool = False
+    acquisition: Acquisition | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the name, or make one."""
+        default = method_name("BO", self.kernel, "std" if self.standardise else "", self.acquisition)
+        object.__setattr__(self, "name", check_name("method", self.name or default))
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
+        """The method at the start of a trial."""
+        acquisition = self.acquisition or usual_acquisition(problem.n_objectives)
+        return ModelBased(problem, rng, self.surrogate(problem), acquisition)
+
+    def surrogate(self, problem: Problem) -> Surrogate:
+        """The model of the losses. Its prior is shared by all trials on the problem."""
+        scaling = standard_scaling if self.standardise else None
+        return Surrogate(kernel_prior(problem, self.kernel), NOISE_SD, scaling)
+
+
+bayesian_optimisation = BayesianOptimisation
 
 
 @lru_cache(maxsize=8)
 def kernel_prior(problem: Problem, kernel: Kernel) -> KernelPrior:
     """The kernel's prior over the problem's rows, shared by its trials."""
     return KernelPrior(kernel, problem.features)
-
-
-def bayesian_optimisation(
-    kernel: Kernel, standardise: bool = False, acquisition: Acquisition | None = None
-) -> MethodFactory:
-    """A BO method.
-
-    Args:
-        kernel: of two arrays of features, shapes (M, H) and (N, H), gives the covariances, shape (M, N).
-        standardise: whether the losses seen are scaled to mean 0 and variance 1 before each step.
-        acquisition: which candidate to ask for; left out: EI for one loss, EHVI for two.
-    """
-
-    def make(problem: Problem, rng: np.random.Generator) -> Method:
-        return ModelBased(
-            problem,
-            rng,
-            prior=kernel_prior(problem, kernel),
-            acquisition=acquisition or _ACQUISITIONS[problem.n_objectives],
-            noise_sd=NOISE_SD,
-            scale=standard_scale if standardise else None,
-        )
-
-    return make
 
 
 BO_M = bayesian_optimisation(matern52)

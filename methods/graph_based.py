@@ -2,8 +2,8 @@
 
 With EI and EHVI the graph is one more Gaussian prior. With expected influence (EIF) the labels are the
 losses seen, scaled so that the best is 1 and the worst 0, and spread harmonically. The paper labels the best
-1, and another row 1 if a random walk from the best is likelier than not to get there, else 0; how the walk
-moves and ends it does not say, so that this is another choice.
+1, and another row 1 if a random walk from the best is likelier than not to get there, else 0. It does not say
+how the walk moves and ends, so ours is another choice.
 
 Where an axis has two values far apart, no edge may cross it and the graph falls into parts. A part in which
 no row has been seen is labelled 0, like the worst row seen.
@@ -11,16 +11,14 @@ no row has been seen is labelled 0, like the worst row seen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.problem import Method, MethodFactory, Problem
-from hpobench_nmt.methods.acquisition import (
-    by_expected_hypervolume,
-    by_expected_improvement,
-    by_expected_influence,
-)
+from hpobench_nmt.core.files import check_name
+from hpobench_nmt.core.problem import Method, Problem
+from hpobench_nmt.methods.acquisition import by_expected_influence, usual_acquisition
 from hpobench_nmt.methods.graph import (
     BETA,
     NEIGHBOURS,
@@ -30,44 +28,88 @@ from hpobench_nmt.methods.graph import (
     neighbours_for,
 )
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
-from hpobench_nmt.methods.model_based import ModelBased, range_scale
+from hpobench_nmt.methods.model_based import ModelBased, Surrogate, range_scaling
+from hpobench_nmt.methods.naming import method_name
+
+
+@dataclass(frozen=True)
+class GraphSearch:
+    """The graph's Gaussian prior with EI for one loss and EHVI for two.
+
+    Call it with (problem, rng) to start a trial.
+
+    Attributes:
+        kernel: weight of an edge by the features of its ends.
+        name: a valid method name. Left out: made from the kernel, for example "GB_matern52".
+    """
+
+    kernel: Kernel
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the name, or make one."""
+        name = self.name or method_name("GB", self.kernel)
+        object.__setattr__(self, "name", check_name("method", name))
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
+        """The method at the start of a trial."""
+        return ModelBased(problem, rng, self.surrogate(problem), usual_acquisition(problem.n_objectives))
+
+    def surrogate(self, problem: Problem) -> Surrogate:
+        """The model of the losses. Its prior is shared by all trials on the problem."""
+        return Surrogate(graph_prior(problem, self.kernel, neighbours_for(len(problem.features))))
+
+
+@dataclass(frozen=True)
+class InfluenceSearch:
+    """Harmonic labels with expected influence, for one loss.
+
+    Call it with (problem, rng) to start a trial.
+
+    Attributes:
+        kernel: weight of an edge by the features of its ends.
+        name: a valid method name. Left out: made from the kernel, for example "GB_EIF_matern52".
+    """
+
+    kernel: Kernel
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the name, or make one."""
+        object.__setattr__(
+            self, "name", check_name("method", self.name or method_name("GB_EIF", self.kernel))
+        )
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
+        """The method at the start of a trial."""
+        return ModelBased(problem, rng, self.surrogate(problem), by_expected_influence)
+
+    def surrogate(self, problem: Problem) -> Surrogate:
+        """The model of the losses. Its prior is shared by all trials on the problem."""
+        return Surrogate(
+            graph_prior(problem, self.kernel, NEIGHBOURS),
+            scaling=range_scaling,
+            # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
+            row_sums=np.full(len(problem.features), SIGMA_SQUARED / (2.0 * BETA)),
+        )
+
+
+graph_search = GraphSearch
+influence_search = InfluenceSearch
 
 
 @lru_cache(maxsize=8)
 def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int) -> DensePrior:
     """The graph's prior over the problem's rows, shared by its trials."""
     return DensePrior(graph_covariance(graph_laplacian(problem.features, kernel, n_neighbours)))
-
-
-def graph_search(kernel: Kernel) -> MethodFactory:
-    """The graph's Gaussian prior with EI for one loss, EHVI for two."""
-
-    def make(problem: Problem, rng: np.random.Generator) -> Method:
-        return ModelBased(
-            problem,
-            rng,
-            prior=graph_prior(problem, kernel, neighbours_for(len(problem.features))),
-            acquisition=by_expected_improvement if problem.n_objectives == 1 else by_expected_hypervolume,
-        )
-
-    return make
-
-
-def influence_search(kernel: Kernel) -> MethodFactory:
-    """Harmonic labels with expected influence, for one loss."""
-
-    def make(problem: Problem, rng: np.random.Generator) -> Method:
-        return ModelBased(
-            problem,
-            rng,
-            prior=graph_prior(problem, kernel, NEIGHBOURS),
-            acquisition=by_expected_influence,
-            scale=range_scale,
-            # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
-            row_sums=np.full(len(problem.features), SIGMA_SQUARED / (2.0 * BETA)),
-        )
-
-    return make
 
 
 GB_M = graph_search(matern52)

@@ -1,13 +1,14 @@
-"""Sequential model-based optimisation: a posterior over the candidates, and an acquisition function that
-picks the next (Zhang & Duh 2020, Figure 2 and Algorithm 1).
+"""Sequential model-based optimisation (Zhang & Duh 2020, Figure 2 and Algorithm 1).
 
-A method of this kind is four choices: a prior, an acquisition, the noise, and whether to scale the losses.
-`hpobench_nmt.methods.gaussian_process` and `hpobench_nmt.methods.graph_based` make them.
+A surrogate gives a posterior over the candidates, and an acquisition function picks the next one from it. A
+method of this kind is these two choices. `hpobench_nmt.methods.gaussian_process` and
+`hpobench_nmt.methods.graph_based` make them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,52 +21,65 @@ from hpobench_nmt.methods.posterior import Posterior, Prior
 
 Floats = NDArray[np.float64]
 
-Scale = Callable[[Floats], tuple[Floats, Floats]]
-"""From the losses seen, shape (n, m), a centre and a spread of each, shape (m,)."""
+LossScaling = Callable[[Floats], tuple[Floats, Floats]]
+"""From the losses seen, shape (n, m), computes a centre and a spread of each, both of shape (m,)."""
 
 
-def standard_scale(seen: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation: what nothing is known of is expected to be average."""
+def standard_scaling(seen: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation. A row that nothing is known of is expected to be average."""
     return seen.mean(axis=0), seen.std(axis=0)
 
 
-def range_scale(seen: Floats) -> tuple[Floats, Floats]:
-    """Worst and range, so that the best is -1 and the worst 0: so is what nothing is known of."""
+def range_scaling(seen: Floats) -> tuple[Floats, Floats]:
+    """Worst loss and range: the best becomes -1 and the worst 0.
+
+    A row that nothing is known of is expected to be as bad as the worst.
+    """
     worst = seen.max(axis=0)
     return worst, worst - seen.min(axis=0)
 
 
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A Gaussian prior over a problem's rows, and how losses enter it.
+
+    Attributes:
+        prior: covariance over the rows.
+        noise_sd: standard deviation of the observation noise, in the units of what is modelled.
+        scaling: model (losses - centre) / spread, computed again at every step. Left out: model the losses
+            as they are, around a prior mean of 0.
+        row_sums: prior covariance times ones, shape (N,), for acquisitions that need its posterior.
+    """
+
+    prior: Prior
+    noise_sd: float = 0.0
+    scaling: LossScaling | None = None
+    row_sums: Floats | None = None
+
+
 class ModelBased:
-    """A method made of a prior and an acquisition.
+    """A method made of a surrogate and an acquisition.
 
     Args:
         problem: the candidates.
         rng: only used while no row has given a loss.
-        prior: covariance over the candidates.
+        surrogate: the model of the losses.
         acquisition: the value of each candidate.
-        noise_sd: standard deviation of the observation noise, in the units of the targets.
-        scale: model (losses - centre) / spread, anew at every step, instead of the losses themselves around
-            a prior mean of 0.
-        row_sums: prior covariance times ones, for acquisitions that need its posterior.
     """
 
     def __init__(
         self,
         problem: Problem,
         rng: np.random.Generator,
-        *,
-        prior: Prior,
+        surrogate: Surrogate,
         acquisition: Acquisition,
-        noise_sd: float = 0.0,
-        scale: Scale | None = None,
-        row_sums: Floats | None = None,
     ) -> None:
         self._rng = rng
         self._acquisition = acquisition
-        self._scale = scale
+        self._scaling = surrogate.scaling
         # A target of constant 1 beside the losses lets them be scaled anew at every step.
-        n_targets = problem.n_objectives + (scale is not None)
-        self._posterior = Posterior(prior, n_targets, noise_sd, row_sums)
+        n_targets = problem.n_objectives + (surrogate.scaling is not None)
+        self._posterior = Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums)
         self._targets = np.ones(n_targets)
         self._losses = np.empty((problem.budget, problem.n_objectives))
         self._count = 0
@@ -108,8 +122,8 @@ class ModelBased:
     def _belief(self) -> Belief:
         posterior, mean = self._posterior, self._posterior.mean
         front, best, worst = self._front, self._best, self._worst
-        if self._scale:
-            centre, spread = self._scale(self._losses[: self._count])
+        if self._scaling:
+            centre, spread = self._scaling(self._losses[: self._count])
             # The mean and deviation of equal losses are only nearly the loss and 0.
             equal = best == worst
             centre[equal], spread[equal] = best[equal], 1.0

@@ -6,9 +6,10 @@ quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,13 @@ from hpobench_nmt.analysis.selection import (
 )
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.evaluation.curves import Curve, random_search_regret, simple_regret, summarise_curves
 from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, random_search_hypervolume, table_scale
+from hpobench_nmt.methods import BUILT_IN
+
+if TYPE_CHECKING:
+    from hpobench_nmt.methods.model_based import Surrogate
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -100,12 +106,7 @@ def surrogate_curves(
     import joblib
     from threadpoolctl import threadpool_limits
 
-    from hpobench_nmt.evaluation.surrogate_error import (
-        Surrogate,
-        built_in_surrogate,
-        random_search_squared_error,
-        squared_errors,
-    )
+    from hpobench_nmt.evaluation.surrogate_error import random_search_squared_error, squared_errors
 
     instance = instance_of(results, table)
     if lookups < 1:
@@ -115,9 +116,9 @@ def surrogate_curves(
     notes = failure_notes(results, table)
     tasks: list[tuple[str, Surrogate]] = []
     for method in methods_on(results, table):
-        surrogate = built_in_surrogate(method, instance.problem)
+        surrogate = _surrogate(results, method, instance.problem)
         if surrogate is None:
-            notes.append(f"{method}: not applicable, for it has no surrogate that this package knows.")
+            notes.append(f"{method}: left out, because no surrogate of it is known.")
         elif sound_trials(results, table, method):
             tasks.append((method, surrogate))
     one_thread: Any = threadpool_limits
@@ -146,6 +147,23 @@ def surrogate_curves(
         frame = _frame(by_method)
         curves.append(Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes)))
     return tuple(curves)
+
+
+def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | None:
+    """The surrogate of a method that bayesian_optimisation or its like made, if its source is known.
+
+    A user's class is asked nothing: an attribute named surrogate would mean something else there.
+    """
+    if method in BUILT_IN:
+        factory: Any = BUILT_IN[method].load()
+    elif method in results.sources:
+        factory = results.sources[method].load()
+    else:
+        return None
+    if inspect.isclass(factory) or not hasattr(factory, "surrogate"):
+        return None
+    surrogate: Surrogate = factory.surrogate(problem)
+    return surrogate
 
 
 def hypervolume_curves(results: Results, table: str) -> Curves:

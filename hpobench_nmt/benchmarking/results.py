@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.scores import Summary, summarise
@@ -25,6 +26,8 @@ class Results:
         instances: by table name.
         methods: in order.
         trials: trajectories by (table, method), in the order of the trials.
+        sources: where a method comes from, by its name; needed to analyse methods that do not come with the
+            package. Results that were read from a folder lack it, unless load_results was told.
     """
 
     suite: Suite
@@ -32,6 +35,7 @@ class Results:
     instances: Mapping[str, Instance]
     methods: tuple[str, ...]
     trials: Mapping[tuple[str, str], Sequence[Trajectory]]
+    sources: Mapping[str, NamedMethod] = field(default_factory=dict)
 
     def summary(self, table: str, method: str) -> list[Summary]:
         """Each score of a method on a table, in the suite's order."""

@@ -55,7 +55,8 @@ def run_suite(
     collected: dict[tuple[str, str], list[Trajectory]] = {(t, m.name): [] for t in instances for m in methods}
     for block in blocks:
         collected[block.table, block.method.name].extend(done[block.key])
-    return Results(suite, seed, dict(instances), tuple(m.name for m in methods), collected)
+    sources = {m.name: m for m in methods}
+    return Results(suite, seed, dict(instances), tuple(sources), collected, sources)
 
 
 def run_to_folder(

@@ -153,15 +153,25 @@ class ResultsFolder:
             ) from error
 
 
-def load_results(folder: Path) -> Results:
+def load_results(folder: Path, methods: Sequence[NamedMethod] = ()) -> Results:
     """Read a results folder; its tables must be installed in the version that it was made with.
 
     Methods that are not through yet are left out.
 
+    Args:
+        folder: results folder.
+        methods: from resolve_methods, where methods of your own are to be analysed by their surrogates. A
+            folder is never trusted to name code that is run. Those that the run lacks are ignored.
+
     Raises:
-        InputError: no results there, or damaged ones; a table is not installed or has changed since.
+        InputError: no results there, or damaged ones; a table or a method is not installed or has changed
+            since.
     """
     manifest = _read_manifest(folder)
+    sources = {m.name: m for m in methods if m.name in manifest["methods"]}
+    for name, method in sources.items():
+        if manifest["methods"][name]["fingerprint"] != method.fingerprint:
+            raise InputError(f"{folder}: was made with another version of method {name!r}. Run it again.")
     stored: dict[str, Any] = manifest["suite"]
     settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
     try:
@@ -189,7 +199,7 @@ def load_results(folder: Path) -> Results:
                 trials[name, method] = _read_trials(path, suite.trials, name, method, instances[name])
     if not trials:
         raise InputError(f"{folder}: nothing is finished yet. Run the same command again to go on.")
-    return Results(suite, manifest["seed"], instances, tuple(manifest["methods"]), trials)
+    return Results(suite, manifest["seed"], instances, tuple(manifest["methods"]), trials, sources)
 
 
 def unfinished(results: Results) -> list[tuple[str, str]]:

@@ -10,10 +10,18 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, 
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import answer
+from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
+from hpobench_nmt.methods.kernels import matern52
 
 TWO = ["bleu", "seconds"]
 
@@ -98,7 +106,7 @@ def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
 def test_surrogate_curves_are_over_the_trials_that_still_run(single):
     (found,) = surrogate_curves(single, "toy", lookups=30)
     assert found.quantity == "squared error in bleu (BLEU²)"
-    assert "RS: not applicable, for it has no surrogate that this package knows." in found.notes
+    assert "RS: left out, because no surrogate of it is known." in found.notes
     assert set(found.frame["method"]) == {"BO_EI_M_std", "GB_EIF_M", EXACT}
     for method in ("BO_EI_M_std", "GB_EIF_M"):
         lengths = np.array([len(t.rows) for t in single.trials["toy", method]])
@@ -117,6 +125,60 @@ def test_curves_have_a_point_where_one_is_asked_for(single, multi):
     shares = of(found.frame, EXACT).set_index("budget")["share"]
     assert 0.1 in shares.index and 7.0 not in shares.index
     assert shares.is_monotonic_increasing
+
+
+def test_surrogate_curves_of_ones_own_variants(toy, tmp_path):
+    """A variant of a user's has curves, and with the settings of a built-in one, those of the built-in."""
+    path = tmp_path / "variant.py"
+    path.write_text(
+        "from hpobench_nmt.methods.gaussian_process import bayesian_optimisation\n"
+        "from hpobench_nmt.methods.kernels import rbf\n"
+        "Mine = bayesian_optimisation(rbf, acquisition=lambda belief: belief.var - belief.mean[0])\n"
+    )
+    same = bayesian_optimisation(matern52, standardise=True, name="Same")
+    results = hb.benchmark(toy, ["BO_EI_M_std", same, f"{path}:Mine", Wandering], trials=3)
+    results = dataclasses.replace(
+        results, trials=dict(results.trials) | {("toy", "Same"): results.trials["toy", "BO_EI_M_std"]}
+    )
+    (found,) = surrogate_curves(results, "toy")
+    assert list(found.frame["method"].unique()) == ["BO_EI_M_std", "Same", "Mine", EXACT]
+    same, built_in = (of(found.frame, m).drop(columns="method") for m in ("Same", "BO_EI_M_std"))
+    assert same.reset_index(drop=True).equals(built_in.reset_index(drop=True))
+    assert "Wandering: left out, because no surrogate of it is known." in found.notes
+
+
+def test_surrogate_curves_of_results_from_a_folder(toy, toy_home, tmp_path):
+    """Variants are given anew: a folder is never trusted to name code that is run."""
+    mine = bayesian_optimisation(matern52, name="Mine")
+    suite = Suite("s", ("ftb",), trials=2)
+    instances = {"toy": make_instance(suite, toy)}
+    methods = resolve_methods(["BO_EI_R", mine])
+    ran = run_to_folder(tmp_path / "r", suite, instances, methods)
+    alone, told = load_results(tmp_path / "r"), load_results(tmp_path / "r", methods)
+    (expected,), (without,), (found,) = (surrogate_curves(r, "toy") for r in (ran, alone, told))
+    assert "Mine: left out, because no surrogate of it is known." in without.notes
+    assert set(without.frame["method"]) == {"BO_EI_R", EXACT}
+    assert found.frame.equals(expected.frame)
+    assert set(found.frame["method"]) == {"BO_EI_R", "Mine", EXACT}
+    changed = dataclasses.replace(methods[1], fingerprint="0")
+    with pytest.raises(InputError, match="another version of method 'Mine'"):
+        load_results(tmp_path / "r", [changed])
+
+
+class Wandering:
+    """Has a method by the name of surrogate that means something else."""
+
+    def __init__(self, problem, rng):
+        self.order = list(rng.permutation(len(problem.features)))
+
+    def ask(self):
+        return self.order[-1]
+
+    def tell(self, index, losses):
+        self.order.remove(index)
+
+    def surrogate(self, x):
+        raise AssertionError
 
 
 def test_surrogate_curves_do_not_depend_on_the_number_of_threads(multi):

@@ -8,12 +8,7 @@ import pytest
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.surrogate_error import (
-    Surrogate,
-    built_in_surrogate,
-    random_search_squared_error,
-    squared_errors,
-)
+from hpobench_nmt.evaluation.surrogate_error import random_search_squared_error, squared_errors
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.acquisition import (
     Belief,
@@ -21,26 +16,25 @@ from hpobench_nmt.methods.acquisition import (
     by_expected_improvement,
     by_expected_influence,
 )
-from hpobench_nmt.methods.gaussian_process import kernel_prior
+from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import DensePrior, matern52
+from hpobench_nmt.methods.model_based import Surrogate, standard_scaling
 
 
 def dense(surrogate):
     return np.array([surrogate.prior.row(i) for i in range(len(surrogate.prior.diagonal))])
 
 
-def scale(surrogate, losses):
-    if surrogate.centre == "mean":
-        return losses.mean(axis=0), losses.std(axis=0)
-    return losses.max(axis=0), np.ptp(losses, axis=0)
+def built_in_surrogate(method, problem):
+    return BUILT_IN[method].load().surrogate(problem)
 
 
 def posterior(surrogate, rows, losses):
     """Mean (m, N) and covariance (N, N), solved anew; losses scaled where the surrogate does."""
     K, S = dense(surrogate), list(rows)
     centre, spread = np.zeros(losses.shape[1]), np.ones(losses.shape[1])
-    if surrogate.centre != "zero":
-        centre, spread = scale(surrogate, losses)
+    if surrogate.scaling:
+        centre, spread = surrogate.scaling(losses)
         spread = np.where(spread == 0, 1.0, spread)
     A = K[np.ix_(S, S)] + surrogate.noise_sd**2 * np.eye(len(S))
     mean = centre + (K[:, S] @ np.linalg.solve(A, (losses - centre) / spread)) * spread
@@ -60,7 +54,7 @@ def naive_error(surrogate, rows, losses, truth):
         unseen = [row for row in range(len(truth)) if row not in rows[:t]]
         if good:
             mean, _ = posterior(surrogate, rows[good], losses[good])
-        elif surrogate.centre != "zero":
+        elif surrogate.scaling:
             continue
         else:
             mean = np.zeros(truth.T.shape)
@@ -95,7 +89,7 @@ def test_a_trial_that_saw_only_failed_trainings_still_predicts_the_prior():
     rows = np.array([2, 3])
     prior = DensePrior(np.eye(5))
     np.testing.assert_allclose(error_of(Surrogate(prior), rows, truth), [[10.0], [10.0]])
-    assert np.isnan(error_of(Surrogate(prior, centre="mean"), rows, truth)).all()
+    assert np.isnan(error_of(Surrogate(prior, scaling=standard_scaling), rows, truth)).all()
     assert error_of(Surrogate(prior), rows[:0], truth).shape == (0, 1)
 
 
@@ -129,8 +123,8 @@ def test_the_surrogate_is_the_methods_own(toy, method):
         seen = losses[rows]
         mean, covariance = posterior(surrogate, rows, seen)
         unseen = np.setdiff1d(np.arange(36), rows)
-        if surrogate.centre != "zero":
-            centre, spread = scale(surrogate, seen)
+        if surrogate.scaling:
+            centre, spread = surrogate.scaling(seen)
             mean, seen = ((mean.T - centre) / spread).T, (seen - centre) / spread
         front = seen[pareto_front(seen)]
         belief = Belief(
@@ -149,9 +143,16 @@ def test_the_surrogate_is_the_methods_own(toy, method):
         rows.append(row)
 
 
-def test_methods_without_a_surrogate(toy):
-    problem = Problem(toy.features, 2, 36, 3)
-    assert [built_in_surrogate(m, problem) for m in ("RS", "NSGA2", "somebody's")] == [None] * 3
+def test_losses_scaled_in_a_way_of_ones_own(toy):
+    def about_the_median(seen):
+        return np.median(seen, axis=0), np.ptp(seen, axis=0)
+
+    truth = toy.losses(["bleu", "seconds"])
+    prior = built_in_surrogate("BO_M", Problem(toy.features, 2, 36, 3)).prior
+    surrogate = Surrogate(prior, 0.1, about_the_median)
+    rows = np.random.default_rng(1).permutation(36)
+    expected = naive_error(surrogate, rows, truth[rows], truth)
+    np.testing.assert_allclose(error_of(surrogate, rows, truth), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_perfect_surrogate_errs_nowhere():
@@ -163,7 +164,9 @@ def test_a_perfect_surrogate_errs_nowhere():
 
 def test_the_prior_is_shared_by_trials(toy):
     problem = Problem(toy.features, 1, 36, 3)
-    assert built_in_surrogate("BO_EI_M", problem).prior is kernel_prior(problem, matern52)
+    first, second = bayesian_optimisation(matern52), bayesian_optimisation(matern52, standardise=True)
+    assert first.surrogate(problem).prior is second.surrogate(problem).prior
+    assert first.surrogate(Problem(toy.features, 1, 36, 3)).prior is not first.surrogate(problem).prior
 
 
 @pytest.mark.parametrize("truth", [[1.0, 4.0, 4.0, 9.0, 2.5], [1.0, np.nan, 4.0, 9.0, np.nan], [3.0, np.nan]])

@@ -1,0 +1,43 @@
+"""Names of methods that are made from settings, such as `bayesian_optimisation(matern52)`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import types
+from typing import Any
+
+from hpobench_nmt.core.files import check_name
+
+_MAX_LENGTH = 100
+
+
+def method_name(family: str, *settings: Any) -> str:
+    """A valid method name that says a method's settings, joined by "_". None and "" are left out.
+
+    A function is shown as its name with the values that are bound to it (by functools.partial or by a
+    closure), and a lambda with its line. A name that would be too long ends in a hash instead.
+    """
+    text = "_".join([family, *(_label(value) for value in settings if value not in (None, ""))])
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-.")
+    if len(name) > _MAX_LENGTH:
+        digest = hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:12]
+        name = f"{name[: _MAX_LENGTH - 13]}-{digest}"
+    return check_name("method", name)
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, functools.partial):
+        named = [f"{key}={_label(v)}" for key, v in sorted(value.keywords.items())]
+        return "_".join([_label(value.func), *map(_label, value.args), *named])
+    if isinstance(value, types.FunctionType):
+        name = value.__name__
+        if name == "<lambda>":
+            name = f"lambda{value.__code__.co_firstlineno}"
+        return "_".join([name, *(_label(cell.cell_contents) for cell in value.__closure__ or ())])
+    if " object at 0x" in repr(value):
+        # An address differs from run to run.
+        held = [f"{key}={_label(v)}" for key, v in sorted(getattr(value, "__dict__", {}).items())]
+        return "_".join([type(value).__name__, *held])
+    return value if isinstance(value, str) else getattr(value, "__name__", repr(value))
