@@ -5,6 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from hpobench_nmt.core.text import printable
+
+# Names in a message are cut to so many characters, and so many valid ones are listed.
+_LONGEST = 100
+_MOST_NAMES = 30
+
 
 class InputError(ValueError):
     """Wrong input. The message says what, where, and what to do; the command line exits with 2."""
@@ -15,18 +21,37 @@ class RunError(RuntimeError):
 
 
 def one_line(error: BaseException) -> str:
-    """Type and message of any error, at most 200 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    """Type and message of any error, at most 200 characters, every one of which can be shown and saved."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # the error of a plug-in, whose own code makes the message
+        message = "(its message cannot be read)"
+    return printable(" ".join(f"{name}: {message[:2000]}".split()))[:200]
 
 
-def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "") -> InputError:
-    """The error for a name that does not exist, with the nearest one that does."""
+def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: str = "") -> InputError:
+    """The error for a name that does not exist, with the nearest one that does.
+
+    Args:
+        kind: what the name is of, such as "table".
+        name: the wrong one.
+        valid: those that exist.
+        hint: what else to say.
+        prefix: what names are shown with, such as the section of a key.
+    """
     known = sorted(valid)
     lowered = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-    message = f"unknown {kind} {name!r}."
+    close = difflib.get_close_matches(name[:_LONGEST].lower(), lowered, n=1, cutoff=0.5)
+    message = f"unknown {kind} {shortened(prefix + name)}."
     if close:
-        message += f" Did you mean {lowered[close[0]]!r}?"
+        message += f" Did you mean {shortened(prefix + lowered[close[0]])}?"
     elif known:
-        message += f" Known: {', '.join(known)}."
+        message += f" Known: {printable(', '.join(known[:_MOST_NAMES]))}"
+        message += f" and {len(known) - _MOST_NAMES:,} more." if len(known) > _MOST_NAMES else "."
     return InputError(f"{message} {hint}".rstrip())
+
+
+def shortened(text: str) -> str:
+    """A text in quotes for a message, cut where it is long."""
+    return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}…"

@@ -1,18 +1,26 @@
-"""Files: written whole or not at all, names that work everywhere, and TOML files read."""
+"""Files: read within limits, written whole or not at all, and names that work everywhere."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import stat
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.text import UNSAFE, escape
+
+MAX_SETTINGS_BYTES = 64 * 2**20
+"""The largest TOML or JSON file that is read."""
 
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{n}" for port in ("COM", "LPT") for n in range(10)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_LONGEST_LABEL = 200
 
 
 def check_name(kind: str, name: str) -> str:
@@ -20,10 +28,27 @@ def check_name(kind: str, name: str) -> str:
     reserved = isinstance(name, str) and (name.endswith(".") or name.split(".")[0].upper() in _RESERVED)
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100 or reserved:
         raise InputError(
-            f"{kind} name {name!r} cannot be used: take letters, digits, '_', '.', '+' and '-' (100 at "
-            "most), no dot at the end, and no name that Windows reserves."
+            f"{kind} name {shortened(str(name))} cannot be used: take letters, digits, '_', '.', '+' and '-' "
+            "(100 at most), no dot at the end, and no name that Windows reserves."
         )
     return name
+
+
+def check_label(kind: str, text: str) -> str:
+    """Return the name or unit of a column if it can be shown as it is.
+
+    Raises:
+        InputError: it holds a character that acts on a terminal or cannot be seen, begins or ends with a
+            space, or is too long.
+    """
+    unsafe = UNSAFE.search(text)
+    if unsafe:
+        raise InputError(f"{kind} {shortened(text)} holds the character {escape(unsafe[0])}: remove it.")
+    if text != text.strip():
+        raise InputError(f"{kind} {shortened(text)} begins or ends with a space: remove it.")
+    if len(text) > _LONGEST_LABEL:
+        raise InputError(f"{kind} {shortened(text)} has {len(text):,} characters, {_LONGEST_LABEL} at most.")
+    return text
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -42,11 +67,87 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A parsed TOML file."""
+def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = True) -> bytes:
+    """The content of a file.
+
+    Args:
+        path: an ordinary file; a pipe or a device is refused.
+        limit: the most bytes that it may have.
+        follow_link: whether the file may be a symbolic link. In a folder from somebody else it may not,
+            because a link could point at any file of the user's.
+
+    Raises:
+        InputError: it cannot be read, or is not such a file.
+    """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+        if not follow_link and path.is_symlink():
+            raise InputError(f"{path}: is a symbolic link, which is not followed. Put the file itself there.")
+        # A pipe without a writer would wait for good.
+        flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        flags |= 0 if follow_link else getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(path, os.O_RDONLY | flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(f"{path}: is not a file.")
+            content = file.read(limit + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{str(path)!r}: cannot be a file's name.") from None
+    if len(content) > limit:
+        raise InputError(f"{path}: larger than {limit:,} bytes.")
+    return content
+
+
+def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
+    """A parsed TOML file; `validation.load_toml` also checks what is in it."""
+    content = read_bytes(path, follow_link=follow_link)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except RecursionError:
+        raise InputError(f"{path}: not valid TOML: nested too deeply.") from None
+    except ValueError as error:  # TOMLDecodeError, or a number of more than 4,300 digits
+        raise InputError(f"{path}: not valid TOML: {_reason(error)}") from None
+
+
+def read_json(path: Path, follow_link: bool = True) -> Any:
+    """A parsed JSON file; `validation.load_json` also checks what is in it."""
+    return parse_json(read_bytes(path, follow_link=follow_link), str(path))
+
+
+def parse_json(content: bytes, where: str) -> Any:
+    """Parsed JSON. NaN, infinite numbers and a key that is there twice are refused.
+
+    Args:
+        content: UTF-8 text.
+        where: for messages, such as "FILE, line 3".
+    """
+    try:
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except RecursionError:
+        raise InputError(f"{where}: not valid JSON: nested too deeply.") from None
+    except ValueError as error:
+        raise InputError(f"{where}: not valid JSON: {_reason(error)}") from None
+
+
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in held:
+            raise ValueError(f"the key {shortened(key)} is there twice")
+        held[key] = value
+    return held
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _reason(error: ValueError) -> str:
+    """The parser's reason, without its advice for programmers."""
+    return str(error).split(";")[0].rstrip(".") + "."

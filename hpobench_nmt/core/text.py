@@ -1,0 +1,52 @@
+"""Texts of unknown origin, shown so that no character acts on a terminal, a page or a spreadsheet.
+
+Names of tables, columns and units are refused where they hold such characters (`check_label` in
+core/files.py). Free texts, such as provenance and error messages, are shown with them escaped.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Control characters, which move a terminal's cursor; marks that turn the direction of writing; invisible
+# characters; lone surrogates, which no file can hold; and code points that XML forbids. The joiners
+# U+200C and U+200D stay: words of several languages need them.
+_XML_FORBIDS = "".join(chr(plane * 0x10000 + end) for plane in range(17) for end in (0xFFFE, 0xFFFF))
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
+    f"\U000e0000-\U000e007f\ud800-\udfff{_XML_FORBIDS}]"
+)
+# A spreadsheet runs a text cell that begins with one of these; some do so after spaces too.
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+
+
+def printable(text: str, lines: bool = False) -> str:
+    r"""The text with every unsafe character as an escape such as \x1b or \u202e.
+
+    Args:
+        text: of any origin.
+        lines: keep line ends and tabs.
+    """
+    return UNSAFE.sub(lambda found: escape(found[0], lines), text)
+
+
+def escape(character: str, lines: bool = False) -> str:
+    """One unsafe character as an escape; line ends and tabs are kept if lines is set."""
+    return character if lines and character in "\n\t" else ascii(character)[1:-1]
+
+
+def csv_cell(text: str) -> str:
+    """The text as a cell of a CSV file: printable, and with a ' before it where a spreadsheet would run it.
+
+    The text of a number is left as it is.
+    """
+    shown = printable(text, lines=True)
+    return f"'{shown}" if _FORMULA.match(shown) and not _is_number(shown) else shown
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

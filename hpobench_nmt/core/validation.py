@@ -1,0 +1,264 @@
+"""Content of TOML and JSON files, checked against a type before anything is done with it.
+
+1. Describe the content: `class Person(Strict, frozen=True): name: str; age: Whole = 0`.
+2. Read it: `load_toml(path, Person)`, `load_json(path, Person)`, or for what is parsed already, such as a
+   line of a ledger, `checked(parse_json(line, where), Person, where)`.
+3. Take `Finite`, `Whole` and the other types below for numbers, `Literal["a", "b"]` for a choice, and
+   `dict[str, Person]` for named sections. A field without a default must be there.
+4. Further checks go into `__post_init__`, which raises InputError; its message gets file and key.
+5. Everything wrong is one InputError in one line: file, key, what is expected, and the nearest valid key.
+   Names that paths are made of still go through `check_name`.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, inspect
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import read_json, read_toml
+from hpobench_nmt.core.text import printable
+
+T = TypeVar("T")
+
+LARGEST = sys.float_info.max
+"""The bound of a number that may be any but infinite: Annotated[float, Meta(gt=0, le=LARGEST)]."""
+_LONG = 2**63 - 1
+
+Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+"""A number, whole or not; neither NaN nor infinite."""
+NonNegative = Annotated[float, Meta(ge=0, le=LARGEST)]
+"""Such a number of 0 or more."""
+Whole = Annotated[int, Meta(ge=-_LONG, le=_LONG)]
+"""A whole number that fits into 64 bits."""
+Natural = Annotated[int, Meta(ge=0, le=_LONG)]
+"""A whole number of 0 or more."""
+Positive = Annotated[int, Meta(ge=1, le=_LONG)]
+"""A whole number of 1 or more."""
+
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = 60
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A section of a file: frozen, and a key that is no field of it is an error."""
+
+
+def load_toml(path: Path, kind: type[T], follow_link: bool = True) -> T:
+    """The content of a TOML file as a value of this type.
+
+    Raises:
+        InputError: the file cannot be read, or what is in it is wrong.
+    """
+    return checked(read_toml(path, follow_link), kind, str(path))
+
+
+def load_json(path: Path, kind: type[T], follow_link: bool = True) -> T:
+    """The content of a JSON file as a value of this type.
+
+    Raises:
+        InputError: the file cannot be read, or what is in it is wrong.
+    """
+    return checked(read_json(path, follow_link), kind, str(path))
+
+
+def checked(content: object, kind: type[T], where: str) -> T:
+    """Parsed TOML or JSON as a value of this type; nothing is converted but whole numbers to floats.
+
+    Args:
+        content: what a parser gave.
+        kind: a class made from Strict, or any type of its fields.
+        where: for messages, such as "FILE" or "FILE, line 3".
+    """
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error, content, kind, where) from None
+    except RecursionError:
+        raise InputError(f"{where}: nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: holds a lone surrogate, which is no character.") from None
+
+
+# msgspec's messages end in the place: "$.metrics[...].direction", where [...] is some key of a mapping.
+_PLACE = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?")
+_STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
+_Path = tuple[str | int, ...]
+
+
+def _explained(error: msgspec.ValidationError, content: Any, kind: Any, where: str) -> InputError:
+    what, path, is_key = _place(error, content, kind)
+    value, expected = _at(content, path), _type_at(inspect.type_info(kind), content, path)
+    if isinstance(error.__cause__, InputError):
+        return InputError(f"{where}: {_named(path)}{error.__cause__}")
+    if found := re.fullmatch(r"(?s)Object contains unknown field `(.*)`", what):
+        fields = [f.encode_name for f in getattr(expected, "fields", ())]
+        return unknown("key", found[1], fields, f"({where})", prefix=_joined(path) + "." if path else "")
+    if found := re.fullmatch(r"Object missing required field `(.*)`", what):
+        needed = _described(_type_at(expected, {}, (found[1],)))
+        return InputError(f"{where}: {_joined((*path, found[1]))} is missing; it must be {needed}.")
+    if is_key:
+        return InputError(f"{where}: {_named(path)}a key in it cannot be used: {printable(what)}.")
+    subject = _joined(path) or "the content"
+    return InputError(f"{where}: {subject} must be {_described(expected)}, not {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, however long, large or deep it is."""
+    try:
+        return printable(_repr.repr(value))
+    except ValueError:  # Python does not write whole numbers of more than 4,300 digits
+        return "such a large number"
+
+
+def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:
+    """What is wrong, the path to it, and whether it is a key rather than a value."""
+    found = _PLACE.fullmatch(str(error))
+    if found is None:
+        return str(error), (), False
+    path: _Path = ()
+    for step in _STEP.finditer(found["path"] or ""):
+        if step["any"]:
+            path += (_culprit(str(error), content, kind, path),)
+        else:
+            path += (step["field"] or int(step["index"]),)
+    return found["what"], path, bool(found["key"])
+
+
+def _culprit(message: str, content: Any, kind: Any, path: _Path) -> str:
+    """The key whose value gives this message, in the mapping at this path: found by bisection."""
+    items = list(_at(content, path).items())
+    low, high = 0, len(items)  # the message comes with the first `high` items, but not with `low` of them
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            msgspec.convert(_replaced(content, path, dict(items[:middle])), kind)
+        except (ValueError, RecursionError) as error:
+            low, high = (low, middle) if str(error) == message else (middle, high)
+        else:
+            low = middle
+    return str(items[high - 1][0])
+
+
+def _replaced(content: Any, path: _Path, new: Any) -> Any:
+    """The content with another value at this path; the content itself is not changed."""
+    if not path:
+        return new
+    step, *rest = path
+    inner = _replaced(content[step], tuple(rest), new)
+    if isinstance(content, Mapping):
+        return {**content, step: inner}
+    return [inner if i == step else each for i, each in enumerate(content)]
+
+
+def _at(content: Any, path: _Path) -> Any:
+    for step in path:
+        content = content[step]
+    return content
+
+
+def _type_at(kind: Any, content: Any, path: _Path) -> Any:
+    """The description of the type at this path, None where there is none."""
+    for step in path:
+        kind = _member(kind, content)
+        if isinstance(kind, inspect.StructType):
+            kind = next((f.type for f in kind.fields if f.encode_name == step), None)
+        elif isinstance(kind, inspect.DictType):
+            kind = kind.value_type
+        else:
+            kind = getattr(kind, "item_type", None)
+        content = _inside(content, step)
+    return _member(kind, content) if content is not None else kind
+
+
+def _inside(content: Any, step: str | int) -> Any:
+    """What a mapping or list holds there, None where it holds nothing."""
+    try:
+        return content[step]
+    except (TypeError, LookupError):
+        return None
+
+
+def _member(kind: Any, content: Any) -> Any:
+    """Of a union, the part that a mapping or a list could be meant for, if there is one."""
+    if isinstance(kind, inspect.UnionType):
+        wanted: tuple[Any, ...] = ()
+        if isinstance(content, Mapping):
+            wanted = (inspect.StructType, inspect.DictType)
+        elif isinstance(content, list):
+            wanted = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
+        return next((t for t in kind.types if isinstance(t, wanted)), kind)
+    return kind
+
+
+def _named(path: _Path) -> str:
+    return f"{_joined(path)}: " if path else ""
+
+
+def _joined(path: _Path) -> str:
+    """A path as people write it: metrics.dev_bleu.values[2]."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            name = step if len(step) <= 60 else f"{step[:60]}…"
+            text += ("." if text else "") + (name if re.fullmatch(r"[\w-]+", name) else repr(name))
+    return text
+
+
+def _described(kind: Any, several: bool = False) -> str:
+    """What a value of this type is, in words."""
+    match kind:
+        case inspect.LiteralType():
+            return _either(repr(value) for value in kind.values)
+        case inspect.UnionType():
+            return _either(_described(t, several) for t in kind.types if not isinstance(t, inspect.NoneType))
+        case inspect.IntType() | inspect.FloatType():
+            adjective = "whole" if isinstance(kind, inspect.IntType) else "finite"
+            return (f"{adjective} numbers" if several else f"a {adjective} number") + _range(kind)
+        case inspect.ListType() | inspect.VarTupleType():
+            return ("lists" if several else "a list") + " of " + _described(kind.item_type, several=True)
+        case inspect.DictType():
+            inner = _described(kind.value_type, several=True)
+            return ("sections" if several else "a section") + f" of {inner}"
+        case inspect.StrType():
+            return "strings" if several else "a string"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.StructType():
+            return "sections" if several else "a section"
+        case inspect.NoneType():
+            return "null"
+        case _:
+            return "values" if several else "another value"
+
+
+def _range(kind: inspect.IntType | inspect.FloatType) -> str:
+    """The bounds of a number, as far as they say more than that it is finite and of 64 bits."""
+    low = kind.ge if kind.ge is not None and abs(kind.ge) not in (LARGEST, _LONG) else None
+    high = kind.le if kind.le is not None and abs(kind.le) not in (LARGEST, _LONG) else None
+    parts = []
+    if low is not None and high is not None:
+        parts = [f"from {low:g} to {high:g}"]
+    elif low is not None:
+        parts = [f"of {low:g} or more"]
+    elif high is not None:
+        parts = [f"of {high:g} at most"]
+    if kind.gt is not None:
+        parts.append(f"above {kind.gt:g}")
+    if kind.lt is not None:
+        parts.append(f"below {kind.lt:g}")
+    return f" {' and '.join(parts)}" if parts else ""
+
+
+def _either(options: Any) -> str:
+    *first, last = options
+    return f"{', '.join(first)} or {last}" if first else str(last)
