@@ -1,0 +1,235 @@
+"""Mutation testing of one module: does a test fail when the code is changed on purpose?
+
+    pip install -e .[dev]
+    python benchmarks/mutation.py evaluation/ranks.py
+    python benchmarks/mutation.py evaluation/ranks.py --survivors     # tests improved: only what survived
+    python benchmarks/mutation.py methods/improvement.py --tests tests/methods/test_acquisition.py
+
+Mutmut makes one mutant after another (an operator exchanged, a number changed, an argument left out), and
+runs the tests that reach its function, until one fails. Prints the mutants that survived, and a score. Bar:
+90% of the mutants that are not equivalent; the score that is printed counts equivalent ones as survivors.
+
+Without --tests the tests are tests/ROOM/test_MODULE.py and tests/ROOM/test_MODULE_*.py: a test of another
+module that fails by luck does not count. Mutmut leaves decorated functions alone, so the module is mutated in
+a copy of the repository, in which `name = decorator(name)` after a function takes the place of `@decorator`
+before it. Compilation by numba and caches are left out there, because they would hide mutants; what needs
+machine code in a test can be left out by --skip. Texts of errors are not mutated, nor is what runs when a
+module is imported (constants, defaults of dataclasses).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRATCH = ROOT / "build" / "mutation"
+BAR = 0.9
+# Mapped into the package by links, for which real folders stand in the copy.
+LINKED = ("evaluation", "methods", "tables")
+# Decorators that hide what a function does: machine code and caches of earlier calls.
+HIDING = ("compiled", "cache", "lru_cache")
+# Mutmut treats these itself.
+KNOWN_TO_MUTMUT = ("classmethod", "staticmethod")
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+# Compiled code computes log(0) = -inf, where Python's math refuses.
+COMPILED_MATH = """
+from math import *
+import numpy as np
+
+def log(x):
+    return float(np.log(x))
+
+def exp(x):
+    return float(np.exp(x))
+
+def sqrt(x):
+    return float(np.sqrt(x))
+"""
+# Exit codes of a mutant's tests, as mutmut records them.
+KILLED, SURVIVED, NO_TESTS = (1, 3), 0, (5, 33)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("module", type=Path, help="such as evaluation/ranks.py or hpobench_nmt/core/loop.py")
+    parser.add_argument("--tests", nargs="+", help="test files or folders; by default the module's own")
+    parser.add_argument("--survivors", action="store_true", help="test again what survived in the last run")
+    parser.add_argument(
+        "--skip", help="tests to leave out, as pytest's -k: those that need machine code, say"
+    )
+    parser.add_argument("--only", help="mutants whose function's name holds this")
+    arguments = parser.parse_args()
+    given = arguments.module.absolute().relative_to(ROOT)
+    module = Path("hpobench_nmt", *given.parts) if given.parts[0] in LINKED else given
+    folder = SCRATCH / module.with_suffix("").as_posix().replace("/", ".")
+    plain, compiled = without_decorators((ROOT / module).read_text("utf-8"))
+    chosen = [f"*{arguments.only}*"] if arguments.only else []
+    if arguments.survivors:
+        chosen = [name for name, code in _codes(folder, module).items() if code not in KILLED]
+        if (folder / module).read_text("utf-8") != plain:
+            sys.exit(f"{module} has changed since the last run: run without --survivors.")
+        if not chosen:
+            sys.exit("Nothing survived in the last run.")
+        _copy(folder, only="tests")
+    else:
+        tests = arguments.tests or sorted(_own_tests(module))
+        if not tests:
+            sys.exit(f"There is no test file of {module}'s own: name some with --tests.")
+        shutil.rmtree(folder, ignore_errors=True)
+        _copy(folder)
+        (folder / "mutants").mkdir()
+        (folder / module).write_text(plain, "utf-8")
+        (folder / "hpobench_nmt" / "compiled_math.py").write_text(COMPILED_MATH, "utf-8")
+        with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
+            settings.write(_settings(module, tests, compiled, arguments.skip))
+    environment = {
+        **os.environ,
+        "NUMBA_DISABLE_JIT": "1" if compiled else "0",
+        "PYTHONPATH": str(folder / "mutants"),  # for processes that tests start
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1", *chosen]
+    with (folder / "log").open("w") as log:
+        done = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+    if done.returncode:
+        lines = (folder / "log").read_text(errors="replace").splitlines()
+        kept = [line for line in lines if line.strip() and line.lstrip()[0] not in SPINNER]
+        sys.exit("\n".join(["mutmut could not do its work:", *kept[-60:]]))
+    _report(folder, module)
+
+
+def without_decorators(source: str) -> tuple[str, bool]:
+    """The module with every `@decorator` of a function as an assignment after it.
+
+    Returns:
+        the source, and whether functions were compiled.
+    """
+    lines = source.splitlines()
+    compiled = False
+    for node in sorted(_decorated(ast.parse(source)), key=lambda n: n.lineno, reverse=True):
+        texts = [ast.unparse(d) for d in node.decorator_list]
+        names = [text.split("(")[0].split(".")[-1] for text in texts]
+        compiled |= "compiled" in names
+        indent = " " * node.col_offset
+        after = [
+            f"{indent}{node.name} = ({text})({node.name})"
+            for text, name in reversed(list(zip(texts, names, strict=True)))
+            if name not in HIDING
+        ]
+        assert node.end_lineno is not None
+        lines[node.end_lineno : node.end_lineno] = after
+        for line in range(node.decorator_list[0].lineno, node.lineno):
+            lines[line - 1] = ""
+    if compiled:
+        lines = ["from hpobench_nmt import compiled_math as math" if x == "import math" else x for x in lines]
+    return "\n".join(lines) + "\n", compiled
+
+
+def _decorated(tree: ast.Module) -> list[ast.FunctionDef]:
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef)]
+    functions = [node for body in bodies for node in body if isinstance(node, ast.FunctionDef)]
+    return [
+        f for f in functions if f.decorator_list and ast.unparse(f.decorator_list[0]) not in KNOWN_TO_MUTMUT
+    ]
+
+
+def _copy(folder: Path, only: str = "") -> None:
+    """Copies the repository's files, tracked or new, with folders in place of links."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *([only] if only else [])]
+    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    for name in listed.splitlines():
+        source = ROOT / name
+        if source.is_symlink() or not source.exists():
+            continue
+        places = [folder / name]
+        if Path(name).parts[0] in LINKED:
+            places.append(folder / "hpobench_nmt" / name)
+        for place in places:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, place)
+    shared = ROOT.parent / "shared"
+    if shared.is_dir() and not only:
+        (folder / "shared").symlink_to(shared)  # the authors' files, where the tests look for them
+
+
+def _settings(module: Path, tests: list[str], compiled: bool, skip: str | None) -> str:
+    options = ["-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    if compiled:
+        options += ["-W", "ignore::RuntimeWarning"]
+    if skip:
+        options += ["-k", f"not ({skip})"]
+    return "\n".join(
+        [
+            "[tool.mutmut]",
+            'source_paths = ["hpobench_nmt"]',
+            f'only_mutate = ["{module.as_posix()}"]',
+            'also_copy = ["benchmarks", "examples", "README.md", "evaluation", "methods", "tables"]',
+            f"pytest_add_cli_args_test_selection = {json.dumps(tests)}",
+            f"pytest_add_cli_args = {json.dumps(options)}",
+            "do_not_mutate_patterns = ['raise \\w+']",
+            "timeout_multiplier = 3.0",
+            "timeout_constant = 3.0",
+            "use_git_change_detection = false",
+            "",
+        ]
+    )
+
+
+def _own_tests(module: Path) -> Iterator[str]:
+    folder = ROOT / "tests" / module.parent.name
+    for pattern in (f"test_{module.stem}.py", f"test_{module.stem}_*.py"):
+        yield from (path.relative_to(ROOT).as_posix() for path in folder.glob(pattern))
+
+
+def _codes(folder: Path, module: Path) -> dict[str, int | None]:
+    """Each mutant's exit code: the part of mutmut's records that is needed."""
+    meta = folder / "mutants" / f"{module}.meta"
+    if not meta.exists():
+        sys.exit(f"{module} has not been mutated yet: run without --survivors first.")
+    codes: dict[str, int | None] = json.loads(meta.read_text("utf-8"))["exit_code_by_key"]
+    return codes
+
+
+def _report(folder: Path, module: Path) -> None:
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+
+    os.chdir(folder)
+    codes = {name: code for name, code in _codes(folder, module).items() if code is not None}
+    for name, code in codes.items():
+        if code == SURVIVED or code in NO_TESTS:
+            print(f"{name.rpartition('.')[2]}{'  (no test reaches it)' if code else ''}")
+            for line in get_diff_for_mutant(name, path=module).splitlines():
+                if line[:1] in "-+" and line[:3] not in ("---", "+++"):
+                    print("    " + line)
+    count = Counter(
+        "survived"
+        if c == SURVIVED
+        else "not reached"
+        if c in NO_TESTS
+        else "killed"
+        if c in KILLED
+        else "timed out"
+        for c in codes.values()
+    )
+    killed = count["killed"] + count["timed out"]
+    share = killed / max(len(codes), 1)
+    print(
+        f"{module}: {killed} of {len(codes)} mutants killed: {share:.1%} (bar: {BAR:.0%})"
+        f"  [{', '.join(f'{n} {what}' for what, n in sorted(count.items()))}]"
+        f"  {'ok' if share >= BAR else 'BELOW THE BAR, unless the survivors are equivalent'}"
+    )
+
+
+if __name__ == "__main__":
+    main()
