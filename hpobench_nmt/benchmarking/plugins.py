@@ -15,14 +15,15 @@ import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import hpobench_nmt.methods
+from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.problem import MethodFactory, name_of
 from hpobench_nmt.methods import BUILT_IN
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
@@ -35,7 +36,7 @@ class NamedMethod:
     Attributes:
         name: unique in a run; names its files.
         spec: what was given; a worker process resolves it again.
-        fingerprint: hash of the source; results made with another are not reused.
+        fingerprint: hash of its sources and settings; results made with another are not reused.
         objectives: numbers of objectives it is known to optimise; empty: not known.
         factory: the class, if it was given as an object and not by name.
     """
@@ -82,18 +83,25 @@ def installed_entry_points() -> dict[str, str]:
 
 def _resolve(spec: str | MethodFactory) -> NamedMethod:
     if not isinstance(spec, str):
-        name = getattr(spec, "__name__", type(spec).__name__)
+        name = name_of(spec)
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
-        return NamedMethod(check_name("method", name), name, _source_hash(spec), factory=spec)
+        return NamedMethod(check_name("method", name), name, fingerprint(spec), factory=spec)
     if spec in BUILT_IN:
-        return NamedMethod(spec, spec, _package_hash(), BUILT_IN[spec].objectives)
+        known = BUILT_IN[spec]
+        module, _, attribute = known.location.partition(":")
+        source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", attribute)
+        return NamedMethod(spec, spec, source, known.objectives)
+    location, _ = _place(spec)
     factory = _load(spec)
     _check_factory(factory, spec)
-    location, colon, name = spec.rpartition(":")
+    name = spec.rpartition(":")[2]
     _refuse_built_in_name(name, spec)
-    files = [Path(location)] if colon and location.endswith(".py") else []
-    return NamedMethod(check_name("method", name), spec, _source_hash(factory, files))
+    if location.endswith(".py"):
+        source = fingerprint(factory, file=Path(location))
+    else:
+        source = fingerprint(factory, module=location)
+    return NamedMethod(check_name("method", name), spec, source)
 
 
 def _refuse_built_in_name(name: str, spec: str) -> None:
@@ -112,20 +120,27 @@ def _check_factory(factory: Any, spec: str) -> None:
             )
 
 
+def _place(spec: str) -> tuple[str, str]:
+    """The file or module of a user's method, and its name there."""
+    location, colon, attribute = spec.rpartition(":")
+    if colon:
+        return location, attribute
+    points = installed_entry_points()
+    if spec not in points:
+        raise unknown(
+            "method",
+            spec,
+            [*BUILT_IN, *points],
+            "'hpobench-nmt methods' lists them; your own is given as FILE.py:CLASS or MODULE:CLASS.",
+        )
+    location, _, attribute = points[spec].partition(":")
+    return location, attribute
+
+
 def _load(spec: str) -> MethodFactory:
     if spec in BUILT_IN:
         return BUILT_IN[spec].load()
-    location, colon, attribute = spec.rpartition(":")
-    if not colon:
-        points = installed_entry_points()
-        if spec not in points:
-            raise unknown(
-                "method",
-                spec,
-                [*BUILT_IN, *points],
-                "'hpobench-nmt methods' lists them; your own is given as FILE.py:CLASS or MODULE:CLASS.",
-            )
-        location, _, attribute = points[spec].partition(":")
+    location, attribute = _place(spec)
     try:
         module = _load_file(Path(location)) if location.endswith(".py") else importlib.import_module(location)
     except InputError:
@@ -167,31 +182,3 @@ def _load_file(path: Path) -> Any:
     finally:
         sys.path.remove(str(path.parent))
     return module
-
-
-def _source_hash(factory: Any, files: Iterable[Path] = ()) -> str:
-    """Hash of the files that a method is known to come from; what these import is not followed."""
-    digest = hashlib.sha256(_package_hash().encode())
-    parts = inspect.getmro(factory) if inspect.isclass(factory) else (factory, getattr(factory, "func", None))
-    found = [Path(file) for file in files]
-    for part in parts:
-        module = inspect.getmodule(part)
-        if module is not None and getattr(module, "__file__", None):
-            found.append(Path(str(module.__file__)))
-    for path in found:
-        if path.suffix == ".py" and path.is_file():
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-@lru_cache
-def _package_hash() -> str:
-    """Hash of all sources that a trajectory of a built-in method depends on."""
-    package = Path(__file__).parents[1]
-    sources = [package / "core" / f"{name}.py" for name in ("loop", "pareto", "problem", "seeds", "space")]
-    sources += [package / "lookup" / "table.py"]
-    sources += sorted((package / "methods").glob("*.py"))
-    digest = hashlib.sha256()
-    for source in sources:
-        digest.update(source.read_bytes())
-    return digest.hexdigest()

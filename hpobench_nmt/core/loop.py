@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 
 Floats = NDArray[np.float64]
@@ -65,8 +65,7 @@ def run_trial(
 
     failure = ""
     try:
-        name = getattr(make_method, "__name__", type(make_method).__name__)
-        ask, tell = _ask_and_tell(_guarded(name, make_method, problem, rng))
+        ask, tell = _ask_and_tell(_guarded(name_of(make_method), make_method, problem, rng))
         for row in initial:
             _guarded("tell", tell, row, look_up(row))
         while len(rows) < budget and not settled.all:

@@ -53,3 +53,9 @@ class MethodFactory(Protocol):
 
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
         """A method at the start of a trial."""
+
+
+def name_of(factory: object) -> str:
+    """A method's name: the class's or function's own, or the `name` that an object has, or its type's."""
+    name = getattr(factory, "__name__", None) or getattr(factory, "name", None)
+    return name if isinstance(name, str) and name else type(factory).__name__
