@@ -43,8 +43,8 @@ def main() -> None:
         importance(table, best_share=0.25)
     print(f"the same over the best quarter:    {time.perf_counter() - start:6.2f} s")
 
-    from hpobench_nmt.analysis.section import write_sections
     from hpobench_nmt.analysis.table_sections import analyze_tables
+    from hpobench_nmt.render.section_files import write_sections
 
     start = time.perf_counter()
     sections = analyze_tables(tables)

@@ -27,8 +27,7 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.render.plots.figure import method_styles
-from hpobench_nmt.render.plots.run_plots import (
+from hpobench_nmt.render.plots.run_progress import (
     plot_attainment,
     plot_curve_panels,
     plot_curves,
@@ -36,7 +35,8 @@ from hpobench_nmt.render.plots.run_plots import (
     plot_front_moves,
     plot_runtime_distribution,
 )
-from hpobench_nmt.render.plots.verdict_plots import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.run_statistics import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.style import method_styles
 
 BAR_SECONDS = 10.0
 SUITES = ("paper-single", "paper-multi")

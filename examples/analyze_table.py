@@ -4,7 +4,7 @@
 import hpobench_nmt as hb
 from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.sensitivity import sensitivity
-from hpobench_nmt.render.plots.table_plots import plot_importance, plot_search_cost
+from hpobench_nmt.render.plots.table_analyses import plot_importance, plot_search_cost
 
 table = hb.load_table("sotu-ngram")
 parts = [importance(table), importance(table, best_share=0.25)]

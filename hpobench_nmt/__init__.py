@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.trajectory import Trajectory
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.lookup.table import Table
-    from hpobench_nmt.render.plots.run_plots import plot_regret
+    from hpobench_nmt.render.plots.run_progress import plot_regret
 
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
 _LOCATION = {
@@ -41,7 +41,7 @@ _LOCATION = {
     "load_results": "benchmarking.store",
     "load_table": "lookup.catalogue",
     "pareto_front": "core.pareto",
-    "plot_regret": "render.plots.run_plots",
+    "plot_regret": "render.plots.run_progress",
 }
 
 __all__ = [

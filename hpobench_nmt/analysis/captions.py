@@ -7,10 +7,10 @@ from collections.abc import Callable, Container
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_curves import Curves
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.render.html.pictures import short
 
 
 def curves_finding(curves: Curves, at: int) -> str:

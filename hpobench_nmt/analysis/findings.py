@@ -104,18 +104,18 @@ def _part(found: Importance) -> str:
     return f"{note}."
 
 
-def of_front(objectives: Sequence[str], losses: Floats, front: NDArray[np.int64]) -> Notes:
+def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
     """Of two metrics against each other.
 
     Args:
         objectives: as "metric:direction".
         losses: minimised, shape (N, 2).
-        front: row numbers of the Pareto front.
+        n_front: rows on the Pareto front.
     """
     complete = ~np.isnan(losses).any(axis=1)
     n = int(complete.sum())
     notes = [
-        f"{len(front)} of the {n:,} rows with both are on the Pareto front of {objectives[0]} and "
+        f"{n_front} of the {n:,} rows with both are on the Pareto front of {objectives[0]} and "
         f"{objectives[1]}."
     ]
     if n < len(losses):

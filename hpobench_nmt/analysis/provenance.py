@@ -7,29 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hpobench_nmt.analysis.report_content import Run
+from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
-from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, suite_files
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS
-
-_MOST_REASONS = 20
-
-
-def failures(results: Results) -> list[tuple[str, str, str, str]]:
-    """(method, table, trials, reason), equal reasons together; at most some of them."""
-    grouped: dict[tuple[str, str, str], list[int]] = {}
-    for table, method, trial, reason in results.failures():
-        grouped.setdefault((method, table, reason), []).append(trial)
-    lines = []
-    for (method, table, reason), trials in list(grouped.items())[:_MOST_REASONS]:
-        which = ", ".join(map(str, trials[:5])) + (", …" if len(trials) > 5 else "")
-        lines.append(
-            (method, table, f"{which} ({len(trials)} of {len(results.trials[table, method])})", reason)
-        )
-    if len(grouped) > _MOST_REASONS:
-        lines.append(("…", "", "", f"{len(grouped) - _MOST_REASONS} more reasons"))
-    return lines
 
 
 def command(run: Run) -> str:

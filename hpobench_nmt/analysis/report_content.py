@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, interval, shown
+from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, heading, interval, shown
+from hpobench_nmt.analysis.number_text import short
+from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
-from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
-from hpobench_nmt.render.html.pictures import short
 
 
 @dataclass(frozen=True)
@@ -71,30 +68,6 @@ class Matrix:
     lines: tuple[tuple[str, tuple[tuple[str, int | None, bool], ...]], ...]
     head: tuple[str, ...]
     pairs: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A results folder with its statistics and manifest."""
-
-    name: str
-    results: Results
-    statistics: Statistics
-    manifest: Mapping[str, Any]
-
-    @property
-    def goal(self) -> str:
-        """What was optimised, for a heading."""
-        objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
-        return (
-            " and ".join(next(iter(objectives))) if len(objectives) == 1 else "objectives of each table's own"
-        )
-
-
-def read_run(folder: Path, name: str, results: Results) -> Run:
-    """The run of a results folder that was loaded, so that its manifest is known to be sound."""
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    return Run(name, results, run_statistics(results), manifest)
 
 
 def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
@@ -251,20 +224,13 @@ def score_cells(run: Run) -> dict[str, list[Cell]]:
     return by_table
 
 
-def check_same_tables(runs: Iterable[Run]) -> None:
-    """Refuse runs on different versions of a table of one name."""
-    known: dict[str, str] = {}
-    for run in runs:
-        for name, instance in run.results.instances.items():
-            if known.setdefault(name, instance.table.sha256) != instance.table.sha256:
-                raise InputError(f"table {name!r} differs between the folders: make a report of each.")
-
-
 def _column(results: Results, table: str, score: str) -> Column:
-    budget = results.suite.budget_for(table) if score in ("fb", "fbp") else None
     lower = LOWER_IS_BETTER[score]
-    name = f"{score}{f' @{budget}' if budget else ''} {'↓' if lower else '↑'}"
-    return Column(name, f"{DESCRIPTIONS[score]}; {'lower' if lower else 'higher'} is better", lower)
+    return Column(
+        heading(results, table, score),
+        f"{DESCRIPTIONS[score]}; {'lower' if lower else 'higher'} is better",
+        lower,
+    )
 
 
 def _range(found: Sequence[Cell], reference: float) -> tuple[float, float]:

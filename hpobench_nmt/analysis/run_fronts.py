@@ -40,6 +40,7 @@ class Fronts:
     Attributes:
         table, method, trial: which.
         labels: of the two axes.
+        maximised: by objective, whether the largest value is the best.
         points: raw values of the two objectives in every row of the table, shape (N, 2).
         front: rows of the table's front, in order of the first objective.
         lookups: after how many each of the fronts was taken; the last may be where the trial ended.
@@ -50,6 +51,7 @@ class Fronts:
     method: str
     trial: int
     labels: tuple[str, str]
+    maximised: tuple[bool, bool]
     points: Floats
     front: Rows
     lookups: tuple[int, ...]
@@ -81,15 +83,17 @@ def moving_front(
     chosen = trials[trial]
     steps = sorted({min(n, len(chosen.rows)) for n in lookups})
     fronts = [chosen.rows[:n][pareto_front(chosen.losses[:n])] for n in steps]
+    first, second = (o.direction == "max" for o in instance.objectives)
     return Fronts(
-        table,
-        method,
-        trial,
-        _labels(instance),
-        _raw(instance, instance.losses),
-        _in_order(instance, pareto_front(instance.losses)),
-        tuple(steps),
-        tuple(_in_order(instance, rows) for rows in fronts),
+        table=table,
+        method=method,
+        trial=trial,
+        labels=_labels(instance),
+        maximised=(first, second),
+        points=_raw(instance, instance.losses),
+        front=_in_order(instance, pareto_front(instance.losses)),
+        lookups=tuple(steps),
+        fronts=tuple(_in_order(instance, rows) for rows in fronts),
     )
 
 

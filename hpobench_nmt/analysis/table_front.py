@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.folder import number_column, read_csv
-from hpobench_nmt.render.plots.figure import plain, save
+from hpobench_nmt.lookup.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,7 @@ class Front:
         metrics: names of the objectives.
         labels: the same with their units, where these are known.
         points: raw values of the objectives, shape (N, m).
+        maximised: by objective, whether the largest value is the best.
         rows: the front's rows with all columns, best first by the first objective.
         n_rows, n_complete: rows in all, and those that have every objective.
     """
@@ -34,6 +35,7 @@ class Front:
     metrics: tuple[str, ...]
     labels: tuple[str, ...]
     points: NDArray[np.float64]
+    maximised: tuple[bool, ...]
     rows: pd.DataFrame
     n_rows: int
     n_complete: int
@@ -46,44 +48,54 @@ def front_of(source: str, objectives: Sequence[str]) -> Front:
         source: a name, a folder, or a path that ends in .csv.
         objectives: "metric:min" or "metric:max"; a table knows its metrics' directions itself.
     """
-    if source.lower().endswith(".csv"):
-        name, frame, columns, signs = Path(source).stem, *_from_csv(Path(source), objectives)
-        labels = columns
-    else:
-        table = load_table(source)
-        parsed = [table.objective(spec) for spec in objectives]
-        name, frame, columns = table.name, table.to_frame(), [o.metric for o in parsed]
-        signs = [-1.0 if o.direction == "max" else 1.0 for o in parsed]
-        labels = [table.metric(c).label for c in columns]
-    if len(set(columns)) < len(columns):
+    if not source.lower().endswith(".csv"):
+        return table_front(load_table(source), objectives)
+    frame, columns, maximised = _from_csv(Path(source), objectives)
+    return _front(Path(source).stem, source, frame, columns, columns, maximised)
+
+
+def table_front(table: Table, objectives: Sequence[str]) -> Front:
+    """The front of a table; the objectives are "metric", "metric:min" or "metric:max"."""
+    parsed = [table.objective(spec) for spec in objectives]
+    metrics = [o.metric for o in parsed]
+    labels = [table.metric(name).label for name in metrics]
+    maximised = [o.direction == "max" for o in parsed]
+    return _front(table.name, f"table {table.name!r}", table.to_frame(), metrics, labels, maximised)
+
+
+def _front(
+    name: str,
+    where: str,
+    frame: pd.DataFrame,
+    metrics: Sequence[str],
+    labels: Sequence[str],
+    maximised: Sequence[bool],
+) -> Front:
+    if len(set(metrics)) < len(metrics):
         raise InputError("the same objective twice.")
-    points = np.column_stack([frame[c].to_numpy(np.float64) for c in columns])
-    losses = points * signs
+    points = np.column_stack([frame[metric].to_numpy(np.float64) for metric in metrics])
+    losses = np.where(maximised, -points, points)
     complete = ~np.isnan(losses).any(axis=1)
     if not complete.any():
-        raise InputError(f"{source}: no row has all of {', '.join(columns)}.")
+        wanted = f"both {' and '.join(metrics)}" if len(metrics) == 2 else f"all of {', '.join(metrics)}"
+        raise InputError(f"{where}: no row has {wanted}.")
     front = pareto_front(losses)
     front = front[np.argsort(losses[front, 0], kind="stable")]
     return Front(
-        name, tuple(columns), tuple(labels), points, frame.iloc[front], len(frame), int(complete.sum())
+        name=name,
+        metrics=tuple(metrics),
+        labels=tuple(labels),
+        points=points,
+        maximised=tuple(maximised),
+        rows=frame.iloc[front],
+        n_rows=len(frame),
+        n_complete=int(complete.sum()),
     )
 
 
-def draw_front(front: Front, path: Path) -> None:
-    """Draw two objectives and their front to a file."""
-    from hpobench_nmt.render.plots.front_plot import plot_front
-
-    labels = (front.labels[0], front.labels[1])
-    figure = plain(plot_front(front.points, front.rows.index.to_numpy(np.int64), labels, front.name))
-    try:
-        save(figure, path, path.suffix.lower()[1:])
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
-
-
-def _from_csv(path: Path, objectives: Sequence[str]) -> tuple[pd.DataFrame, list[str], list[float]]:
+def _from_csv(path: Path, objectives: Sequence[str]) -> tuple[pd.DataFrame, list[str], list[bool]]:
     frame = read_csv(path)
-    columns, signs = [], []
+    columns, maximised = [], []
     for spec in objectives:
         column, colon, direction = spec.rpartition(":")
         if not colon or direction not in ("min", "max"):
@@ -98,5 +110,5 @@ def _from_csv(path: Path, objectives: Sequence[str]) -> tuple[pd.DataFrame, list
             raise InputError(f"{path}, line {infinite[0] + 2}: {column!r} is infinite.")
         frame[column] = values
         columns.append(column)
-        signs.append(-1.0 if direction == "max" else 1.0)
-    return frame, columns, signs
+        maximised.append(direction == "max")
+    return frame, columns, maximised

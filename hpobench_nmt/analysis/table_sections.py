@@ -1,4 +1,4 @@
-"""What `tables analyze` does: every analysis of some tables, in words, frames and figures.
+"""Every analysis of some tables, in sentences and frames.
 
 An analysis that a table does not allow becomes a section that says why, so that the others are not lost.
 """
@@ -7,28 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis import findings
 from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
-from hpobench_nmt.lookup.folder import load_replicates
+from hpobench_nmt.lookup.folder import load_folder, load_replicates
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.plots import table_plots
-from hpobench_nmt.render.plots.figure import plain
-from hpobench_nmt.render.plots.front_plot import plot_front
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PAIRS_SHOWN = 5
 
@@ -36,6 +30,15 @@ _PAIRS_SHOWN = 5
 def load_with_replicates(source: str) -> tuple[Table, pd.DataFrame]:
     """A table by name or folder, and its replicates (no rows where it has none)."""
     return load_table(source), load_replicates(find_folder(source))
+
+
+def replicates_of(tables: Sequence[Table], folders: Mapping[str, Path]) -> dict[str, pd.DataFrame]:
+    """Trainings with other seeds, by table; none for a table whose folder now holds another one."""
+    return {
+        table.name: load_replicates(folders[table.name])
+        for table in tables
+        if table.name in folders and load_folder(folders[table.name]).sha256 == table.sha256
+    }
 
 
 def analyze_tables(
@@ -139,10 +142,11 @@ def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: 
         table="",
         kind="correlation",
         title=title,
+        stem=stem,
         notes=findings.of_correlation(every, pairs),
         shown=telling.to_frame().round(3),
         files={stem: every.to_frame(), f"{stem}-of-pairs": pairs.to_frame()},
-        figures={stem: partial(table_plots.plot_rank_correlation, telling)},
+        analysis=telling,
     )
 
 
@@ -160,10 +164,11 @@ def _importance(table: Table, metric: str, best_share: float, seed: int) -> Sect
         table=table.name,
         kind="importance",
         title=f"{table.name}: importance for {parts[0].metric}",
+        stem=stem,
         notes=(*findings.of_importance(parts), *problem),
         shown=_effects_shown(parts),
         files={stem: effects[["part", "first", "second", "share", "spread"]]},
-        figures={stem: partial(table_plots.plot_importance, parts)},
+        analysis=tuple(parts),
     )
 
 
@@ -185,34 +190,25 @@ def _effects_shown(parts: Sequence[Importance]) -> pd.DataFrame:
 
 
 def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
-    chosen = [table.objective(spec) for spec in objectives or table.objectives[:2]]
+    specs = objectives or table.objectives[:2]
+    chosen = [table.objective(spec) for spec in specs]
     names = [o.metric for o in chosen]
     if len(set(names)) < 2:
         raise InputError(f"table {table.name!r} has no two objectives to trade off; name two metrics.")
-    losses = table.losses(chosen)
-    front = table.front(chosen)
-    if len(front) == 0:
-        raise InputError(f"table {table.name!r}: no row has both {names[0]} and {names[1]}.")
-    front = front[np.argsort(losses[front, 0], kind="stable")]
-    rows = table.to_frame().iloc[front]
-    rows.insert(0, "row", front)
+    front = table_front(table, specs)
+    rows = front.rows.copy()
+    rows.insert(0, "row", front.rows.index)
     stem = f"{table.name}-front"
     return Section(
         table=table.name,
         kind="front",
         title=f"{table.name}: {names[0]} and {names[1]}",
-        notes=findings.of_front([str(o) for o in chosen], losses, front),
+        stem=stem,
+        notes=findings.of_front([str(o) for o in chosen], table.losses(chosen), len(rows)),
         shown=rows[["row", *names, *(h.name for h in table.hyperparameters)]],
         files={stem: rows},
-        figures={stem: partial(_draw_front, table, names, front)},
+        analysis=front,
     )
-
-
-def _draw_front(table: Table, names: Sequence[str], front: NDArray[np.int64]) -> Figure:
-    first, second = (table.metric(name).label for name in names)
-    points = np.column_stack([table.column(name) for name in names])
-    figure = plot_front(points, front, (first, second), f"{table.name}: scatter and Pareto front")
-    return plain(figure)
 
 
 def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) -> Section:
@@ -232,6 +228,7 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
         table=table.name,
         kind="sensitivity",
         title=f"{table.name}: sensitivity of {name}",
+        stem=stem,
         notes=findings.of_sensitivity(found, unit),
         shown=shown if found.coverage >= findings.SPARSE else None,
         files={
@@ -239,10 +236,8 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
             f"{stem}-reach": found.reach,
             f"{stem}-grids": grids,
         },
-        figures={
-            stem: partial(table_plots.plot_sensitivity, found, unit),
-            f"{table.name}-search": partial(table_plots.plot_search_cost, found),
-        },
+        analysis=found,
+        unit=unit,
     )
 
 
@@ -255,6 +250,7 @@ def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
         table=table.name,
         kind="noise",
         title=f"{table.name}: seed noise of {found.metric}",
+        stem=stem,
         notes=findings.of_noise(found, unit),
         shown=shown.assign(row=[str(row) if row >= 0 else "none" for row in shown["row"]]),
         files={
@@ -262,5 +258,6 @@ def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
             f"{stem}-trainings": found.trainings,
             f"{stem}-order": found.agreement,
         },
-        figures={stem: partial(table_plots.plot_seed_noise, found, unit)},
+        analysis=found,
+        unit=unit,
     )

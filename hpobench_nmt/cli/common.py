@@ -73,16 +73,3 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
-
-
-def frame_grid(frame: Any) -> Any:
-    """A data frame as a grid to print, its index as the first column."""
-    from rich.table import Table as Grid
-
-    grid = Grid(box=None, pad_edge=False)
-    grid.add_column("row", justify="right")
-    for column in frame.columns:
-        grid.add_column(str(column), justify="right")
-    for row, values in zip(frame.index, frame.to_numpy(), strict=True):
-        grid.add_row(str(row), *[v if isinstance(v, str) else f"{v:.10g}" for v in values])
-    return grid

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
-from hpobench_nmt.cli.common import Commands, frame_grid, listed, make_console, progress_bar, writing
+from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar, writing
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
 from hpobench_nmt.cli.train import train, tune
@@ -86,7 +86,7 @@ def run(
             notify=lambda message: click.echo(message, err=True),
         )
     if not quiet:
-        from hpobench_nmt.analysis.leaderboard import print_leaderboard
+        from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
         console = make_console()
         print_leaderboard(results, console)
@@ -98,15 +98,12 @@ def run(
 @click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
 def score(folder: Path, form: str) -> None:
     """Show the scores of a results FOLDER."""
-    from hpobench_nmt.analysis import leaderboard
     from hpobench_nmt.benchmarking.store import load_results, unfinished
+    from hpobench_nmt.render.data_text import scores_csv, scores_json
+    from hpobench_nmt.render.latex import run_latex
+    from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
-    formats = {
-        "text": None,
-        "csv": leaderboard.as_csv,
-        "json": leaderboard.as_json,
-        "latex": leaderboard.as_latex,
-    }
+    formats = {"text": None, "csv": scores_csv, "json": scores_json, "latex": run_latex}
     if form not in formats:
         raise unknown("format", form, formats)
     results = load_results(folder)
@@ -117,7 +114,7 @@ def score(folder: Path, form: str) -> None:
         click.echo(f"Not finished, and left out: {names}{more}.", err=True)
     write = formats[form]
     if write is None:
-        leaderboard.print_leaderboard(results, make_console())
+        print_leaderboard(results, make_console())
     else:
         click.echo(write(results), nl=False)
 
@@ -150,35 +147,26 @@ def methods(spec: str | None, n_objectives: int) -> None:
     if spec:
         _check_method(spec, n_objectives)
         return
-    from rich.table import Table as Grid
-
     from hpobench_nmt.benchmarking.plugins import installed_entry_points
     from hpobench_nmt.methods import BUILT_IN
+    from hpobench_nmt.render.terminal.grids import print_grid
 
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("method", "objectives", "what it is"):
-        grid.add_column(heading, no_wrap=heading != "what it is")
-    for m in BUILT_IN.values():
-        grid.add_row(m.name, " or ".join(map(str, m.objectives)), m.description)
-    for name, location in installed_entry_points().items():
-        grid.add_row(name, "", location)
-    make_console().print(grid)
+    rows = [(m.name, " or ".join(map(str, m.objectives)), m.description) for m in BUILT_IN.values()]
+    rows += [(name, "", location) for name, location in installed_entry_points().items()]
+    head = ("method", "objectives", "what it is")
+    print_grid(head, rows, make_console(), wrapped=head[-1:])
 
 
 @cli.command()
 def suites() -> None:
     """List the suites."""
-    from rich.table import Table as Grid
-
     from hpobench_nmt.benchmarking.suite import load_suite, suite_files
+    from hpobench_nmt.render.terminal.grids import print_grid
 
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("suite", "scores", "what it is"):
-        grid.add_column(heading, no_wrap=heading != "what it is")
-    for name in suite_files():
-        suite = load_suite(name)
-        grid.add_row(name, ", ".join(suite.scores), suite.description)
-    make_console().print(grid)
+    found = [(name, load_suite(name)) for name in suite_files()]
+    rows = [(name, ", ".join(suite.scores), suite.description) for name, suite in found]
+    head = ("suite", "scores", "what it is")
+    print_grid(head, rows, make_console(), wrapped=head[-1:])
 
 
 @cli.command()
@@ -199,26 +187,26 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
         raise unknown("format", form, ["text", "csv"])
     if len(objectives) < 2:
         raise InputError("a front needs two or more objectives, comma-separated.")
-    from hpobench_nmt.analysis.table_front import draw_front, front_of
-    from hpobench_nmt.render.terminal import fits
+    from hpobench_nmt.analysis.table_front import front_of
+    from hpobench_nmt.render.data_text import csv_text
+    from hpobench_nmt.render.section_files import write_front
+    from hpobench_nmt.render.terminal.grids import print_frame, print_text
 
     if plot:
         _check_plot(plot, len(objectives))
     front = front_of(source, objectives)
+    rows = front.rows.copy()
+    rows.insert(0, "row", rows.index)
     if form == "csv":
-        click.echo(front.rows.to_csv(index_label="row", lineterminator="\n"), nl=False)
+        click.echo(csv_text(rows), nl=False)
     else:
         console = make_console()
-        grid = frame_grid(front.rows)
-        whole = fits(grid, console)
-        console.print(grid if whole else frame_grid(front.rows[list(front.metrics)]), markup=False)
-        if not whole:
-            console.print("Too wide for all columns: --format csv gives them.", highlight=False)
-        console.print(f"{len(front.rows)} of {front.n_complete} rows are on the front.", highlight=False)
+        print_frame(rows, console, digits=10)
+        print_text(f"{len(rows)} of {front.n_complete} rows are on the front.", console)
         if front.n_complete < front.n_rows:
-            console.print(f"{front.n_rows - front.n_complete} rows lack an objective.", highlight=False)
+            print_text(f"{front.n_rows - front.n_complete} rows lack an objective.", console)
     if plot:
-        draw_front(front, plot)
+        write_front(front, plot)
         click.echo(f"Plot: {plot}", err=form == "csv")
 
 

@@ -46,7 +46,7 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | N
         if show and not webbrowser.open(path.resolve().as_uri()):
             click.echo("No browser was found here: open the file in one yourself.", err=True)
         return
-    from hpobench_nmt.render.paper_files import write_figures, write_latex
+    from hpobench_nmt.render.report_files import write_figures, write_latex
 
     target = out or folders[0] / ("report-tables" if form == "latex" else "report-figures")
     if target.is_file():

@@ -19,27 +19,23 @@ def tables() -> None:
 @tables.command("list")
 def tables_list() -> None:
     """List the installed tables."""
-    from rich.table import Table as Grid
-
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.collections import nmthpo
+    from hpobench_nmt.render.terminal.grids import print_grid
 
     found = catalogue.installed()
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("table", "rows", "hyperparameters", "objectives", "folder"):
-        grid.add_column(heading, justify="right" if heading == "rows" else "left", overflow="fold")
+    rows = []
     for name, folder in found.items():
         try:
             table = catalogue.load_table(name)
         except InputError as error:
             click.echo(f"Cannot be used: {error}", err=True)
             continue
-        grid.add_row(
-            name, str(len(table)), str(len(table.hyperparameters)), ", ".join(table.objectives), str(folder)
-        )
-    console = make_console()
-    if found:
-        console.print(grid, markup=False)
+        counts = (str(len(table)), str(len(table.hyperparameters)))
+        rows.append((name, *counts, ", ".join(table.objectives), str(folder)))
+    if rows:
+        head = ("table", "rows", "hyperparameters", "objectives", "folder")
+        print_grid(head, rows, make_console(), right=head[1:3], wrapped=head[-1:])
     absent = [name for name in nmthpo.TABLES if name not in found]
     if absent:
         click.echo(
@@ -55,13 +51,13 @@ def tables_list() -> None:
 def tables_show(name: str, rows: int) -> None:
     """Show a table: its search space, its metrics, where it is from, its best rows, its front."""
     from hpobench_nmt.lookup.catalogue import load_table
-    from hpobench_nmt.render.table_overview import print_table
-    from hpobench_nmt.render.table_picture import print_picture
+    from hpobench_nmt.render.terminal.table_charts import print_charts
+    from hpobench_nmt.render.terminal.table_summary import print_summary
 
     table, console = load_table(name), make_console()
-    print_table(table, console, rows)
+    print_summary(table, console, rows)
     console.print()
-    print_picture(table, console)
+    print_charts(table, console)
 
 
 @tables.command("analyze")
@@ -86,9 +82,10 @@ def tables_analyze(
     out: Path | None,
 ) -> None:
     """Analyse tables, or a collection: rank correlation, importance, front, sensitivity, seed noise."""
-    from hpobench_nmt.analysis.section import print_sections, write_sections
     from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
     from hpobench_nmt.lookup.catalogue import members
+    from hpobench_nmt.render.section_files import write_sections
+    from hpobench_nmt.render.terminal.sections import print_sections
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")

@@ -8,21 +8,16 @@ import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.leaderboard import (
-    as_csv,
-    as_json,
-    as_latex,
-    cells,
-    interval,
-    print_leaderboard,
-    shown,
-)
+from hpobench_nmt.analysis.leaderboard import cells, interval, shown
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.sequences import export_sequences
 from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.render.data_text import scores_csv, scores_json
+from hpobench_nmt.render.latex import run_latex
+from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 
 
 @pytest.fixture
@@ -97,9 +92,9 @@ def test_a_mean_that_does_not_exist_has_no_interval(toy):
     results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, budget=5)
     ftb = next(c for c in cells(results) if c.score == "ftb")
     assert interval(ftb) == ""
-    record = json.loads(as_json(results))[0]
+    record = json.loads(scores_json(results))[0]
     assert (record["ci_low"], record["ci_high"]) == (None, None)
-    assert r"\scriptsize" not in as_latex(results).splitlines()[6].split("&")[1]
+    assert r"\scriptsize" not in run_latex(results).splitlines()[6].split("&")[1]
 
 
 def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
@@ -133,8 +128,8 @@ def test_failed_and_censored_trials_are_said(toy):
 
 
 def test_csv_and_json_hold_the_same_cells(results):
-    from_csv = list(csv.DictReader(io.StringIO(as_csv(results))))
-    from_json = json.loads(as_json(results))
+    from_csv = list(csv.DictReader(io.StringIO(scores_csv(results))))
+    from_json = json.loads(scores_json(results))
     assert len(from_csv) == len(from_json) == 9
     for a, b in zip(from_csv, from_json, strict=True):
         assert float(a["mean"]) == b["mean"]
@@ -146,7 +141,7 @@ def test_csv_and_json_hold_the_same_cells(results):
 
 
 def test_latex_escapes_names_and_marks_the_best(results):
-    latex = as_latex(results)
+    latex = run_latex(results)
     assert r"BO\_EI\_M" in latex
     assert r"\textbf{" in latex
     tied = sum(cell.tied for cell in cells(results))

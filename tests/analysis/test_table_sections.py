@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from hpobench_nmt.analysis.section import column_text, print_frame, print_sections, write_sections
+from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Metric
@@ -24,6 +24,9 @@ from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections.nmthpo import TABLES
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.section_files import figures_of, write_sections
+from hpobench_nmt.render.terminal.grids import print_frame
+from hpobench_nmt.render.terminal.sections import print_sections
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,9 +52,9 @@ def test_every_analysis_of_two_tables(two, again):
         *[("other", kind) for kind in each],
     ]
     assert not any(s.problem for s in sections)
-    assert all(s.notes and s.files and s.figures and s.shown is not None for s in sections)
-    stems = [stem for s in sections for stem in (*s.files, *s.figures)]
-    assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(s.figures)) for s in sections)
+    assert all(s.notes and s.files and figures_of(s) and s.shown is not None for s in sections)
+    stems = [stem for s in sections for stem in (*s.files, *figures_of(s))]
+    assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(figures_of(s))) for s in sections)
 
 
 def test_what_is_said_is_what_was_computed(two, again):
@@ -126,7 +129,7 @@ def test_tables_without_a_common_configuration(toy):
     notes = only(sections, "correlation").notes
     assert notes[0].startswith("No configuration is common to the 2 tables")
     assert notes[-1] == "toy and apart are without a common configuration."
-    figure = only(sections, "correlation").figures["correlation"]()
+    figure = figures_of(only(sections, "correlation"))["correlation"]()
     assert "none" in [text.get_text() for text in figure.axes[0].texts]
 
 
@@ -269,7 +272,7 @@ def test_names_are_shown_as_they_are(toy, again):
         assert "[red]a$b$^" in text
         assert "[bold]<script>$x_$" in text
     for section in sections:
-        for draw in section.figures.values():
+        for draw in figures_of(section).values():
             draw().savefig(io.BytesIO())
 
 
@@ -308,7 +311,7 @@ def test_a_table_with_its_replicates(home, again):
 
 
 def test_matplotlib_is_only_imported_to_draw():
-    modules = "hpobench_nmt.analysis.table_sections, hpobench_nmt.render.table_picture"
+    modules = "hpobench_nmt.analysis.table_sections, hpobench_nmt.render.terminal.table_charts"
     code = f"import sys, {modules}; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

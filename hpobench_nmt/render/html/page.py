@@ -6,65 +6,31 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from hpobench_nmt.analysis import provenance, report_content
-from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.failures import grouped_failures
+from hpobench_nmt.analysis.number_text import column_text
+from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
-from hpobench_nmt.benchmarking.store import load_results, unfinished
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.store import unfinished
+from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.lookup.catalogue import installed
-from hpobench_nmt.lookup.folder import load_folder, load_replicates
-from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.html.charts import (
-    frame_text,
-    one_table,
-    run_sketches,
-    section_sketches,
-    table_sketches,
-)
-from hpobench_nmt.render.html.colours import on_dark
-from hpobench_nmt.render.html.pictures import Picture, Sketch, file_picture, method_places, page_picture
-from hpobench_nmt.render.plots.figure import method_styles
+from hpobench_nmt.render.draw_report import FigureGroup, draw_report
+from hpobench_nmt.render.html.dark_colours import on_dark
+from hpobench_nmt.render.html.svg_figure import method_places
+from hpobench_nmt.render.plots.style import method_styles
 
+_MOST_REASONS = 20
 _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """What one task made: pictures for the page or files by stem; of a table's analysis its section too."""
-
-    key: tuple[str, ...]
-    pictures: tuple[Picture, ...] = ()
-    content: tuple[tuple[str, bytes], ...] = ()
-    section: Section | None = None
-
-
-def load_runs(folders: Sequence[Path]) -> list[report_content.Run]:
-    """The runs of some results folders, read and with their statistics."""
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise InputError("the same results folder twice.")
-    loaded = [load_results(folder) for folder in folders]
-    names: list[str] = []
-    for results in loaded:
-        name = results.suite.name
-        same = sum(name == other.suite.name for other in loaded)
-        names.append(name if same == 1 else f"{name} ({names.count(name) + len(names) + 1})")
-    runs = [
-        report_content.read_run(folder, name, results)
-        for folder, name, results in zip(folders, names, loaded, strict=True)
-    ]
-    report_content.check_same_tables(runs)
-    return runs
 
 
 def write_report(folders: Sequence[Path], out: Path, jobs: int = 2) -> Path:
@@ -87,42 +53,20 @@ def write_report(folders: Sequence[Path], out: Path, jobs: int = 2) -> Path:
     return out
 
 
-def draw_all(runs: Sequence[report_content.Run], form: str, jobs: int) -> list[Drawn]:
-    """Every figure of the report, in order: for the page ("svg") or as files ("pdf", "png")."""
-    import joblib
-
-    methods = all_methods(runs)
-    tasks: list[Any] = []
-    for slug, run in zip(run_slugs(runs), runs, strict=True):
-        for table in run.results.instances:
-            part = one_table(run.results, table)
-            tasks.append(partial(_draw_table, part, slug, table, methods, run.statistics, form))
-        tasks.append(partial(_draw_run, run.results, slug, run.statistics, methods, form))
-    tasks.append(partial(_draw_sections, all_tables(runs), _folders(runs), form))
-    # The longest first, so that no process is left with one at the end; the results keep their order.
-    weights = [-_weight(task) for task in tasks]
-    order = sorted(range(len(tasks)), key=weights.__getitem__)
-    found = joblib.Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, pre_dispatch="all")(
-        joblib.delayed(tasks[i])() for i in order
-    )
-    by_task = dict(zip(order, found, strict=True))
-    return [drawn for i in range(len(tasks)) for drawn in by_task[i]]
-
-
-def render(runs: Sequence[report_content.Run], jobs: int = 2) -> str:
+def render(runs: Sequence[Run], jobs: int = 2) -> str:
     """The page as text."""
     from jinja2 import Environment, StrictUndefined
 
     methods = all_methods(runs)
     places = method_places(methods)
-    drawn = draw_all(runs, "svg", jobs)
-    pictures = {d.key: d.pictures for d in drawn if d.section is None}
+    groups = draw_report(runs, "svg", jobs)
+    figures = {g.key: g.figures for g in groups if g.section is None}
     tables = [
-        {"name": table.name, "rows": f"{len(table):,}", "runs": _table_runs(runs, table.name, pictures)}
+        {"name": table.name, "rows": f"{len(table):,}", "runs": _table_runs(runs, table.name, figures)}
         for table in all_tables(runs)
     ]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
-    shown = [p for d in drawn for p in d.pictures]
+    drawn = [figure for group in groups for figure in group.figures]
     known = [_method(name, place) for name, place in places.items()]
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -133,9 +77,9 @@ def render(runs: Sequence[report_content.Run], jobs: int = 2) -> str:
         title=" and ".join(run.name for run in runs),
         lead=_lead(runs, methods),
         version=version("hpobench-nmt"),
-        runs=[_run(slug, run, pictures) for slug, run in zip(run_slugs(runs), runs, strict=True)],
+        runs=[_run(slug, run, figures) for slug, run in zip(run_slugs(runs), runs, strict=True)],
         tables=tables,
-        analyses=[_analysis(d, numbers) for d in drawn if d.section is not None],
+        analyses=[_analysis(g, numbers) for g in groups if g.section is not None],
         methods=known,
         by_name={m["name"]: m for m in known},
         places=places,
@@ -146,59 +90,11 @@ def render(runs: Sequence[report_content.Run], jobs: int = 2) -> str:
         style=_style_sheet(methods),
         script=script,
         script_hash=f"sha256-{digest}",
-        data=_json({"methods": list(places), "figures": {p.sketch.stem: p.hover for p in shown if p.hover}}),
+        data=_json({"methods": list(places), "figures": {f.spec.stem: f.hover for f in drawn if f.hover}}),
     )
 
 
-def all_methods(runs: Iterable[report_content.Run]) -> list[str]:
-    """Methods of all runs, each once: its place is its colour."""
-    return list(dict.fromkeys(m for run in runs for m in run.results.methods))
-
-
-def all_tables(runs: Iterable[report_content.Run]) -> list[Table]:
-    """Tables of all runs, each once."""
-    return list({name: i.table for run in runs for name, i in run.results.instances.items()}.values())
-
-
-def _draw_table(
-    results: Any, slug: str, table: str, methods: Sequence[str], statistics: Any, form: str
-) -> list[Drawn]:
-    sketches = table_sketches(results, slug, table, method_styles(methods), statistics)
-    return [_drawn((slug, table), sketches, methods, form)]
-
-
-def _draw_run(results: Any, slug: str, statistics: Any, methods: Sequence[str], form: str) -> list[Drawn]:
-    return [_drawn((slug,), run_sketches(results, slug, statistics, method_styles(methods)), methods, form)]
-
-
-def _draw_sections(tables: Sequence[Table], folders: Mapping[str, Path], form: str) -> list[Drawn]:
-    """Analyses between tables, and those of each."""
-    found = []
-    for section in analyze_tables(tables, replicates=_replicates(tables, folders)):
-        drawn = _drawn(("", section.table, section.kind), section_sketches(section), [], form)
-        # Only what the page shows goes back to the process that asked.
-        found.append(replace(drawn, section=replace(section, files={}, figures={})))
-    return found
-
-
-def _drawn(key: tuple[str, ...], sketches: Sequence[Sketch], methods: Sequence[str], form: str) -> Drawn:
-    if form == "svg":
-        return Drawn(key, tuple(page_picture(s, methods) for s in sketches if not s.files_only))
-    return Drawn(key, content=tuple((s.stem, file_picture(s, form)) for s in sketches))
-
-
-def _weight(task: Any) -> int:
-    """A guess at what a task costs: surrogates cost the most, in large tables."""
-    return (
-        len(task.args[0].instances[task.args[2]].table)
-        if task.func is _draw_table
-        else 2000
-        if task.func is _draw_sections
-        else 0
-    )
-
-
-def _run(slug: str, run: report_content.Run, pictures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     left = [f"{method} on {table} is not finished." for table, method in unfinished(run.results)]
     several = len(run.results.instances) > 1 and len(run.results.methods) > 1
     return {
@@ -211,15 +107,15 @@ def _run(slug: str, run: report_content.Run, pictures: Mapping[tuple[str, ...], 
         "winners": report_content.winners(run),
         "verdicts": [v.sentence for v in run.statistics.verdicts],
         "overall": report_content.overall_board(run) if several else None,
-        "across": pictures[slug,] if len(run.results.instances) > 1 else (),
+        "across": figures[slug,] if len(run.results.instances) > 1 else (),
         "facts": provenance.facts(run),
         "left_out": left,
-        "failures": provenance.failures(run.results),
+        "failures": _failures(run.results),
     }
 
 
 def _table_runs(
-    runs: Sequence[report_content.Run], table: str, pictures: Mapping[tuple[str, ...], Any]
+    runs: Sequence[Run], table: str, figures: Mapping[tuple[str, ...], Any]
 ) -> list[dict[str, Any]]:
     found = []
     for slug, run in zip(run_slugs(runs), runs, strict=True):
@@ -234,50 +130,46 @@ def _table_runs(
                     "trials": run.results.suite.trials,
                     "board": report_content.table_board(run, table, cells),
                     "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
-                    "pictures": pictures[slug, table],
+                    "figures": figures[slug, table],
                     "matrices": report_content.matrices(run, table),
                 }
             )
     return found
 
 
-def _analysis(drawn: Drawn, numbers: Mapping[str, int]) -> dict[str, Any]:
-    section = drawn.section
+def _analysis(group: FigureGroup, numbers: Mapping[str, int]) -> dict[str, Any]:
+    section = group.section
     if section is None:
         raise ValueError("not a section")
-    head, rows = frame_text(section.shown) if section.shown is not None else ((), [])
+    head, rows = _frame_text(section.shown) if section.shown is not None else ((), [])
     return {
         "table": numbers.get(section.table),
         "title": section.title,
         "problem": section.problem,
         "notes": section.notes,
-        "pictures": [p for p in drawn.pictures if p.svg],
+        "figures": [f for f in group.figures if f.svg],
         "head": head,
         "rows": rows,
         "open": section.kind in ("correlation", "importance"),
     }
 
 
-def _folders(runs: Sequence[report_content.Run]) -> dict[str, Path]:
-    """Where the tables of the runs are, as far as that is known."""
-    folders = installed()
-    for run in runs:
-        for name, entry in run.manifest["tables"].items():
-            if entry.get("source"):
-                folders[name] = Path(entry["source"])
-    return folders
+def _frame_text(frame: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and cells of a frame, as text."""
+    columns = [column_text(frame[name]) for name in frame.columns]
+    return tuple(map(str, frame.columns)), list(zip(*columns, strict=True))
 
 
-def _replicates(tables: Sequence[Table], folders: Mapping[str, Path]) -> dict[str, Any]:
-    """Trainings with other seeds. The run's own table is taken, not another one of its name."""
-    return {
-        t.name: load_replicates(folders[t.name])
-        for t in tables
-        if t.name in folders and load_folder(folders[t.name]).sha256 == t.sha256
-    }
+def _failures(results: Results) -> list[tuple[str, str, str, str]]:
+    """(method, table, trials, reason) of the first groups of failed trials."""
+    groups = grouped_failures(results)
+    lines = [(g.method, g.table, g.which, g.reason) for g in groups[:_MOST_REASONS]]
+    if len(groups) > _MOST_REASONS:
+        lines.append(("…", "", "", f"{len(groups) - _MOST_REASONS} more reasons"))
+    return lines
 
 
-def _lead(runs: Sequence[report_content.Run], methods: Sequence[str]) -> str:
+def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
     tables = len(all_tables(runs))
     trials = sorted({run.results.suite.trials for run in runs})
     seeds = sorted({run.results.seed for run in runs})
@@ -327,18 +219,6 @@ def _style_sheet(methods: Sequence[str]) -> str:
         f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
         f"@media screen{{:root[data-theme=dark]{{{dark}}}}}{rules}"
     )
-
-
-def run_slugs(runs: Sequence[report_content.Run]) -> list[str]:
-    """The start of the ids and file names of each run: of letters that any of them takes, none another's."""
-    slugs: list[str] = []
-    for place, run in enumerate(runs):
-        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", run.results.suite.name).strip("-") or "run"
-        # A table's name follows: neither may begin with the other.
-        while any(f"{slug}-".startswith(f"{s}-") or f"{s}-".startswith(f"{slug}-") for s in slugs):
-            slug = f"run{place + 1}-{slug}"
-        slugs.append(slug)
-    return slugs
 
 
 def _json(data: Any) -> str:

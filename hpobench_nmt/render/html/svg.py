@@ -1,8 +1,9 @@
 """Matplotlib figures as SVG that a page can restyle: colours by variable, methods by attribute.
 
-What belongs to a method is in a group with data-m="K", K its place among the report's methods. Its colour is
-var(--mK), and black is currentColor, so that one style sheet serves light, dark and print. The same figure
-gives the same bytes.
+Artists that belong to a method are marked when they are drawn (`plots.style.mark`). In the SVG they are a
+group with data-m="K", where K is the method's place among the report's methods. Its colour is var(--mK), and
+black is currentColor, so that one style sheet serves light, dark and print. The same figure gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from hpobench_nmt.render.plots.figure import Style
+from hpobench_nmt.render.plots.style import method_of_gid
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Texts are shown as they are: names with a dollar sign are no formulas.
 AS_IT_IS: Any = {"text.parse_math": False}
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
-_GID = re.compile(r"m-(\d+)-")
 _INK = re.compile(r"#(?:000000|333333|000)\b")
 _FONT = re.compile(r"font:\s*(?:(bold|\d{3})\s+)?(\d+(?:\.\d+)?)px[^;]*")
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
@@ -52,18 +50,13 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
         axes.yaxis.set_label_coords(-0.105, 0.5)
 
 
-def tag(figure: Figure, methods: Mapping[str, int], styles: Mapping[str, Style]) -> None:
-    """Mark whatever belongs to a method: what has its name as label, or follows that in its colour."""
-    for axes in figure.axes:
-        _tag_axes(axes, methods, styles)
-
-
-def to_svg(figure: Figure, slug: str, colours: Mapping[int, str]) -> str:
+def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mapping[str, str]) -> str:
     """The figure as an SVG element without a size.
 
     Args:
         slug: unique in the page; goes before every id.
-        colours: of the methods, by place, to be replaced within their own groups.
+        places: of the methods, which were marked when the figure was drawn.
+        colours: of the methods, to be replaced within their own groups.
     """
     import matplotlib
 
@@ -77,7 +70,7 @@ def to_svg(figure: Figure, slug: str, colours: Mapping[int, str]) -> str:
         if child.tag.endswith("metadata"):
             root.remove(child)
     used = set(re.findall(r"(?:url\(#|href=\"#)([\w-]+)", buffer.getvalue().decode()))
-    _rewrite(root, slug, used, colours, None)
+    _rewrite(root, slug, used, places, colours, None)
     box = root.attrib["viewBox"]
     root.attrib.clear()
     root.attrib.update({"viewBox": box, "focusable": "false", "aria-hidden": "true"})
@@ -88,14 +81,19 @@ def to_svg(figure: Figure, slug: str, colours: Mapping[int, str]) -> str:
 
 
 def _rewrite(
-    element: ElementTree.Element, slug: str, used: set[str], colours: Mapping[int, str], method: int | None
+    element: ElementTree.Element,
+    slug: str,
+    used: set[str],
+    places: Mapping[str, int],
+    colours: Mapping[str, str],
+    method: str | None,
 ) -> None:
     attributes = element.attrib
     name = attributes.pop("id", "")
-    found = _GID.match(name)
-    if found:
-        method = int(found[1])
-        attributes["data-m"] = found[1]
+    found = method_of_gid(name)
+    if found is not None:
+        method = found
+        attributes["data-m"] = str(places[method])
     elif name in used:
         attributes["id"] = f"{slug}-{name}"
     link = attributes.pop(f"{_XLINK}href", "")
@@ -105,66 +103,24 @@ def _rewrite(
     for key, given in list(attributes.items()):
         value = attributes[key] = given.replace("url(#", f"url(#{slug}-")
         if key == "style":
-            attributes[key] = _style(value, None if method is None else colours[method], method)
+            attributes[key] = (
+                _style(value) if method is None else _style(value, colours[method], places[method])
+            )
         elif key in ("d", "x", "y", "width", "height", "transform", "points") and element.tag != "image":
             attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}", value)
             if key == "d":
                 attributes[key] = re.sub(r"\s+", " ", attributes[key]).strip()
     for child in element:
-        _rewrite(child, slug, used, colours, method)
+        _rewrite(child, slug, used, places, colours, method)
 
 
-def _style(value: str, colour: str | None, method: int | None) -> str:
-    if colour is not None:
-        value = re.sub(re.escape(colour), f"var(--m{method})", value, flags=re.IGNORECASE)
+def _style(value: str, colour: str = "", place: int = 0) -> str:
+    if colour:
+        value = re.sub(re.escape(colour), f"var(--m{place})", value, flags=re.IGNORECASE)
     value = _INK.sub("currentColor", value)
     value = re.sub(r"(fill|stroke): #ffffff", r"\1: var(--paper)", value)
     value = value.replace("stroke-linejoin: round; ", "").replace("stroke-linecap: butt", "")
     return _FONT.sub(lambda m: f"font-size: {m[2]}px" + (f"; font-weight: {m[1]}" if m[1] else ""), value)
-
-
-def _tag_axes(axes: Axes, methods: Mapping[str, int], styles: Mapping[str, Style]) -> None:
-    """In order of drawing, for bands and bounds come after the line that they belong to."""
-    from matplotlib.text import Text
-
-    waiting: list[Artist] = []
-    current, number = "", 0
-    for artist in axes.get_children():
-        if artist in axes.spines.values():
-            break
-        label = str(artist.get_label())
-        if label in methods:
-            current = label
-        elif isinstance(artist, Text):
-            # A diagram of ranks: the lines before a name are its own.
-            named = [m for m in methods if m in artist.get_text().split()]
-            for owned in [*waiting, artist] if named else []:
-                if owned is artist or _colour(owned) == _hex(styles[named[0]].colour):
-                    number += 1
-                    owned.set_gid(f"m-{methods[named[0]]}-{number}")
-            waiting = []
-            continue
-        waiting.append(artist)
-        if current and _colour(artist) == _hex(styles[current].colour):
-            number += 1
-            artist.set_gid(f"m-{methods[current]}-{number}")
-
-
-def _colour(artist: Artist) -> str:
-    from matplotlib.collections import Collection
-    from matplotlib.lines import Line2D
-
-    if isinstance(artist, Line2D):
-        return _hex(artist.get_color())
-    if isinstance(artist, Collection) and len(artist.get_facecolor()):
-        return _hex(artist.get_facecolor()[0])
-    return ""
-
-
-def _hex(colour: Any) -> str:
-    from matplotlib.colors import to_hex
-
-    return to_hex(colour)
 
 
 def pixels(figure: Figure, x: Sequence[float], y: Sequence[float]) -> list[tuple[float, float]]:

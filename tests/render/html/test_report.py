@@ -15,12 +15,14 @@ import pytest
 from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.provenance import command
 from hpobench_nmt.analysis.report_content import headline, overall_board, table_board
+from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.verdicts import Verdict
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import load_suite
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.render.html.page import load_runs, write_report
-from hpobench_nmt.render.paper_files import tex, write_figures, write_latex
+from hpobench_nmt.render.html.page import write_report
+from hpobench_nmt.render.latex import tex
+from hpobench_nmt.render.report_files import write_figures, write_latex
 
 
 def text_of(page):

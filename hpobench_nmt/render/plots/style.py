@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 
 from hpobench_nmt.analysis.selection import EXACT
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -24,6 +26,8 @@ _DASHES = ("--", ":")
 MARKERS = "osD^vP*X<>hpd8H"  # each with a method
 # For what stays in the background.
 GREY = "#9AA0A6"
+# Goes before a method's name in the ids of what is drawn for it.
+_GID = "method-"
 # Nothing of the time goes into a file, by its format.
 _UNDATED: Mapping[str, Mapping[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
@@ -50,6 +54,25 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
         dash = _DASHES[(row + column) % len(_DASHES)] if row else "-"
         styles[method] = Style(colour, dash, MARKERS[i % len(MARKERS)])
     return styles
+
+
+def mark(artist: Artist, method: str, number: int = 0) -> None:
+    """Say in an SVG that an artist belongs to a method: the id of its group names it.
+
+    Args:
+        artist: drawn for the method.
+        method: its name.
+        number: tells apart several artists of the method in the same axes.
+    """
+    figure = artist.get_figure(root=True)
+    panel = figure.axes.index(artist.axes) if figure and artist.axes else 0  # type: ignore[arg-type]
+    artist.set_gid(f"{_GID}{quote(method, safe='', errors='surrogatepass')}-{panel}-{number}")
+
+
+def method_of_gid(gid: str) -> str | None:
+    """The method that an id names; None for any other id."""
+    name = gid.removeprefix(_GID).rpartition("-")[0].rpartition("-")[0]
+    return unquote(name, errors="surrogatepass") if gid.startswith(_GID) and name else None
 
 
 def save(figure: Figure, target: Path | IO[bytes], form: str, dpi: int = 150) -> None:
@@ -92,6 +115,17 @@ def legend(axes: Axes) -> None:
     """A legend beside the axes, where it hides nothing."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
+
+
+def staircase(maximised: bool) -> str:
+    """The drawstyle of a front whose rows are sorted by the first objective, ascending.
+
+    No row lies between two neighbours of a front: a straight line would promise what nothing reaches.
+
+    Args:
+        maximised: whether the largest value of the first objective is the best.
+    """
+    return "steps-pre" if maximised else "steps-post"
 
 
 def with_unit(name: str, unit: str) -> str:

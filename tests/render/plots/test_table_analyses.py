@@ -15,7 +15,8 @@ from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.plots import table_plots
+from hpobench_nmt.render.plots import table_analyses
+from hpobench_nmt.render.section_files import figures_of
 
 
 def texts(figure):
@@ -26,7 +27,7 @@ def texts(figure):
 
 def test_importance_is_drawn(toy):
     parts = [importance(toy), importance(toy, best_share=0.5)]
-    figure = table_plots.plot_importance(parts)
+    figure = table_analyses.plot_importance(parts)
     (axes,) = figure.axes
     names = [t.get_text() for t in axes.get_yticklabels()]
     bars = [
@@ -42,26 +43,26 @@ def test_importance_is_drawn(toy):
             assert shares[first, second] == pytest.approx(width)
     assert any("exact" in t for t in texts(figure))
     with pytest.raises(InputError, match="one table and one metric"):
-        table_plots.plot_importance([parts[0], importance(toy, "seconds")])
+        table_analyses.plot_importance([parts[0], importance(toy, "seconds")])
     with pytest.raises(InputError, match="one table and one metric"):
-        table_plots.plot_importance([])
+        table_analyses.plot_importance([])
 
 
 def test_correlation_is_drawn(two):
     found = rank_correlation(two)
-    assert f"{found.coefficient[0, 1]:.2f}" in texts(table_plots.plot_rank_correlation(found))
+    assert f"{found.coefficient[0, 1]:.2f}" in texts(table_analyses.plot_rank_correlation(found))
 
 
 def test_sensitivity_is_drawn(toy):
     found = sensitivity(toy)
-    left, right = table_plots.plot_sensitivity(found, "BLEU").axes
+    left, right = table_analyses.plot_sensitivity(found, "BLEU").axes
     assert left.get_xlabel() == "gap to the best bleu (BLEU)"
     everything = left.lines[0]
     at = np.searchsorted(everything.get_xdata(), 1.0)
     distance = everything.get_xdata()[at]
     assert everything.get_ydata()[at] == pytest.approx((found.gaps <= distance).mean() * 100)
     assert sorted(right.collections[0].get_offsets()[:, 1]) == pytest.approx(sorted(found.gaps))
-    curve, grids = table_plots.plot_search_cost(found).axes[0].lines
+    curve, grids = table_analyses.plot_search_cost(found).axes[0].lines
     within = int(found.by_steps["within"].sum())
     assert curve.get_ydata()[[0, 1]] == pytest.approx([0, within / 36 * 100])
     assert curve.get_ydata()[36 - within + 1] == pytest.approx(100)
@@ -70,7 +71,7 @@ def test_sensitivity_is_drawn(toy):
 
 def test_seed_noise_is_drawn(toy, again):
     found = seed_noise(toy, again(toy, [3, 9, 20]))
-    (axes,) = table_plots.plot_seed_noise(found, "BLEU").axes
+    (axes,) = table_analyses.plot_seed_noise(found, "BLEU").axes
     points = np.concatenate([c.get_offsets()[:, 1] for c in axes.collections if len(c.get_offsets()) > 1])
     assert sorted(points) == pytest.approx(sorted(found.trainings["value"]))
     assert axes.get_ylabel() == "bleu (BLEU)"
@@ -85,5 +86,5 @@ def test_small_and_odd_tables_are_drawn():
     )
     assert [s.kind for s in sections if not s.problem] == ["importance", "sensitivity", "noise"]
     for section in sections:
-        for draw in section.figures.values():
+        for draw in figures_of(section).values():
             draw().savefig(io.BytesIO())

@@ -10,7 +10,7 @@ from rich.console import Console
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.table_picture import histogram, print_picture, scatter
+from hpobench_nmt.render.terminal.table_charts import histogram, print_charts, scatter
 
 
 def picture(table, width=80, encoding="utf-8", colour=False, **options):
@@ -22,7 +22,7 @@ def picture(table, width=80, encoding="utf-8", colour=False, **options):
         no_color=not colour,
         color_system="standard" if colour else None,
     )
-    print_picture(table, console, **options)
+    print_charts(table, console, **options)
     file.flush()
     return file.buffer.getvalue().decode(encoding)
 

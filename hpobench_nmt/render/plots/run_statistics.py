@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import RankOutcome
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
-from hpobench_nmt.render.plots.figure import Style, axes_for, method_styles, new_figure
+from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,14 +100,15 @@ def plot_critical_difference(
         left = place < levels
         y = -(bars + (place if left else k - 1 - place) + 0.5)
         rank, end = test.mean_ranks[position], (0.9 if left else k + 0.1)
-        style = styles[outcome.methods[position]]
-        axes.plot([rank, rank, end], [0, y, y], color=style.colour, linewidth=1.2)
-        axes.plot(rank, 0, style.marker, color=style.colour, markersize=7, clip_on=False)
         name = outcome.methods[position]
-        if left:
-            axes.text(end - 0.05, y, f"{name}  {rank:.2f}", ha="right", va="center", fontsize=9)
-        else:
-            axes.text(end + 0.05, y, f"{rank:.2f}  {name}", ha="left", va="center", fontsize=9)
+        style = styles[name]
+        drawn = axes.plot([rank, rank, end], [0, y, y], color=style.colour, linewidth=1.2)
+        drawn += axes.plot(rank, 0, style.marker, color=style.colour, markersize=7, clip_on=False)
+        where: dict[str, Any] = {"ha": "right" if left else "left", "va": "center", "fontsize": 9}
+        text = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
+        label = axes.text(end - 0.05 if left else end + 0.05, y, text, **where)
+        for number, artist in enumerate([*drawn, label]):
+            mark(artist, name, number)
     axes.set_title(f"{outcome.score}: mean rank over {test.n_tables} tables (1 is best)", fontsize=10)
     return figure
 

@@ -16,7 +16,7 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import RankOutcome, run_statistics
 from hpobench_nmt.evaluation.ranks import rank_test
-from hpobench_nmt.render.plots.run_plots import (
+from hpobench_nmt.render.plots.run_progress import (
     method_styles,
     plot_attainment,
     plot_curve_panels,
@@ -25,7 +25,7 @@ from hpobench_nmt.render.plots.run_plots import (
     plot_front_moves,
     plot_runtime_distribution,
 )
-from hpobench_nmt.render.plots.verdict_plots import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.run_statistics import plot_critical_difference, plot_scores, plot_wins
 
 METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 

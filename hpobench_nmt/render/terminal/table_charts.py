@@ -1,24 +1,18 @@
-"""A picture of a table in the terminal: how its metrics are spread, what each value does, and its front.
+"""A table drawn in characters: how its metrics are spread, what each value does, and its front.
 
 Every shape can be told apart without colour, and with plain ASCII where the terminal has no more.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
-from rich.markup import escape
-from rich.table import Table as Grid
+from rich.console import Console
 from rich.text import Text
 
-from hpobench_nmt.analysis.section import print_frame
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.lookup.table import Table
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from hpobench_nmt.render.terminal.grids import print_frame, print_grid, print_text
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +23,7 @@ _MOST_VALUES = 12
 _MOST_ROWS = 12
 
 
-def print_picture(table: Table, console: Console, objectives: tuple[str, str] | None = None) -> None:
+def print_charts(table: Table, console: Console, objectives: tuple[str, str] | None = None) -> None:
     """Print the spread of every metric, the median at every value, and two metrics with their front.
 
     Args:
@@ -39,16 +33,14 @@ def print_picture(table: Table, console: Console, objectives: tuple[str, str] | 
     """
     bars = _ASCII_BARS if console.options.ascii_only else _BARS
     dash = "-" if console.options.ascii_only else "–"
-    console.print(
-        "Spread of the metrics, from the lowest value to the highest", style="bold", highlight=False
-    )
-    console.print(_spreads(table, bars, dash))
+    print_text("Spread of the metrics, from the lowest value to the highest", console, "bold")
+    _print_spreads(table, console, bars, dash)
     goal = table.objective(table.main_metric)
     if not np.isnan(table.column(goal.metric)).all():
         console.print()
         title = f"Median {_axis(table.metric(goal.metric), goal)} at each value"
-        console.print(title, style="bold", markup=False, highlight=False)
-        console.print(_medians(table, goal.metric, bars, dash))
+        print_text(title, console, "bold")
+        _print_medians(table, console, goal.metric, bars, dash)
     chosen = [table.objective(spec) for spec in objectives or table.objectives[:2]]
     if len({o.metric for o in chosen}) < 2:
         return
@@ -64,10 +56,10 @@ def print_picture(table: Table, console: Console, objectives: tuple[str, str] | 
     rows = table.to_frame().iloc[front[:_MOST_ROWS]]
     rows.insert(0, "row", front[:_MOST_ROWS])
     names = [up.metric, across.metric, *(h.name for h in table.hyperparameters)]
-    console.print("Rows of the front", style="bold", highlight=False)
+    print_text("Rows of the front", console, "bold")
     print_frame(rows[["row", *names]], console)
     if len(front) > _MOST_ROWS:
-        console.print(f"and {len(front) - _MOST_ROWS} more.", highlight=False)
+        print_text(f"and {len(front) - _MOST_ROWS} more.", console)
 
 
 def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
@@ -131,23 +123,21 @@ def scatter(
     return lines
 
 
-def _spreads(table: Table, bars: str, dash: str) -> Grid:
-    grid = Grid("metric", box=None, pad_edge=False)
-    for heading, justify in (("lowest", "right"), ("spread", "left"), ("highest", "left"), ("best", "left")):
-        grid.add_column(heading, justify=justify)  # type: ignore[arg-type]
+def _print_spreads(table: Table, console: Console, bars: str, dash: str) -> None:
+    rows = []
     for metric in table.metrics:
         values = table.column(metric.name)
-        name = escape(f"{metric.name} ({metric.unit})" if metric.unit else metric.name)
+        name = f"{metric.name} ({metric.unit})" if metric.unit else metric.name
         if np.isnan(values).all():
-            grid.add_row(name, dash, dash, dash, metric.direction)
+            rows.append((name, dash, dash, dash, metric.direction))
             continue
         low, high = _ends(values[~np.isnan(values)])
-        grid.add_row(name, f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}", metric.direction)
-    return grid
+        rows.append((name, f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}", metric.direction))
+    print_grid(("metric", "lowest", "spread", "highest", "best"), rows, console, right=("lowest",))
 
 
-def _medians(table: Table, metric: str, bars: str, dash: str) -> Grid:
-    grid = Grid("hyperparameter", "", "value: median", box=None, pad_edge=False)
+def _print_medians(table: Table, console: Console, metric: str, bars: str, dash: str) -> None:
+    rows = []
     values = table.column(metric)
     per_axis = []
     for j, h in enumerate(table.hyperparameters):
@@ -168,8 +158,9 @@ def _medians(table: Table, metric: str, bars: str, dash: str) -> Grid:
             f"{label}: {dash if np.isnan(m) else f'{m:.4g}'}"
             for label, m in zip(labels, medians, strict=True)
         )
-        grid.add_row(escape(h.name), spark, told)
-    return grid
+        rows.append((h.name, spark, told))
+    head = ("hyperparameter", "", "value: median")
+    print_grid(head, rows, console, wrapped=head[-1:])
 
 
 def _axis(metric: Metric, objective: Objective) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
+from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import (
@@ -20,15 +21,16 @@ from hpobench_nmt.analysis.runtimes import (
     runtime_distribution,
     target_runtimes,
 )
-from hpobench_nmt.analysis.section import Section, column_text
+from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import EXACT, methods_on
+from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.html.pictures import Series, Sketch, short
-from hpobench_nmt.render.plots import run_plots
-from hpobench_nmt.render.plots import verdict_plots as statistics_plots
-from hpobench_nmt.render.plots.figure import Style, plain_log_ticks
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries
+from hpobench_nmt.render.plots import run_progress, run_statistics
+from hpobench_nmt.render.plots.style import Style, plain_log_ticks
+from hpobench_nmt.render.section_files import figures_of
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -48,9 +50,9 @@ def one_table(results: Results, table: str) -> Results:
     return replace(results, instances={table: results.instances[table]}, trials=trials)
 
 
-def table_sketches(
+def table_figures(
     results: Results, prefix: str, table: str, styles: Styles, statistics: Statistics | None = None
-) -> list[Sketch]:
+) -> list[FigureSpec]:
     """Figures of a run on one table.
 
     Args:
@@ -59,22 +61,20 @@ def table_sketches(
     """
     stem = f"{prefix}-{table}"
     if not methods_on(results, table):
-        return [Sketch(f"{stem}-curves", "Figures", problem="No method is through on this table yet.")]
+        return [FigureSpec(f"{stem}-curves", "Figures", problem="No method is through on this table yet.")]
     two = len(results.instances[table].objectives) == 2
     at = _budget(results, table)
     make = hypervolume_curves if two else regret_curves
     title = "Hypervolume found" if two else "Simple regret"
-    sketches = _attempt(
-        f"{stem}-curves", title, lambda: _curves(make(results, table), stem, title, at, styles)
-    )
+    specs = _attempt(f"{stem}-curves", title, lambda: _curves(make(results, table), stem, title, at, styles))
     found: TargetRuntimes | None = None
     try:
         found = target_runtimes(results)
     except InputError as error:
-        sketches.append(Sketch(f"{stem}-runtimes", "Runtime distribution", problem=str(error)))
+        specs.append(FigureSpec(f"{stem}-runtimes", "Runtime distribution", problem=str(error)))
     if found is not None:
         runtimes = found
-        sketches += _attempt(
+        specs += _attempt(
             f"{stem}-runtimes",
             "Runtime distribution",
             lambda: [
@@ -87,32 +87,32 @@ def table_sketches(
             ],
         )
     if two:
-        sketches += _attempt(
+        specs += _attempt(
             f"{stem}-attained", "Fronts attained", lambda: [_attained(results, table, stem, at, styles)]
         )
     if found is not None:
-        sketches += _attempt(
+        specs += _attempt(
             f"{stem}-expected", "Expected runtimes", lambda: [_expected(runtimes, table, stem, styles)]
         )
     if two:
-        sketches += _attempt(
+        specs += _attempt(
             f"{stem}-front-moves",
             "One trial's front as it moves",
             lambda: [_front_moves(results, table, stem, at, statistics)],
         )
-    sketches += _attempt(
+    specs += _attempt(
         f"{stem}-surrogate", "Error of the surrogates", lambda: _surrogates(results, table, stem, at, styles)
     )
     if statistics is not None:
-        sketches += _only_in_files(results, table, stem, styles, statistics)
-    return sketches
+        specs += _only_in_files(results, table, stem, styles, statistics)
+    return specs
 
 
-def run_sketches(results: Results, prefix: str, statistics: Statistics, styles: Styles) -> list[Sketch]:
+def run_figures(results: Results, prefix: str, statistics: Statistics, styles: Styles) -> list[FigureSpec]:
     """Figures of a run over its tables."""
-    sketches = []
+    specs = []
     if len(results.instances) > 1:
-        sketches += _attempt(
+        specs += _attempt(
             f"{prefix}-runtimes",
             "Runtime distribution over all tables",
             lambda: [
@@ -129,57 +129,46 @@ def run_sketches(results: Results, prefix: str, statistics: Statistics, styles: 
         stem = f"{prefix}-ranks-{outcome.score}"
         title = f"Mean ranks in {outcome.score}"
         if test is None:
-            sketches.append(Sketch(stem, title, problem=outcome.sentence))
+            specs.append(FigureSpec(stem, title, problem=outcome.sentence))
             continue
         order = np.argsort(test.mean_ranks, kind="stable")
-        sketches.append(
-            Sketch(
+        specs.append(
+            FigureSpec(
                 stem,
                 title,
                 finding=outcome.sentence,
-                draw=partial(statistics_plots.plot_critical_difference, outcome, styles),
+                draw=partial(run_statistics.plot_critical_difference, outcome, styles),
                 head=("method", "mean rank"),
                 rows=[(outcome.methods[i], f"{test.mean_ranks[i]:.2f}") for i in order],
                 own_size=True,
             )
         )
-    return sketches
+    return specs
 
 
-def section_sketches(section: Section) -> list[Sketch]:
-    """Figures of a table's own analysis, without the words and frames that the section has."""
-    sketches = []
-    for stem, draw in section.figures.items():
-        front = section.kind == "front" and section.shown is not None
-        columns = [str(c) for c in section.shown.columns] if section.shown is not None else []
-        sketches.append(
-            Sketch(
-                f"table-{stem}",
-                section.title
-                if stem == next(iter(section.figures))
-                else f"{section.table}: cost of a search",
-                finding=" ".join(section.notes[:2]),
-                draw=draw,
-                points=(columns[1], columns[2]) if front else None,
-                own_size=not front,
-                on_white=section.kind == "correlation",
-            )
+def section_figures(section: Section) -> list[FigureSpec]:
+    """Figures of a table's own analysis, without the sentences and frames that the section has."""
+    front = section.analysis if isinstance(section.analysis, Front) else None
+    return [
+        FigureSpec(
+            f"table-{stem}",
+            section.title if stem == section.stem else f"{section.table}: cost of a search",
+            finding=" ".join(section.notes[:2]),
+            draw=draw,
+            points=(front.metrics[0], front.metrics[1]) if front else None,
+            own_size=front is None,
+            on_white=section.kind == "correlation",
         )
-    return sketches
+        for stem, draw in figures_of(section).items()
+    ]
 
 
-def frame_text(frame: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and cells of a frame, as text."""
-    columns = [column_text(frame[name]) for name in frame.columns]
-    return tuple(map(str, frame.columns)), list(zip(*columns, strict=True))
-
-
-def _attempt(stem: str, title: str, make: Callable[[], list[Sketch]]) -> list[Sketch]:
+def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> list[FigureSpec]:
     """What cannot be computed is said in its place."""
     try:
         return make()
     except InputError as error:
-        return [Sketch(stem, title, problem=str(error))]
+        return [FigureSpec(stem, title, problem=str(error))]
 
 
 def _budget(results: Results, table: str) -> int:
@@ -189,13 +178,13 @@ def _budget(results: Results, table: str) -> int:
     return min(at, len(instance.table))
 
 
-def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> list[Sketch]:
+def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> list[FigureSpec]:
     if not (curves.frame["method"] != EXACT).any():
-        return [Sketch(f"{stem}-curves", title, problem=" ".join(["No sound trial.", *curves.notes]))]
+        return [FigureSpec(f"{stem}-curves", title, problem=" ".join(["No sound trial.", *curves.notes]))]
     finding = curves_finding(curves, at)
     head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
     return [
-        Sketch(
+        FigureSpec(
             f"{stem}-curves",
             title,
             finding=finding,
@@ -203,13 +192,13 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
             head=head,
             rows=rows,
             notes=curves.notes,
-            series=Series(curves.frame, "lookups", "mean", "after {} look-ups"),
+            series=HoverSeries(curves.frame, "lookups", "mean", "after {} look-ups"),
         ),
-        Sketch(
+        FigureSpec(
             f"{stem}-panels",
             f"{title}: how trials spread",
             finding="A panel a method: mean and middle half of its trials.",
-            draw=partial(run_plots.plot_curve_panels, curves, styles),
+            draw=partial(run_progress.plot_curve_panels, curves, styles),
             files_only=True,
         ),
     ]
@@ -217,7 +206,7 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
 
 def _draw_curves(curves: Curves, styles: Styles) -> Figure:
     """Curves on the scale of the methods: random search as computed goes on far below what trials show."""
-    figure = run_plots.plot_curves(curves, styles)
+    figure = run_progress.plot_curves(curves, styles)
     means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
     if curves.lower_is_better and (means > 0).any():
         axes = figure.axes[0]
@@ -226,34 +215,34 @@ def _draw_curves(curves: Curves, styles: Styles) -> Figure:
     return figure
 
 
-def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[Sketch]:
-    sketches = []
+def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[FigureSpec]:
+    specs = []
     wanted = [at, results.suite.n_initial, *_MILESTONES]
     for number, curves in enumerate(surrogate_curves(results, table, also=wanted), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
         name = f"{stem}-surrogate-{number}"
         title = f"Error of the surrogates in {metric}"
         if not (curves.frame["method"] != EXACT).any():
-            sketches.append(Sketch(name, title, problem="No method has a surrogate that can be replayed."))
+            specs.append(FigureSpec(name, title, problem="No method has a surrogate that can be replayed."))
             continue
         head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
-        sketches.append(
-            Sketch(
+        specs.append(
+            FigureSpec(
                 name,
                 title,
                 finding=curves_finding(curves, at),
-                draw=partial(run_plots.plot_curves, curves, styles),
+                draw=partial(run_progress.plot_curves, curves, styles),
                 head=head,
                 rows=rows,
                 notes=curves.notes,
-                series=Series(curves.frame, "lookups", "mean", "after {} look-ups"),
+                series=HoverSeries(curves.frame, "lookups", "mean", "after {} look-ups"),
                 aside=True,
             )
         )
-    return sketches
+    return specs
 
 
-def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styles) -> Sketch:
+def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styles) -> FigureSpec:
     frame = found.frame
     per_row = found.unit != "look-ups"
     usual = _SHARES if per_row else [n for n in _MILESTONES if n >= 3]
@@ -269,15 +258,15 @@ def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styl
         rows.append((str(method), *cells))
     label = "after {} look-ups a row of the table" if per_row else "after {} look-ups"
     percent = frame.assign(percent=frame["share"] * 100)
-    return Sketch(
+    return FigureSpec(
         stem,
         "Runtime distribution over all tables" if per_row else "Runtime distribution",
         finding=distribution_finding(found, at),
-        draw=partial(run_plots.plot_runtime_distribution, found, styles),
+        draw=partial(run_progress.plot_runtime_distribution, found, styles),
         head=("share met after", *(f"{b:g}" for b in budgets)),
         rows=rows,
         notes=(*found.notes, *_bounds(frame)),
-        series=Series(percent.assign(y=frame["share"]), "budget", "y", label, whole=not per_row),
+        series=HoverSeries(percent.assign(y=frame["share"]), "budget", "y", label, whole=not per_row),
     )
 
 
@@ -287,7 +276,7 @@ def _bounds(frame: pd.DataFrame) -> list[str]:
     return ["From a cross on, a line is dotted: trials had ended there, and the share is a lower bound."]
 
 
-def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> Sketch:
+def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> FigureSpec:
     frame = expected_runtime_frame(found)
     chosen = frame[frame["table"] == table]
     if not len(chosen):
@@ -306,20 +295,20 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> S
     series = chosen.rename(columns={"ert": "y"})
     series = series.assign(y=series["y"].where(np.isfinite(series["y"])))
     label = "to find {} rows of the front" if fronts else "to be among the {} best rows"
-    return Sketch(
+    return FigureSpec(
         f"{stem}-expected",
         "Expected runtimes",
         finding=expected_finding(chosen),
-        draw=partial(run_plots.plot_expected_runtimes, frame, table, styles),
+        draw=partial(run_progress.plot_expected_runtimes, frame, table, styles),
         head=("expected look-ups to reach", *targets),
         rows=rows,
         notes=found.notes,
-        series=Series(series, "value" if fronts else "rows", "y", label),
+        series=HoverSeries(series, "value" if fronts else "rows", "y", label),
         aside=True,
     )
 
 
-def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) -> Sketch:
+def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) -> FigureSpec:
     found = attainment(results, table, at)
     rows = []
     for method, part in found.frame.groupby("method", sort=False):
@@ -327,14 +316,14 @@ def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) 
         corners = part[["x", "y"]].to_numpy()[1::2]
         points = "; ".join(f"{short(x, 4)}, {short(y, 4)}" for x, y in corners[:8])
         rows.append((str(method), f"{points}{'; …' if len(corners) > 8 else ''}"))
-    return Sketch(
+    return FigureSpec(
         f"{stem}-attained",
         "Fronts attained",
         finding=(
             f"What half of each method's trials attain after {at} look-ups: a staircase nearer to the good "
             f"corner is further. Grey: all {len(results.instances[table].table)} rows of the table."
         ),
-        draw=partial(run_plots.plot_attainment, found, styles),
+        draw=partial(run_progress.plot_attainment, found, styles),
         head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),
         rows=rows,
         notes=found.notes,
@@ -342,7 +331,9 @@ def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) 
     )
 
 
-def _front_moves(results: Results, table: str, stem: str, at: int, statistics: Statistics | None) -> Sketch:
+def _front_moves(
+    results: Results, table: str, stem: str, at: int, statistics: Statistics | None
+) -> FigureSpec:
     method = methods_on(results, table)[-1]
     for verdict in statistics.verdicts if statistics else ():
         if verdict.table == table and verdict.best:
@@ -353,14 +344,14 @@ def _front_moves(results: Results, table: str, stem: str, at: int, statistics: S
         for n, front in zip(found.lookups, found.fronts, strict=True)
     ]
     true = [row[2] for row in rows]
-    return Sketch(
+    return FigureSpec(
         f"{stem}-front-moves",
         f"One trial's front as it moves: {method}",
         finding=(
             f"A typical trial of {method} (number {found.trial}): after {', '.join(map(str, found.lookups))} "
             f"look-ups it holds {', '.join(true)} of the {len(found.front)} rows of the table's front."
         ),
-        draw=partial(run_plots.plot_front_moves, found),
+        draw=partial(run_progress.plot_front_moves, found),
         head=("look-ups", "rows on its front", "of these on the table's front"),
         rows=rows,
         points=found.labels,
@@ -372,22 +363,22 @@ def _front_moves(results: Results, table: str, stem: str, at: int, statistics: S
 
 def _only_in_files(
     results: Results, table: str, stem: str, styles: Styles, statistics: Statistics
-) -> list[Sketch]:
+) -> list[FigureSpec]:
     """Figures whose data the page shows as tables."""
-    sketches = [
-        Sketch(
+    specs = [
+        FigureSpec(
             f"{stem}-scores",
             "Scores",
-            draw=partial(statistics_plots.plot_scores, statistics.scores, table, styles),
+            draw=partial(run_statistics.plot_scores, statistics.scores, table, styles),
             files_only=True,
         )
     ]
     for score in results.suite.scores:
-        draw: Any = partial(statistics_plots.plot_wins, statistics.comparisons, table, score)
-        sketches.append(
-            Sketch(f"{stem}-wins-{score}", f"Who beats whom in {score}", draw=draw, files_only=True)
+        draw: Any = partial(run_statistics.plot_wins, statistics.comparisons, table, score)
+        specs.append(
+            FigureSpec(f"{stem}-wins-{score}", f"Who beats whom in {score}", draw=draw, files_only=True)
         )
-    return sketches
+    return specs
 
 
 def _milestones(

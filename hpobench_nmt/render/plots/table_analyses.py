@@ -18,7 +18,7 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
-from hpobench_nmt.render.plots.figure import COLOURS, GREY, new_panels, plain, with_unit
+from hpobench_nmt.render.plots.style import COLOURS, GREY, new_panels, plain, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

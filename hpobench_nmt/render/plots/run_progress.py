@@ -19,14 +19,16 @@ from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.render.plots.figure import (
+from hpobench_nmt.render.plots.style import (
     MARKERS,
     Style,
     axes_for,
     legend,
+    mark,
     method_styles,
     new_figure,
     plain_log_ticks,
+    staircase,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ def plot_curve_panels(
         part, style = parts[method], styles[method]
         if exact is not None:
             axes.plot(exact["lookups"], _positive(exact["mean"], log), **styles[EXACT].line())
-        _band(axes, part["lookups"], part, style, alpha=0.25, step="post")
+        _band(axes, part["lookups"], part, method, style, alpha=0.25, step="post")
         axes.plot(part["lookups"], _positive(part["mean"], log), **(style.line() | {"linewidth": 2}))
         axes.set_title(method, fontsize=10, color=style.colour, fontweight="bold")
         axes.set_xscale("log")
@@ -122,7 +124,9 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
     colours = matplotlib.colormaps[_STAGES](np.linspace(0.45, 1.0, len(fronts.fronts)))
     for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
         style: dict[str, Any] = {"color": colours[i], "marker": MARKERS[i % len(MARKERS)]}
-        axes.plot(*fronts.points[rows].T, linewidth=1.4, markersize=6, **style, label=f"after {lookups}")
+        style["drawstyle"] = staircase(fronts.maximised[0])
+        x, y = fronts.points[rows[np.argsort(fronts.points[rows, 0], kind="stable")]].T
+        axes.plot(x, y, linewidth=1.4, markersize=6, **style, label=f"after {lookups}")
     whole = fronts.points[fronts.front]
     hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black"}
     axes.scatter(whole[:, 0], whole[:, 1], s=90, **hollow, label="the table's front")
@@ -166,8 +170,14 @@ def plot_runtime_distribution(
         _line(axes, known["budget"], known["share"], method, style, drawstyle="steps-post")
         if len(bound):
             whole = pd.concat([known.tail(1), bound])
-            axes.plot(whole["budget"], whole["share"], color=style.colour, linestyle=":", linewidth=1.2)
-            axes.plot(whole["budget"].iloc[:1], whole["share"].iloc[:1], "x", color=style.colour, ms=8)
+            bounds = axes.plot(
+                whole["budget"], whole["share"], color=style.colour, linestyle=":", linewidth=1.2
+            )
+            cross = axes.plot(
+                whole["budget"].iloc[:1], whole["share"].iloc[:1], "x", color=style.colour, ms=8
+            )
+            for number, artist in enumerate([*bounds, *cross], start=2):
+                mark(artist, method, number)
     tables = found.tables[0] if len(found.tables) == 1 else f"{len(found.tables)} tables"
     axes.set(xlabel=found.unit, ylabel="share of (trial, target) pairs met", ylim=(0, 1.02))
     axes.set_title(f"{tables}, {found.n_targets} targets")
@@ -183,7 +193,7 @@ def plot_expected_runtimes(
     """Expected running time to each target of a table, from easy to hard.
 
     Args:
-        frame: from run_analyses.runtimes.expected_runtime_frame.
+        frame: from analysis.runtimes.expected_runtime_frame.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -197,7 +207,7 @@ def plot_expected_runtimes(
         ert = part["ert"].where(np.isfinite(part["ert"]))
         x = part["value"] if fronts else part["rows"]
         _line(axes, x, ert, method, styles[method], even=True)
-        _band(axes, x, part, styles[method], alpha=0.12)
+        _band(axes, x, part, method, styles[method], alpha=0.12)
     axes.set_yscale("log")
     plain_log_ticks(axes.yaxis)
     if fronts:
@@ -237,7 +247,7 @@ def _line(
     axes: Axes,
     x: pd.Series[Any],
     y: pd.Series[Any],
-    label: str,
+    method: str,
     style: Style,
     even: bool = False,
     **more: Any,
@@ -247,7 +257,7 @@ def _line(
     if len(x) and style.marker:
         line |= {"marker": style.marker, "markersize": 5}
         line["markevery"] = max(1, len(x) // 8) if even else _log_spaced(x.to_numpy(np.float64), style.marker)
-    axes.plot(x, y, **line, label=label)
+    mark(axes.plot(x, y, **line, label=method)[0], method)
 
 
 def _log_spaced(x: Any, marker: str) -> list[int]:
@@ -258,10 +268,10 @@ def _log_spaced(x: Any, marker: str) -> list[int]:
     return sorted({int(i) for i in np.minimum(np.searchsorted(x, wanted), len(x) - 1)})
 
 
-def _band(axes: Axes, x: pd.Series[Any], part: pd.DataFrame, style: Style, **more: Any) -> None:
+def _band(axes: Axes, x: pd.Series[Any], part: pd.DataFrame, method: str, style: Style, **more: Any) -> None:
     """The columns low to high, shaded as far as they are finite."""
     low, high = (part[side].where(np.isfinite(part[side])) for side in ("low", "high"))
-    axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more)
+    mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, 1)
 
 
 def _frame_around(axes: Axes, points: Any, margin: float = 0.15) -> None:

@@ -1,0 +1,99 @@
+"""The results folders of a report, read together."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.catalogue import installed
+from hpobench_nmt.lookup.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A results folder with its statistics and manifest."""
+
+    name: str
+    results: Results
+    statistics: Statistics
+    manifest: Mapping[str, Any]
+
+    @property
+    def goal(self) -> str:
+        """What was optimised, for a heading."""
+        objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
+        return (
+            " and ".join(next(iter(objectives))) if len(objectives) == 1 else "objectives of each table's own"
+        )
+
+
+def read_run(folder: Path, name: str, results: Results) -> Run:
+    """The run of a results folder that was loaded, so that its manifest is known to be sound."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return Run(name, results, run_statistics(results), manifest)
+
+
+def load_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs of some results folders, read and with their statistics."""
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise InputError("the same results folder twice.")
+    loaded = [load_results(folder) for folder in folders]
+    names: list[str] = []
+    for results in loaded:
+        name = results.suite.name
+        same = sum(name == other.suite.name for other in loaded)
+        names.append(name if same == 1 else f"{name} ({names.count(name) + len(names) + 1})")
+    runs = [
+        read_run(folder, name, results) for folder, name, results in zip(folders, names, loaded, strict=True)
+    ]
+    check_same_tables(runs)
+    return runs
+
+
+def check_same_tables(runs: Iterable[Run]) -> None:
+    """Refuse runs on different versions of a table of one name."""
+    known: dict[str, str] = {}
+    for run in runs:
+        for name, instance in run.results.instances.items():
+            if known.setdefault(name, instance.table.sha256) != instance.table.sha256:
+                raise InputError(f"table {name!r} differs between the folders: make a report of each.")
+
+
+def all_methods(runs: Iterable[Run]) -> list[str]:
+    """Methods of all runs, each once: its place is its colour."""
+    return list(dict.fromkeys(m for run in runs for m in run.results.methods))
+
+
+def all_tables(runs: Iterable[Run]) -> list[Table]:
+    """Tables of all runs, each once."""
+    return list({name: i.table for run in runs for name, i in run.results.instances.items()}.values())
+
+
+def table_folders(runs: Iterable[Run]) -> dict[str, Path]:
+    """Where the tables of the runs are, as far as that is known."""
+    folders = installed()
+    for run in runs:
+        for name, entry in run.manifest["tables"].items():
+            if entry.get("source"):
+                folders[name] = Path(entry["source"])
+    return folders
+
+
+def run_slugs(runs: Sequence[Run]) -> list[str]:
+    """The start of the ids and file names of each run, in characters that both allow; none is another's."""
+    slugs: list[str] = []
+    for place, run in enumerate(runs):
+        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", run.results.suite.name).strip("-") or "run"
+        # A table's name follows: neither may begin with the other.
+        while any(f"{slug}-".startswith(f"{s}-") or f"{s}-".startswith(f"{slug}-") for s in slugs):
+            slug = f"run{place + 1}-{slug}"
+        slugs.append(slug)
+    return slugs

@@ -1,0 +1,27 @@
+"""Frames and scores as CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from hpobench_nmt.analysis.leaderboard import score_records
+from hpobench_nmt.benchmarking.results import Results
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A frame as CSV without its index; what is not known is an empty cell."""
+    return frame.to_csv(index=False, lineterminator="\n")
+
+
+def scores_csv(results: Results) -> str:
+    """One line per table, method and score, with the exact random-search value beside it."""
+    records = score_records(results)
+    # As objects: a column of whole numbers stays one where a cell is empty.
+    return csv_text(pd.DataFrame(records, dtype=object))
+
+
+def scores_json(results: Results) -> str:
+    """The scores as a JSON list; what is not known is null."""
+    return json.dumps(score_records(results), indent=1) + "\n"

@@ -1,0 +1,110 @@
+"""Every figure of a report drawn, in several processes: for the page, or as files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs, table_folders
+from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.table_sections import analyze_tables, replicates_of
+from hpobench_nmt.analysis.verdicts import Statistics
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
+from hpobench_nmt.render.html.svg_figure import page_figure
+from hpobench_nmt.render.plots.style import method_styles, plain, save
+from hpobench_nmt.render.report_figures import one_table, run_figures, section_figures, table_figures
+
+_DPI = 150
+# A guess at what the analyses of all tables cost, in rows of a table whose curves cost as much.
+_SECTIONS_WEIGHT = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class FigureGroup:
+    """Figures that belong together.
+
+    Attributes:
+        key: (run, table) for a run on one table, (run,) for a run over its tables, ("", table, kind) for the
+            analysis of a table.
+        figures: in order.
+        section: the analysis of a table; None for the others.
+    """
+
+    key: tuple[str, ...]
+    figures: tuple[DrawnFigure, ...]
+    section: Section | None = None
+
+
+def draw_report(runs: Sequence[Run], form: str, jobs: int) -> list[FigureGroup]:
+    """Every figure of the report, in order: for the page ("svg") or as files ("pdf", "png")."""
+    import joblib
+
+    methods = all_methods(runs)
+    tasks: list[tuple[int, Any]] = []
+    for slug, run in zip(run_slugs(runs), runs, strict=True):
+        for table, instance in run.results.instances.items():
+            part = one_table(run.results, table)
+            task = partial(_draw_table, part, slug, table, methods, run.statistics, form)
+            # Surrogates cost the most, in large tables.
+            tasks.append((len(instance.table), task))
+        tasks.append((0, partial(_draw_run, run.results, slug, run.statistics, methods, form)))
+    tasks.append((_SECTIONS_WEIGHT, partial(_draw_sections, all_tables(runs), table_folders(runs), form)))
+    # The longest first, so that no process is left with one at the end; the results keep their order.
+    order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0])
+    found = joblib.Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, pre_dispatch="all")(
+        joblib.delayed(tasks[i][1])() for i in order
+    )
+    by_task = dict(zip(order, found, strict=True))
+    return [group for i in range(len(tasks)) for group in by_task[i]]
+
+
+def _draw_table(
+    results: Results, slug: str, table: str, methods: Sequence[str], statistics: Statistics, form: str
+) -> list[FigureGroup]:
+    specs = table_figures(results, slug, table, method_styles(methods), statistics)
+    return [FigureGroup((slug, table), _drawn(specs, methods, form))]
+
+
+def _draw_run(
+    results: Results, slug: str, statistics: Statistics, methods: Sequence[str], form: str
+) -> list[FigureGroup]:
+    specs = run_figures(results, slug, statistics, method_styles(methods))
+    return [FigureGroup((slug,), _drawn(specs, methods, form))]
+
+
+def _draw_sections(tables: Sequence[Table], folders: Mapping[str, Path], form: str) -> list[FigureGroup]:
+    """Analyses between tables, and those of each."""
+    groups = []
+    for section in analyze_tables(tables, replicates=replicates_of(tables, folders)):
+        figures = _drawn(section_figures(section), [], form)
+        # Only what the page shows goes back to the process that asked.
+        bare = replace(section, files={}, analysis=None)
+        groups.append(FigureGroup(("", section.table, section.kind), figures, bare))
+    return groups
+
+
+def _drawn(specs: Sequence[FigureSpec], methods: Sequence[str], form: str) -> tuple[DrawnFigure, ...]:
+    if form == "svg":
+        return tuple(page_figure(spec, methods) for spec in specs if not spec.files_only)
+    return tuple(_file_figure(spec, form) for spec in specs)
+
+
+def _file_figure(spec: FigureSpec, form: str) -> DrawnFigure:
+    """The figure as a PNG or PDF file, as it is drawn."""
+    bare = replace(spec, draw=None, series=None)
+    if spec.draw is None:
+        return DrawnFigure(bare)
+    try:
+        figure = plain(spec.draw())
+    except InputError as error:
+        return DrawnFigure(replace(bare, problem=str(error)))
+    buffer = io.BytesIO()
+    save(figure, buffer, form, _DPI)
+    return DrawnFigure(bare, content=buffer.getvalue())

@@ -1,0 +1,82 @@
+"""The analyses of tables as figures and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.table_front import Front
+from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.evaluation.correlation import RankCorrelation
+from hpobench_nmt.evaluation.noise import SeedNoise
+from hpobench_nmt.evaluation.sensitivity import Sensitivity
+from hpobench_nmt.render.data_text import csv_text
+from hpobench_nmt.render.plots import table_analyses
+from hpobench_nmt.render.plots.pareto_front import plot_front
+from hpobench_nmt.render.plots.style import plain, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURE_FORMATS = ("png", "pdf")
+_DPI = 150
+
+
+def figures_of(section: Section) -> dict[str, Callable[[], Figure]]:
+    """Functions that draw an analysis, by the stem of a file name."""
+    found = section.analysis
+    if found is None:
+        return {}
+    if isinstance(found, RankCorrelation):
+        return {section.stem: partial(table_analyses.plot_rank_correlation, found)}
+    if isinstance(found, Front):
+        return {section.stem: partial(_draw_front, found)}
+    if isinstance(found, Sensitivity):
+        return {
+            section.stem: partial(table_analyses.plot_sensitivity, found, section.unit),
+            f"{section.table}-search": partial(table_analyses.plot_search_cost, found),
+        }
+    if isinstance(found, SeedNoise):
+        return {section.stem: partial(table_analyses.plot_seed_noise, found, section.unit)}
+    return {section.stem: partial(table_analyses.plot_importance, found)}
+
+
+def write_sections(
+    sections: Sequence[Section], out: Path, formats: Sequence[str] = FIGURE_FORMATS
+) -> list[Path]:
+    """Write the frames as CSV files and the figures in each format; returns the files in order.
+
+    Files of the same name are replaced. About a fifth of a second a figure.
+    """
+    written = []
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for section in sections:
+            for stem, frame in section.files.items():
+                path = out / f"{stem}.csv"
+                path.write_text(csv_text(frame), encoding="utf-8", newline="")
+                written.append(path)
+            for stem, draw in figures_of(section).items():
+                figure = draw()
+                for suffix in formats:
+                    path = out / f"{stem}.{suffix}"
+                    save(figure, path, suffix, _DPI)
+                    written.append(path)
+    except OSError as error:
+        raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error
+    return written
+
+
+def _draw_front(front: Front) -> Figure:
+    return plain(plot_front(front, f"{front.name}: scatter and Pareto front"))
+
+
+def write_front(front: Front, path: Path) -> None:
+    """Draw two objectives and their front to a PNG, PDF or SVG file."""
+    try:
+        save(plain(plot_front(front, front.name)), path, path.suffix.lower()[1:])
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error

@@ -1,0 +1,101 @@
+"""The leaderboard of a run in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from hpobench_nmt.analysis.failures import grouped_failures
+from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, heading, interval, shown
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.verdicts import (
+    ENDLESS_NOTE,
+    METHOD_NOTE,
+    Statistics,
+    run_statistics,
+    trial_notes,
+)
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.evaluation.scores import DESCRIPTIONS
+from hpobench_nmt.render.terminal.grids import fits, print_text
+
+
+def print_leaderboard(results: Results, console: Console) -> None:
+    """Print tables like the paper's, the best in bold, the published figures beside ours.
+
+    A table too wide for the console is printed score by score.
+    """
+    scores = range(len(results.suite.scores))
+    statistics = run_statistics(results)
+    by_row: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells(results, statistics):
+        by_row.setdefault((cell.table, cell.method), []).append(cell)
+    for table, instance in results.instances.items():
+        objectives = ", ".join(str(o) for o in instance.objectives)
+        title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
+        print_text(title, console, "bold")
+        rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
+        grid = _grid(results, table, rows, scores)
+        if fits(grid, console):
+            console.print(grid)
+        else:
+            for score in scores:
+                console.print(_grid(results, table, rows, range(score, score + 1)))
+    for name in results.suite.scores:
+        print_text(f"{name}: {DESCRIPTIONS[name]}", console, "dim")
+    for line in _reading_notes(results, statistics):
+        print_text(line, console, "dim")
+    for group in grouped_failures(results):
+        which = f"{group.method} on {group.table}, trial {group.which}"
+        print_text(f"failed: {which}: {group.reason}", console, "red")
+
+
+def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: Iterable[int]) -> Grid:
+    """One table's cells of some scores."""
+    grid = Grid()
+    grid.add_column("", no_wrap=True, overflow="fold")
+    compared = any(not np.isnan(cell.published_mean) for row in rows.values() for cell in row)
+    names = [results.suite.scores[j] for j in scores]
+    for name in names:
+        grid.add_column(heading(results, table, name), justify="right", no_wrap=True, overflow="fold")
+        grid.add_column("95%", justify="right", no_wrap=True)
+        if compared:
+            grid.add_column("paper", justify="right", style="dim", no_wrap=True)
+            grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
+    for method, row in rows.items():
+        line: list[Text] = [Text(method)]
+        for cell in (cell for cell in row if cell.score in names):
+            mark = "" if len(rows) == 1 else "* " if cell.best else "≈ " if cell.tied else ""
+            line.append(Text(mark + shown(cell), style="bold" if cell.best else ""))
+            line.append(Text(interval(cell), style="bold" if cell.best else ""))
+            if compared:
+                known = not np.isnan(cell.published_mean)
+                line.append(
+                    Text(figure(cell.score, cell.published_mean, cell.published_std) if known else "")
+                )
+                line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
+        grid.add_row(*line)
+    exact_row: list[Text] = [Text(EXACT, style="dim")]
+    for name, (mean, std) in zip(results.suite.scores, exact(results, table), strict=True):
+        if name in names:
+            exact_row.extend([Text(figure(name, mean, std), style="dim"), Text()])
+            exact_row.extend([Text(), Text()] if compared else [])
+    grid.add_section()
+    grid.add_row(*exact_row)
+    return grid
+
+
+def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
+    """What the marks mean, what ranks over tables show, and what must be known of the trials."""
+    lines = []
+    if len(results.methods) > 1:
+        endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()
+        note = f"{METHOD_NOTE} {ENDLESS_NOTE}" if endless else METHOD_NOTE
+        lines += [f"*: best mean. ≈: not shown to be worse than it. {note}"]
+    if len(results.instances) > 1 and len(results.methods) > 2:
+        lines += [outcome.sentence for outcome in statistics.ranks]
+    return [*lines, *trial_notes(results)]

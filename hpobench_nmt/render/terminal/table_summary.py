@@ -1,0 +1,49 @@
+"""A table at a glance: its search space, its metrics, where it is from, and its best rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from hpobench_nmt.analysis.number_text import NONE
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.terminal.grids import print_frame, print_grid, print_text
+
+
+def print_summary(table: Table, console: Console, n_best: int) -> None:
+    """Print the provenance, the search space, the metrics and the best rows."""
+    about = f": {len(table):,} rows, SHA-256 {table.sha256[:12]}…"
+    console.print(Text.assemble((table.name, "bold"), about))
+    for key, text in table.provenance.items():
+        if not key.startswith("sha256"):
+            print_text(f"  {key}: {text}", console)
+    console.print()
+    head = ("hyperparameter", "values", "scale", "unit")
+    space = [(h.name, ", ".join(f"{v:g}" for v in h.values), h.scale, h.unit) for h in table.hyperparameters]
+    print_grid(head, space, console, wrapped=("values",))
+    console.print()
+    shown = ("metric", "best is", "unit", "missing", "best", "median", "worst")
+    print_grid(shown, [_metric(table, i) for i in range(len(table.metrics))], console, right=shown[3:])
+    if not table.objectives:
+        return
+    loss = table.losses(table.objectives[:1])[:, 0]
+    order = np.argsort(loss, kind="stable")[: min(n_best, int((~np.isnan(loss)).sum()))]
+    best = table.to_frame().iloc[order]
+    best.insert(0, "row", best.index)
+    console.print()
+    print_text(f"Best by {table.objectives[0]}", console, "bold")
+    print_frame(best, console, digits=8)
+
+
+def _metric(table: Table, place: int) -> tuple[str, ...]:
+    metric = table.metrics[place]
+    values = np.sort(table.column(metric.name))
+    known = values[~np.isnan(values)]
+    if metric.direction == "max":
+        known = known[::-1]
+    spread = [NONE] * 3
+    if len(known):
+        spread = [f"{v:.6g}" for v in (known[0], np.median(known), known[-1])]
+    missing = str(int(np.isnan(values).sum()))
+    return (metric.name, metric.direction, metric.unit, missing, *spread)
