@@ -20,7 +20,7 @@ import numpy as np
 
 from hpobench_nmt.analysis.leaderboard import Cell, cells, figure
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.evaluation.scores import LOWER_IS_BETTER
+from hpobench_nmt.evaluation.scores import SCORES
 
 BAR_SECONDS = 30.0
 UNSPECIFIED = "the paper does not specify its graph or its labels, and the first steps hang on them"
@@ -78,10 +78,14 @@ def compare_multi(found: list[Cell]) -> None:
         "\nTable 4: geometric mean of how much better ours is than the paper's (bar for RS and BO: 1 or more)"
     )
     for method in dict.fromkeys(c.method for c in found):
-        better = [1 / ratio(c) if LOWER_IS_BETTER[c.score] else ratio(c) for c in found if c.method == method]
+        better = [
+            1 / ratio(c) if SCORES[c.score].lower_is_better else ratio(c) for c in found if c.method == method
+        ]
         print(f"   {method:9s} {np.exp(np.mean(np.log(better))):.3f}")
     both = [
-        1 / ratio(c) if LOWER_IS_BETTER[c.score] else ratio(c) for c in found if not c.method.startswith("GB")
+        1 / ratio(c) if SCORES[c.score].lower_is_better else ratio(c)
+        for c in found
+        if not c.method.startswith("GB")
     ]
     print(f"   RS and BO {np.exp(np.mean(np.log(both))):.3f}")
 

@@ -86,37 +86,3 @@ def summarise_curves(
     quantiles = ordered[index, np.arange(end)]
     steps = np.arange(1, end + 1) if lookups is None else lookups[:end]
     return Curve(steps, mean, quantiles, n_there)
-
-
-def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:
-    """The regret of random search without simulation: mean and quantiles of the least of t gaps drawn.
-
-    The chance that none of the i best of N rows is among t drawn without replacement is
-    C(N - i, t) / C(N, t), which gives the distribution of the best one's rank. A random initial design
-    changes nothing. O(N lookups).
-
-    Args:
-        gaps: each row's distance from the best, shape (N,), NaN where there is no value.
-        lookups: T, cut to N.
-
-    Returns:
-        the mean is given that a value has been found; `trials` is 0.
-    """
-    ordered = np.sort(gaps[~np.isnan(gaps)])
-    n_rows, n_known = len(gaps), len(ordered)
-    steps = min(lookups, n_rows)
-    mean, quantiles = np.empty(steps), np.empty((len(levels), steps))
-    with_none = np.append(ordered, np.inf)
-    # absent[i]: none of the i best has been drawn.
-    absent = np.ones(n_known + 1)
-    left = n_rows - np.arange(n_known + 1.0)
-    wanted = 1.0 - np.asarray(levels) + 1e-12
-    for t in range(steps):
-        absent *= np.maximum(left - t, 0.0) / (n_rows - t)
-        chance = absent[:-1] - absent[1:]
-        found = 1.0 - absent[-1]
-        mean[t] = (ordered @ chance) / found if found > 0 else np.nan
-        # The first rank i with P(best is among the i + 1 best) >= level.
-        first = n_known - np.searchsorted(absent[:0:-1], wanted, side="right")
-        quantiles[:, t] = with_none[first]
-    return Curve(np.arange(1, steps + 1), mean, quantiles, np.zeros(steps, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Hypervolume of two losses against look-ups, and its exact expectation under random search.
+"""Hypervolume of two losses against look-ups, and attainment surfaces.
 
 The hypervolume of some rows is the area that they dominate up to a reference point. Here losses are scaled
 first, so that 0 is the best of the table and 1 the worst of its Pareto front in each loss; the reference
@@ -9,7 +9,7 @@ the whole front is found.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,8 +23,6 @@ from hpobench_nmt.core.trajectory import Trajectory
 Floats = NDArray[np.float64]
 
 REFERENCE = 1.1
-# The exact expectation takes time quadratic in the number of rows.
-MAX_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,53 +104,6 @@ def hypervolume_shares(trials: Sequence[Trajectory], scale: Scale) -> Floats:
     return shares
 
 
-def random_search_hypervolume(losses: Floats, scale: Scale, lookups: int) -> Floats:
-    """Expected share of the table's hypervolume after 1, 2, ... look-ups of random search: exact.
-
-    A point z of the plane is dominated after t look-ups unless all t rows miss the k(z) rows that dominate
-    it, which has probability C(N - k, t) / C(N, t). So the expectation is a sum over k of that probability's
-    complement times the area where exactly k rows dominate. O(N^2) time, O(N) memory.
-
-    Args:
-        losses: of the table, shape (N, 2).
-        scale: from table_scale.
-        lookups: cut to N.
-
-    Raises:
-        InputError: the table has more than MAX_ROWS rows.
-    """
-    n_rows = len(losses)
-    if n_rows > MAX_ROWS:
-        raise InputError(f"the exact curve is computed up to {MAX_ROWS:,} rows; the table has {n_rows:,}.")
-    area = _area_by_count(scale.scaled(losses[~np.isnan(losses).any(axis=1)]))
-    counts = np.flatnonzero(area)
-    counts = counts[counts > 0]
-    missed = np.ones(len(counts))
-    steps = min(lookups, n_rows)
-    shares = np.empty(steps)
-    for t in range(steps):
-        missed *= np.maximum(n_rows - counts - t, 0.0) / (n_rows - t)
-        shares[t] = area[counts] @ (1.0 - missed) / scale.total
-    return shares
-
-
-def _area_by_count(points: Floats) -> Floats:
-    """Area below the reference point that exactly k points dominate, for k = 0, ..., n."""
-    inside = points[(points < REFERENCE).all(axis=1)]
-    inside = inside[np.argsort(inside[:, 0], kind="stable")]
-    ys = np.unique(inside[:, 1])
-    heights = np.diff(np.append(ys, REFERENCE))
-    cell = np.searchsorted(ys, inside[:, 1])
-    area = np.zeros(len(points) + 1)
-    dominating = np.zeros(len(ys), dtype=np.int64)
-    rights = np.append(inside[1:, 0], REFERENCE)
-    for lowest, left, right in zip(cell, inside[:, 0], rights, strict=True):
-        dominating[lowest:] += 1
-        if right > left:
-            area += np.bincount(dominating, heights * (right - left), minlength=len(area))
-    return area
-
-
 def attainment_surface(trials: Sequence[Floats], level: float = 0.5) -> Floats:
     """What at least this share of the trials attain: the corners of a staircase, shape (corners, 2).
 
@@ -164,7 +115,7 @@ def attainment_surface(trials: Sequence[Floats], level: float = 0.5) -> Floats:
         trials: losses seen by each, shape (n_i, 2).
         level: share of the trials, above 0, up to 1.
     """
-    _check_level(level)
+    check_level(level)
     if not trials:
         return np.empty((0, 2))
     seen = [points[~np.isnan(points).any(axis=1)] for points in trials]
@@ -173,41 +124,16 @@ def attainment_surface(trials: Sequence[Floats], level: float = 0.5) -> Floats:
     for line, points in zip(best, seen, strict=True):
         np.minimum.at(line, np.searchsorted(xs, points[:, 0]), points[:, 1])
     best = np.sort(np.minimum.accumulate(best, axis=1), axis=0)
-    return _corners(xs, best[int(np.ceil(level * len(trials) - 1e-9)) - 1])
+    return corners(xs, best[int(np.ceil(level * len(trials) - 1e-9)) - 1])
 
 
-def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -> Floats:
-    """The surface that random search attains with this probability after so many look-ups: exact.
-
-    It passes where enough rows dominate: the fewest, k, for which missing all of them has probability
-    C(N - k, t) / C(N, t) of 1 - level at most. Shape (corners, 2); none where even all rows are too few.
-    """
-    _check_level(level)
-    n_rows = len(losses)
-    t = min(lookups, n_rows)
-    # C(N - k, t) / C(N, t) = C(N - t, k) / C(N, k): one more factor a step of k.
-    k = np.arange(n_rows)
-    missed = np.cumprod(np.maximum(n_rows - t - k, 0.0) / (n_rows - k))
-    needed = int(np.argmax(missed <= 1.0 - level + 1e-12)) + 1
-    points = losses[~np.isnan(losses).any(axis=1)]
-    points = points[np.argsort(points[:, 0], kind="stable")]
-    below: list[float] = []
-    heights = np.full(len(points), np.inf)
-    for i, y in enumerate(points[:, 1].tolist()):
-        insort(below, y)
-        if len(below) >= needed:
-            heights[i] = below[needed - 1]
-    # Of rows that tie in the first loss, the last has counted all.
-    last = np.append(points[1:, 0] != points[:-1, 0], True) if len(points) else np.empty(0, bool)
-    return _corners(points[last, 0], heights[last])
-
-
-def _corners(xs: Floats, heights: Floats) -> Floats:
-    """Where a staircase that never rises goes down."""
+def corners(xs: Floats, heights: Floats) -> Floats:
+    """The corners (x, height) at which a staircase that never rises goes down."""
     drops = heights < np.append(np.inf, heights[:-1])
     return np.column_stack([xs[drops], heights[drops]])
 
 
-def _check_level(level: float) -> None:
+def check_level(level: float) -> None:
+    """Refuse a share of trials that is not above 0 and at most 1."""
     if not 0.0 < level <= 1.0:
         raise InputError(f"the level must be above 0, up to 1, not {level!r}.")

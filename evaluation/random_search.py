@@ -1,47 +1,63 @@
-"""Random search needs no simulation: on a finite table its scores have exact distributions.
+"""Random search needs no simulation: on a finite table its scores and curves have exact values.
 
-Rows are drawn uniformly without replacement, so the number of targets among the first t rows is
-hypergeometric, and a runtime T to `needed` targets has P(T > t) = P(fewer than needed among t).
+Rows are drawn uniformly without replacement, and a random initial design changes nothing in that. So the
+number of k given rows among the first t is hypergeometric, and all of them are missed with probability
+C(N - k, t) / C(N, t). Everything here follows from these two facts.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from hpobench_nmt.evaluation.scores import Question
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.evaluation.curves import QUARTILES, Curve
+from hpobench_nmt.evaluation.hypervolume import REFERENCE, Scale, check_level, corners
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# The expected hypervolume takes time quadratic in the number of rows.
+MAX_ROWS = 10_000
 
 
-def exact_random_search(asked: Question, n_initial: int) -> tuple[float, float]:
+def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
     """Mean and standard deviation of a score under random search.
 
-    For one of k targets among N rows, and no initial design, the mean is (N + 1) / (k + 1).
+    A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
+    targets among N rows, and no initial design, its mean is (N + 1) / (k + 1).
 
     Args:
-        asked: the question.
+        goal: of the score.
         n_initial: size of the initial design; a runtime is never less.
 
     Returns:
-        NaN where there is no answer: too few targets, or a table so short of values that none may be drawn.
+        NaN where there is no value: too few targets, or so many rows without a loss that all rows drawn may
+        lack one.
     """
-    n_rows, n_targets = len(asked.targets), int(asked.targets.sum())
-    if asked.budget is None:
-        if n_targets < asked.needed:
+    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
+    if goal.score_at is None:
+        if n_targets < goal.needed:
             return np.nan, np.nan
         # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
         times = np.arange(n_rows + 1)
-        survival = hypergeom.cdf(asked.needed - 1, n_rows, n_targets, times)
+        survival = hypergeom.cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
         mean = survival.sum()
         return _moments(mean, ((2 * times + 1) * survival).sum())
-    drawn = min(asked.budget, n_rows)
-    if asked.gaps is None:
+    drawn = min(goal.score_at, n_rows)
+    if goal.gaps is None:
         share = n_targets / n_rows
         left_over = (n_rows - drawn) / max(n_rows - 1, 1)
         return drawn * share, float(np.sqrt(drawn * share * (1.0 - share) * left_over))
     # The best of the rows drawn is the i-th best of the table with probability
     # C(N-1-i, drawn-1) / C(N, drawn): i is absent times, then present.
-    gaps = np.sort(asked.gaps)  # NaN last
+    gaps = np.sort(goal.gaps)  # NaN last
     ranks = np.arange(n_rows)
     none_of_better = hypergeom.pmf(0, n_rows, ranks, drawn)
     probability = none_of_better - np.append(none_of_better[1:], 0.0)
@@ -52,3 +68,149 @@ def exact_random_search(asked: Question, n_initial: int) -> tuple[float, float]:
 
 def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
     return float(mean), float(np.sqrt(max(mean_of_squares - mean * mean, 0.0)))
+
+
+def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:
+    """Mean and quantiles of the smallest gap among the first t rows, for t = 1, 2, ...
+
+    The probability that the i best rows are all missed gives the distribution of the rank of the best row
+    drawn. O(N lookups).
+
+    Args:
+        gaps: each row's distance from the best, shape (N,), NaN where there is no value.
+        lookups: T, cut to N.
+
+    Returns:
+        The mean is conditional on some value having been found; `trials` is 0.
+    """
+    ordered = np.sort(gaps[~np.isnan(gaps)])
+    n_rows, n_known = len(gaps), len(ordered)
+    steps = min(lookups, n_rows)
+    mean, quantiles = np.empty(steps), np.empty((len(levels), steps))
+    with_none = np.append(ordered, np.inf)
+    # absent[i]: none of the i best has been drawn.
+    absent = np.ones(n_known + 1)
+    left = n_rows - np.arange(n_known + 1.0)
+    wanted = 1.0 - np.asarray(levels) + 1e-12
+    for t in range(steps):
+        absent *= np.maximum(left - t, 0.0) / (n_rows - t)
+        chance = absent[:-1] - absent[1:]
+        found = 1.0 - absent[-1]
+        mean[t] = (ordered @ chance) / found if found > 0 else np.nan
+        # The first rank i with P(best is among the i + 1 best) >= level.
+        first = n_known - np.searchsorted(absent[:0:-1], wanted, side="right")
+        quantiles[:, t] = with_none[first]
+    return Curve(np.arange(1, steps + 1), mean, quantiles, np.zeros(steps, dtype=np.int64))
+
+
+def random_search_share_met(goals: Sequence[Goal], lookups: Floats, n_initial: int) -> Floats:
+    """Expected share of the goals met within each number of look-ups, shape (len(lookups),).
+
+    A number of look-ups between two whole ones counts as the lower. See
+    `evaluation.runtime_distribution.share_met`.
+    """
+    n_rows = len(goals[0].targets)
+    drawn = np.floor(np.asarray(lookups, dtype=np.float64) + 1e-9)
+    share = np.zeros(len(drawn))
+    for goal in goals:
+        n_targets = int(goal.targets.sum())
+        share += hypergeom.sf(goal.needed - 1, n_rows, n_targets, np.minimum(drawn, n_rows))
+    return np.where(drawn >= n_initial, share / len(goals), 0.0)
+
+
+def random_search_hypervolume(losses: Floats, scale: Scale, lookups: int) -> Floats:
+    """Expected share of the table's hypervolume after 1, 2, ... look-ups of random search: exact.
+
+    A point z of the plane is dominated after t look-ups unless the k(z) rows that dominate it are all
+    missed. So the expectation is a sum over k of the probability to draw one of k rows times the area where
+    exactly k rows dominate. O(N^2) time, O(N) memory.
+
+    Args:
+        losses: of the table, shape (N, 2).
+        scale: from table_scale.
+        lookups: cut to N.
+
+    Raises:
+        InputError: the table has more than MAX_ROWS rows.
+    """
+    n_rows = len(losses)
+    if n_rows > MAX_ROWS:
+        raise InputError(f"the exact curve is computed up to {MAX_ROWS:,} rows; the table has {n_rows:,}.")
+    area = _area_by_count(scale.scaled(losses[~np.isnan(losses).any(axis=1)]))
+    counts = np.flatnonzero(area)
+    counts = counts[counts > 0]
+    missed = np.ones(len(counts))
+    steps = min(lookups, n_rows)
+    shares = np.empty(steps)
+    for t in range(steps):
+        missed *= np.maximum(n_rows - counts - t, 0.0) / (n_rows - t)
+        shares[t] = area[counts] @ (1.0 - missed) / scale.total
+    return shares
+
+
+def _area_by_count(points: Floats) -> Floats:
+    """Area below the reference point that exactly k points dominate, for k = 0, ..., n."""
+    inside = points[(points < REFERENCE).all(axis=1)]
+    inside = inside[np.argsort(inside[:, 0], kind="stable")]
+    ys = np.unique(inside[:, 1])
+    heights = np.diff(np.append(ys, REFERENCE))
+    cell = np.searchsorted(ys, inside[:, 1])
+    area = np.zeros(len(points) + 1)
+    dominating = np.zeros(len(ys), dtype=np.int64)
+    rights = np.append(inside[1:, 0], REFERENCE)
+    for lowest, left, right in zip(cell, inside[:, 0], rights, strict=True):
+        dominating[lowest:] += 1
+        if right > left:
+            area += np.bincount(dominating, heights * (right - left), minlength=len(area))
+    return area
+
+
+def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -> Floats:
+    """The surface that random search attains with probability `level` after so many look-ups: exact.
+
+    It passes where just enough rows dominate: the smallest k for which the probability to miss all k rows
+    is at most 1 - level.
+
+    Returns:
+        shape (corners, 2); no corners where even all rows are too few.
+    """
+    check_level(level)
+    n_rows = len(losses)
+    t = min(lookups, n_rows)
+    # C(N - k, t) / C(N, t) = C(N - t, k) / C(N, k): one more factor for each step of k.
+    k = np.arange(n_rows)
+    missed = np.cumprod(np.maximum(n_rows - t - k, 0.0) / (n_rows - k))
+    needed = int(np.argmax(missed <= 1.0 - level + 1e-12)) + 1
+    points = losses[~np.isnan(losses).any(axis=1)]
+    points = points[np.argsort(points[:, 0], kind="stable")]
+    below: list[float] = []
+    heights = np.full(len(points), np.inf)
+    for i, y in enumerate(points[:, 1].tolist()):
+        insort(below, y)
+        if len(below) >= needed:
+            heights[i] = below[needed - 1]
+    # Of rows that tie in the first loss, the last has counted all.
+    last = np.append(points[1:, 0] != points[:-1, 0], True) if len(points) else np.empty(0, bool)
+    return corners(points[last, 0], heights[last])
+
+
+def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
+    """Expected squared error of predicting every unseen row with the mean of the values seen, shape (k,).
+
+    The mean of i values, drawn without replacement from n values of variance S^2 (with n - 1 in the
+    denominator), has an expected squared distance of S^2 (1 + 1 / i) from an unseen value. Where rows lack a
+    value, i is hypergeometric. The result is conditional on one value having been seen and one being left.
+
+    Args:
+        truth: one loss of the whole table, shape (N,), NaN where missing.
+        lookups: after how many, shape (k,).
+    """
+    known = truth[~np.isnan(truth)]
+    n = len(known)
+    if n < 2:
+        return np.full(len(lookups), np.nan)
+    seen = np.arange(1, n)
+    chance = hypergeom.pmf(seen, len(truth), n, np.minimum(lookups, len(truth))[:, None])
+    total = chance.sum(axis=1)
+    mean = (chance @ (1.0 + 1.0 / seen)) / np.where(total > 0, total, np.nan)
+    return np.asarray(known.var(ddof=1) * mean)

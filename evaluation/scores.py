@@ -1,136 +1,193 @@
-"""The six scores of Zhang & Duh (2020), section 4, as plain functions of what trials looked up.
+"""The six scores of Zhang & Duh (2020), section 4, as plain functions of the rows that trials looked up.
 
-A score is the answer to a `Question` about a trial: when were enough of the target rows found (ftb, ftc,
-fto, fta), or how far had it come after a fixed number of look-ups (fb, fbp)? A runtime counts rows looked
-up, the initial ones included, and a target met within the initial design counts the whole design.
+Each score is a `Score` in `SCORES`. On a table it becomes a `Goal`: the rows that count and how many of them
+are needed. A runtime (ftb, ftc, fto, fta) is the number of look-ups until enough target rows were found, the
+initial ones included; a target met within the initial design counts the whole design. The other scores are
+taken after a fixed number of look-ups: the smallest gap to the best value (fb), or the number of target rows
+found (fbp).
 
-What a trial did not answer is NaN. It is never averaged in: see `summarise`.
+A trial that stopped too early has no score: NaN. It is never averaged in, see `summarise`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 
 Floats = NDArray[np.float64]
 Ties = Literal["any", "first"]
 
-SINGLE = ("ftb", "ftc", "fb")
-MULTI = ("fto", "fta", "fbp")
-LOWER_IS_BETTER = {"ftb": True, "ftc": True, "fb": True, "fto": True, "fta": True, "fbp": False}
-DESCRIPTIONS = {
-    "ftb": "runtime to the best value in the table",
-    "ftc": "runtime to a value within the tolerance of the best",
-    "fb": "gap to the best value after the budget",
-    "fto": "runtime to one row of the Pareto front",
-    "fta": "runtime to the whole Pareto front",
-    "fbp": "rows of the Pareto front found within the budget",
-}
-
 # A gap that equals the tolerance on paper (14.66 - 14.16 = 0.5) must not miss it by a rounding error.
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
-    """One score on one table.
+@dataclass(frozen=True)
+class Score:
+    """One way to score a trial.
 
     Attributes:
-        score: its name.
-        targets: True for each row that counts, shape (N,).
-        needed: how many of them are enough.
-        budget: number of look-ups, for fb and fbp.
-        gaps: each row's distance from the best value, shape (N,), for fb.
+        name: as in suites and on the command line.
+        description: what it measures, in a few words.
+        n_objectives: 1; or 2, for two or more objectives.
+        goal: makes the goal from losses of shape (N, m), the tolerance, and how ties count.
+        needs_score_at: whether it is taken after a fixed number of look-ups.
+        needs_tolerance: whether its goal depends on the tolerance.
+        lower_is_better: its direction.
+        digits: decimals that are shown, as many as the paper gives.
     """
 
-    score: str
-    targets: NDArray[np.bool_]
-    needed: int
-    budget: int | None = None
-    gaps: Floats | None = None
+    name: str
+    description: str
+    n_objectives: Literal[1, 2]
+    goal: Callable[[Floats, float, Ties], Goal]
+    needs_score_at: bool = False
+    needs_tolerance: bool = False
+    lower_is_better: bool = True
+    digits: int = 0
+
+    def shown(self, value: float) -> str:
+        """A value of this score with its number of decimals."""
+        return f"{value:.{self.digits}f}"
 
     @property
-    def goal(self) -> Goal:
-        """What a trial has to reach for the answer to be final."""
-        return Goal(self.targets, self.needed, self.budget)
+    def arrow(self) -> str:
+        """The direction that is better: "↓" or "↑"."""
+        return "↓" if self.lower_is_better else "↑"
 
 
-def question(
-    score: str,
+def _gaps(losses: Floats) -> Floats:
+    return np.asarray(losses[:, 0] - np.nanmin(losses[:, 0]))
+
+
+def _the_best(losses: Floats, tolerance: float, ties: Ties) -> Goal:
+    best = _gaps(losses) == 0.0
+    if ties == "first":
+        rows = np.arange(len(best))
+        best = rows == np.argmax(best)
+    return Goal(best, 1)
+
+
+def _close_to_the_best(losses: Floats, tolerance: float, ties: Ties) -> Goal:
+    if not tolerance >= 0:
+        raise InputError(f"the tolerance of ftc must be 0 or more, not {tolerance!r}.")
+    slack = _ROUNDING * max(abs(float(np.nanmin(losses[:, 0]))), tolerance)
+    return Goal(_gaps(losses) <= tolerance + slack, 1)
+
+
+def _smallest_gap(losses: Floats, tolerance: float, ties: Ties) -> Goal:
+    gaps = _gaps(losses)
+    return Goal(gaps == 0.0, 1, gaps=gaps)
+
+
+def _one_of_the_front(losses: Floats, tolerance: float, ties: Ties) -> Goal:
+    targets = np.zeros(len(losses), dtype=bool)
+    targets[pareto_front(losses)] = True
+    return Goal(targets, 1)
+
+
+def _all_of_the_front(losses: Floats, tolerance: float, ties: Ties) -> Goal:
+    front = _one_of_the_front(losses, tolerance, ties)
+    return replace(front, needed=int(front.targets.sum()))
+
+
+SCORES = {
+    score.name: score
+    for score in (
+        Score("ftb", "runtime to the best value in the table", 1, _the_best),
+        Score(
+            "ftc",
+            "runtime to a value within the tolerance of the best",
+            1,
+            _close_to_the_best,
+            needs_tolerance=True,
+        ),
+        Score(
+            "fb", "gap to the best value after the budget", 1, _smallest_gap, needs_score_at=True, digits=2
+        ),
+        Score("fto", "runtime to one row of the Pareto front", 2, _one_of_the_front),
+        Score("fta", "runtime to the whole Pareto front", 2, _all_of_the_front),
+        Score(
+            "fbp",
+            "rows of the Pareto front found within the budget",
+            2,
+            _all_of_the_front,
+            needs_score_at=True,
+            lower_is_better=False,
+            digits=1,
+        ),
+    )
+}
+"""Every score, by name."""
+
+
+def score_names(n_objectives: int) -> tuple[str, ...]:
+    """The scores for one objective, or for two and more."""
+    return tuple(s.name for s in SCORES.values() if s.n_objectives == min(n_objectives, 2))
+
+
+def make_goal(
+    name: str,
     losses: Floats,
     *,
     tolerance: float = 0.0,
-    budget: int | None = None,
+    score_at: int | None = None,
     ties: Ties = "any",
-) -> Question:
-    """What a score asks of a trial over rows with these losses.
+) -> Goal:
+    """The goal of a score on a table with these losses.
 
     Args:
-        score: one of SINGLE for one loss, of MULTI for more.
+        name: one of SCORES.
         losses: shape (N, m), minimised; NaN is never best and never on a front.
-        tolerance: for ftc, in the unit of the loss.
-        budget: look-ups for fb and fbp.
+        tolerance: of ftc, in the unit of the loss.
+        score_at: number of look-ups after which fb and fbp are taken.
         ties: whether any row with the best value meets the target of ftb, or only the first (as in the
             paper's figures).
+
+    Raises:
+        InputError: no such score, or not for this number of objectives; a missing or wrong setting.
     """
-    if score in SINGLE and losses.shape[1] != 1:
-        raise InputError(f"score {score!r} is for one objective, not {losses.shape[1]}.")
-    if score in MULTI and losses.shape[1] < 2:
-        raise InputError(f"score {score!r} needs two or more objectives.")
+    if name not in SCORES:
+        raise unknown("score", name, SCORES)
+    score = SCORES[name]
+    if score.n_objectives == 1 and losses.shape[1] != 1:
+        raise InputError(f"score {name!r} is for one objective, not {losses.shape[1]}.")
+    if losses.shape[1] < score.n_objectives:
+        raise InputError(f"score {name!r} needs two or more objectives.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError("an objective is missing in every row.")
-    if score in ("fb", "fbp") and (budget is None or budget < 1):
-        raise InputError(f"score {score!r} needs a budget of at least 1.")
-    if score in MULTI:
-        targets = np.zeros(len(losses), dtype=bool)
-        targets[pareto_front(losses)] = True
-        needed = 1 if score == "fto" else int(targets.sum())
-        return Question(score, targets, needed, budget if score == "fbp" else None)
-    loss = losses[:, 0]
-    gaps = loss - np.nanmin(loss)
-    if score == "ftc":
-        if not tolerance >= 0:
-            raise InputError(f"the tolerance of ftc must be 0 or more, not {tolerance!r}.")
-        slack = _ROUNDING * max(abs(float(np.nanmin(loss))), tolerance)
-        return Question(score, gaps <= tolerance + slack, 1)
-    best = gaps == 0.0
-    if score == "fb":
-        return Question(score, best, 1, budget, gaps)
-    if score != "ftb":
-        raise InputError(f"unknown score {score!r}. Known: {', '.join(SINGLE + MULTI)}.")
-    if ties == "first":
-        first = np.zeros_like(best)
-        first[np.argmax(best)] = True
-        best = first
-    return Question(score, best, 1)
+    if not score.needs_score_at:
+        score_at = None
+    elif score_at is None or score_at < 1:
+        raise InputError(f"score {name!r} needs a budget of at least 1.")
+    return replace(score.goal(losses, tolerance, ties), score_at=score_at, name=name)
 
 
-def answer(asked: Question, rows: NDArray[np.int64], n_initial: int) -> float:
-    """The score of one trial; NaN where it stopped too early to say.
+def answer(goal: Goal, rows: NDArray[np.int64], n_initial: int) -> float:
+    """The score of one trial; NaN where it stopped too early to have one.
 
     Args:
-        asked: the question.
-        rows: what the trial looked up, in order.
+        goal: from make_goal.
+        rows: the rows that the trial looked up, in order.
         n_initial: size of the initial design, the least that a runtime can be.
     """
-    if asked.budget is None:
-        hits = np.flatnonzero(asked.targets[rows])
-        return float(max(n_initial, hits[asked.needed - 1] + 1)) if len(hits) >= asked.needed else np.nan
-    within = rows[: asked.budget]
-    found = int(asked.targets[within].sum())
-    if len(within) < min(asked.budget, len(asked.targets)) and found < asked.needed:
+    if goal.score_at is None:
+        hits = np.flatnonzero(goal.targets[rows])
+        return float(max(n_initial, hits[goal.needed - 1] + 1)) if len(hits) >= goal.needed else np.nan
+    within = rows[: goal.score_at]
+    found = int(goal.targets[within].sum())
+    if len(within) < min(goal.score_at, len(goal.targets)) and found < goal.needed:
         return np.nan
-    if asked.gaps is None:
+    if goal.gaps is None:
         return float(found)
-    seen = asked.gaps[within]
+    seen = goal.gaps[within]
     return float(np.nanmin(seen)) if not np.isnan(seen).all() else np.nan
 
 
@@ -139,9 +196,9 @@ class Summary:
     """A score over trials.
 
     Attributes:
-        mean: over the trials that did not fail; NaN where one of them has no answer (see `at_least`).
+        mean: over the trials that did not fail; NaN where one of them has no score (see `at_least`).
         std: population standard deviation, likewise.
-        trials: number of trials asked.
+        trials: number of trials.
         unanswered: trials that stopped before the score was settled (censored).
         failed: trials whose method failed. They count in neither mean nor std.
         at_least: where runtimes are censored, their mean with each unanswered trial at the number of
@@ -162,15 +219,15 @@ class Summary:
         return self.std / answered**0.5 if answered else np.nan
 
 
-def summarise(asked: Question, trials: Sequence[Trajectory], n_initial: int) -> Summary:
-    """Mean and spread over trials, with censored and failed ones counted and kept apart."""
+def summarise(goal: Goal, trials: Sequence[Trajectory], n_initial: int) -> Summary:
+    """Mean and spread of a score over trials, with censored and failed ones counted and kept apart."""
     sound = [t for t in trials if not t.failure]
-    answers = np.array([answer(asked, t.rows, n_initial) for t in sound])
+    answers = np.array([answer(goal, t.rows, n_initial) for t in sound])
     unanswered = int(np.isnan(answers).sum())
     failed = len(trials) - len(sound)
     if not sound or unanswered:
         lengths = np.array([float(len(t.rows)) for t in sound])
-        censored = asked.budget is None and len(sound) > 0
+        censored = goal.score_at is None and len(sound) > 0
         bound = float(np.where(np.isnan(answers), lengths, answers).mean()) if censored else np.nan
         return Summary(np.nan, np.nan, len(trials), unanswered, failed, bound)
     return Summary(float(answers.mean()), float(answers.std()), len(trials), 0, failed)

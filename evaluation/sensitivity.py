@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
-from hpobench_nmt.evaluation.scores import question
+from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
@@ -106,7 +106,7 @@ def sensitivity(
     d = table.tolerance(goal) if tolerance is None else float(tolerance)
     if not d >= 0:
         raise InputError(f"the tolerance must be 0 or more, not {d:g}.")
-    counts = question("ftc", loss[:, None], tolerance=d).targets
+    counts = make_goal("ftc", loss[:, None], tolerance=d).targets
     known = ~np.isnan(loss)
     best = np.flatnonzero(loss == np.nanmin(loss))
     gaps = loss - np.nanmin(loss)

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
-from scipy.stats import hypergeom
 
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods.model_based import LossScaling, Surrogate
@@ -55,28 +54,6 @@ def squared_errors(
             rows, losses = trial.rows[: steps[-1]], trial.losses[: steps[-1]]
             _replay(surrogate, rows, losses, truth, steps, covariances, off[: len(steps)], found)
     return errors
-
-
-def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
-    """What random search would predict with the mean of the values it has seen: exact, shape (k,).
-
-    Of i values drawn without replacement from a table with variance S^2 (over one less than their number),
-    the mean is off an unseen value by S^2 (1 + 1 / i) on average, squared. Rows without a value make i a
-    hypergeometric number; the mean is given that some value was seen and some is left.
-
-    Args:
-        truth: one loss of the whole table, shape (N,), NaN where missing.
-        lookups: after how many, shape (k,).
-    """
-    known = truth[~np.isnan(truth)]
-    n = len(known)
-    if n < 2:
-        return np.full(len(lookups), np.nan)
-    seen = np.arange(1, n)
-    chance = hypergeom.pmf(seen, len(truth), n, np.minimum(lookups, len(truth))[:, None])
-    total = chance.sum(axis=1)
-    mean = (chance @ (1.0 + 1.0 / seen)) / np.where(total > 0, total, np.nan)
-    return np.asarray(known.var(ddof=1) * mean)
 
 
 def _replay(

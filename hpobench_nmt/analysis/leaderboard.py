@@ -16,7 +16,7 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import load_suite, published_file, suite_files
 from hpobench_nmt.evaluation.random_search import exact_random_search
-from hpobench_nmt.evaluation.scores import LOWER_IS_BETTER, Summary
+from hpobench_nmt.evaluation.scores import SCORES, Summary
 
 # The paper's figures are over this many trials.
 _PUBLISHED_TRIALS = 100
@@ -80,7 +80,7 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
     """Mean and standard deviation of each score under random search, without simulation."""
-    return [exact_random_search(q, results.suite.n_initial) for q in results.instances[table].questions]
+    return [exact_random_search(g, results.suite.n_initial) for g in results.instances[table].goals]
 
 
 def figure(score: str, mean: float, std: float) -> str:
@@ -113,10 +113,9 @@ def shown(cell: Cell) -> str:
 
 
 def heading(results: Results, table: str, score: str) -> str:
-    """A score's heading in a table: its name, its budget, and an arrow to where it is better."""
-    budget = results.suite.budget_for(table) if score in ("fb", "fbp") else None
-    arrow = "↓" if LOWER_IS_BETTER[score] else "↑"
-    return f"{score}{f' @{budget}' if budget else ''} {arrow}"
+    """A score's heading in a table: its name, when it is taken, and an arrow to where it is better."""
+    score_at = results.suite.budget_for(table) if SCORES[score].needs_score_at else None
+    return f"{score}{f' @{score_at}' if score_at else ''} {SCORES[score].arrow}"
 
 
 def score_records(results: Results) -> list[dict[str, Any]]:

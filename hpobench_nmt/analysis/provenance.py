@@ -10,7 +10,7 @@ from typing import Any
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, suite_files
-from hpobench_nmt.evaluation.scores import DESCRIPTIONS
+from hpobench_nmt.evaluation.scores import SCORES
 
 
 def command(run: Run) -> str:
@@ -53,7 +53,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("command", command(run)),
         ("root seed", str(run.results.seed)),
         ("trials", f"{suite.trials} a method and table, {suite.n_initial} look-ups of initial design each"),
-        ("scores", "; ".join(f"{s}: {DESCRIPTIONS[s]}" for s in suite.scores)),
+        ("scores", "; ".join(f"{s}: {SCORES[s].description}" for s in suite.scores)),
         (
             "ties",
             {"any": "any row of best value counts", "first": "only the first row of best value counts"}[

@@ -14,7 +14,7 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
+from hpobench_nmt.evaluation.scores import SCORES
 
 
 @dataclass(frozen=True)
@@ -225,10 +225,10 @@ def score_cells(run: Run) -> dict[str, list[Cell]]:
 
 
 def _column(results: Results, table: str, score: str) -> Column:
-    lower = LOWER_IS_BETTER[score]
+    lower = SCORES[score].lower_is_better
     return Column(
         heading(results, table, score),
-        f"{DESCRIPTIONS[score]}; {'lower' if lower else 'higher'} is better",
+        f"{SCORES[score].description}; {'lower' if lower else 'higher'} is better",
         lower,
     )
 

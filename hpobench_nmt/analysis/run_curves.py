@@ -25,8 +25,13 @@ from hpobench_nmt.analysis.selection import (
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.evaluation.curves import Curve, random_search_regret, simple_regret, summarise_curves
-from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, random_search_hypervolume, table_scale
+from hpobench_nmt.evaluation.curves import Curve, simple_regret, summarise_curves
+from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, table_scale
+from hpobench_nmt.evaluation.random_search import (
+    random_search_hypervolume,
+    random_search_regret,
+    random_search_squared_error,
+)
 from hpobench_nmt.methods import BUILT_IN
 
 if TYPE_CHECKING:
@@ -106,7 +111,7 @@ def surrogate_curves(
     import joblib
     from threadpoolctl import threadpool_limits
 
-    from hpobench_nmt.evaluation.surrogate_error import random_search_squared_error, squared_errors
+    from hpobench_nmt.evaluation.surrogate_error import squared_errors
 
     instance = instance_of(results, table)
     if lookups < 1:

@@ -25,9 +25,9 @@ from hpobench_nmt.evaluation.hypervolume import (
     Scale,
     attainment_surface,
     hypervolume_shares,
-    random_search_attainment,
     table_scale,
 )
+from hpobench_nmt.evaluation.random_search import random_search_attainment
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

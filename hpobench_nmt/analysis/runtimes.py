@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
-    Target,
+    defining_value,
     expected_runtimes,
-    front_targets,
-    gap_targets,
+    front_goals,
+    gap_goals,
     is_settled,
-    random_search_share_met,
     runtimes,
     share_met,
 )
-from hpobench_nmt.evaluation.scores import Question
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +48,7 @@ class TargetRuntimes:
         notes: what is missing, in words.
     """
 
-    targets: Mapping[str, Sequence[Target]]
+    targets: Mapping[str, Sequence[Goal]]
     found: Mapping[tuple[str, str], Runtimes]
     on_front: Mapping[str, bool]
     rows: Mapping[str, int]
@@ -66,9 +65,9 @@ def target_runtimes(results: Results) -> TargetRuntimes:
     for table, instance in results.instances.items():
         loss = instance.losses[:, 0]
         single = instance.losses.shape[1] == 1
-        ladder = gap_targets(loss - np.nanmin(loss)) if single else front_targets(instance.losses)
-        goals = [asked.goal for asked in instance.questions]
-        settled = [t for t in ladder if not instance.stop_when_settled or is_settled(t.goal, goals)]
+        ladder = gap_goals(loss - np.nanmin(loss)) if single else front_goals(instance.losses)
+        stopping = instance.stop_when_settled
+        settled = [t for t in ladder if not stopping or is_settled(t, instance.goals)]
         if len(settled) < len(ladder):
             asked = ", ".join(results.suite.scores)
             notes.append(
@@ -156,9 +155,9 @@ def runtime_distribution(
 def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
     """Expected running times: a row a table, method and target, random search (EXACT) beside the methods.
 
-    Columns: table, method, target (in words), value (see runtime_distribution.Target), rows (how many of the
-    table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high (95%
-    interval), successes, trials. Infinite where no trial met it.
+    Columns: table, method, target (in words), value (see runtime_distribution.defining_value), rows (how many
+    of the table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high
+    (95% interval), successes, trials. Infinite where no trial met it.
     """
     frames = []
     for (table, method), times in found.found.items():
@@ -167,8 +166,7 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
         trials = len(times.lengths)
         frames.append(_targets_frame(found, table, method).assign(**columns, trials=trials))
     for table, targets in found.targets.items():
-        asked = [Question("", t.goal.targets, t.goal.needed) for t in targets]
-        means = [exact_random_search(q, found.n_initial)[0] for q in asked]
+        means = [exact_random_search(target, found.n_initial)[0] for target in targets]
         exact = _targets_frame(found, table, EXACT).assign(ert=means, low=np.nan, high=np.nan)
         frames.append(exact.assign(successes=0, trials=0))
     return pd.concat(frames, ignore_index=True)
@@ -180,9 +178,9 @@ def _targets_frame(found: TargetRuntimes, table: str, method: str) -> pd.DataFra
         {
             "table": table,
             "method": method,
-            "target": [t.label for t in targets],
-            "value": [t.value for t in targets],
-            "rows": [int(t.goal.targets.sum()) for t in targets],
+            "target": [t.name for t in targets],
+            "value": [defining_value(t) for t in targets],
+            "rows": [int(t.targets.sum()) for t in targets],
             "on_front": found.on_front[table],
         }
     )

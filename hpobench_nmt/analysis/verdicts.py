@@ -19,7 +19,7 @@ from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test
-from hpobench_nmt.evaluation.scores import LOWER_IS_BETTER, answer
+from hpobench_nmt.evaluation.scores import SCORES, answer
 
 Floats = NDArray[np.float64]
 # Mean and its interval by (table, score, method).
@@ -126,7 +126,7 @@ def run_statistics(results: Results) -> Statistics:
         elif all(t.failure for m in methods for t in results.trials[table, m]):
             nothing = "every trial failed"
         for score in results.suite.scores:
-            found = compare_pairs(values[score], LOWER_IS_BETTER[score])
+            found = compare_pairs(values[score], SCORES[score].lower_is_better)
             comparisons += [_named(table, score, methods, pair) for pair in found]
             verdicts.append(
                 Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}.")
@@ -157,13 +157,13 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
     values: dict[str, Floats] = {}
-    for asked in results.instances[table].questions:
+    for goal in results.instances[table].goals:
         array = np.full((len(methods), width), np.nan)
         for line, method in zip(array, methods, strict=True):
             for i, trial in enumerate(results.trials[table, method]):
-                value = answer(asked, trial.rows, results.suite.n_initial)
+                value = answer(goal, trial.rows, results.suite.n_initial)
                 line[i] = np.inf if np.isnan(value) else value
-        values[asked.score] = array
+        values[goal.name] = array
     return methods, values
 
 
@@ -201,7 +201,7 @@ def run_notes(results: Results) -> list[str]:
 
 def number(score: str, value: float) -> str:
     """A score with as many digits as the paper gives."""
-    return f"{value:.{ {'fb': 2, 'fbp': 1}.get(score, 0) }f}"
+    return SCORES[score].shown(value)
 
 
 def _score_frame(
@@ -211,7 +211,7 @@ def _score_frame(
     for table, instance in results.instances.items():
         methods, values = by_trial[table]
         intervals = {score: mean_intervals(array.T) for score, array in values.items()}
-        exact = [exact_random_search(asked, results.suite.n_initial)[0] for asked in instance.questions]
+        exact = [exact_random_search(goal, results.suite.n_initial)[0] for goal in instance.goals]
         for i, method in enumerate(methods):
             for summary, score, mean in zip(
                 results.summary(table, method), results.suite.scores, exact, strict=True
@@ -245,7 +245,7 @@ def _verdict(
     if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
         sentence = f"{where}: every method scores {number(score, there[0])} in every trial."
         return Verdict(table, score, methods[0], methods[1:], (), (), sentence)
-    sign = 1.0 if LOWER_IS_BETTER[score] else -1.0
+    sign = 1.0 if SCORES[score].lower_is_better else -1.0
     mean = np.array([means[table, score, m][0] for m in methods])
     if np.isnan(mean).all():
         return Verdict(table, score, "", (), (), (), f"{where}: {_no_best(methods, found)}")
@@ -304,7 +304,9 @@ def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
     if left_out:
         omitted = f" Left out, for some method has no mean of all its trials there: {_listed(left_out)}."
     try:
-        test = rank_test(np.array(list(whole.values())).reshape(-1, len(methods)), LOWER_IS_BETTER[score])
+        test = rank_test(
+            np.array(list(whole.values())).reshape(-1, len(methods)), SCORES[score].lower_is_better
+        )
     except InputError as error:
         sentence = f"{score}: no ranking over tables. {error}{omitted}"
         return RankOutcome(score, methods, tuple(whole), None, sentence)

@@ -85,7 +85,7 @@ def plan(
             table_sha256=instance.table.sha256,
             problem=instance.problem,
             losses=instance.losses,
-            goals=tuple(q.goal for q in instance.questions) if instance.stop_when_settled else (),
+            goals=instance.goals if instance.stop_when_settled else (),
             method=method,
             seed=seed,
             first=first,

@@ -12,7 +12,8 @@ from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.evaluation.scores import Question, question
+from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.evaluation.scores import SCORES, make_goal
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
 from hpobench_nmt.lookup.table import Table
 
@@ -26,15 +27,15 @@ class Instance:
         objectives: what is optimised.
         losses: shape (N, m), minimised, NaN where missing.
         problem: what methods see.
-        questions: one a score, in the suite's order.
-        stop_when_settled: whether trials end once all questions are answered.
+        goals: one for each score, in the suite's order.
+        stop_when_settled: whether trials end once all goals are settled.
     """
 
     table: Table
     objectives: tuple[Objective, ...]
     losses: NDArray[np.float64]
     problem: Problem
-    questions: tuple[Question, ...]
+    goals: tuple[Goal, ...]
     stop_when_settled: bool
 
 
@@ -64,11 +65,11 @@ def make_instance(suite: Suite, table: Table) -> Instance:
             raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
-    questions = tuple(_question(suite, score, table, objectives, losses) for score in suite.scores)
+    goals = tuple(_goal(suite, score, table, objectives, losses) for score in suite.scores)
     n_rows = len(table)
     budget = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     problem = Problem(table.features, len(objectives), budget, suite.n_initial)
-    return Instance(table, objectives, losses, problem, questions, suite.stop == "settled")
+    return Instance(table, objectives, losses, problem, goals, suite.stop == "settled")
 
 
 def suite_instances(
@@ -100,24 +101,24 @@ def suite_instances(
     return instances
 
 
-def _question(
+def _goal(
     suite: Suite, score: str, table: Table, objectives: Sequence[Objective], losses: NDArray[np.float64]
-) -> Question:
+) -> Goal:
     where = f"suite {suite.name!r}, table {table.name!r}"
     tolerance = suite.tolerance_for(table.name)
     if tolerance is None:
         tolerance = table.tolerance(objectives[0])
-    budget = suite.budget_for(table.name) if score in ("fb", "fbp") else None
-    if score in ("fb", "fbp") and budget is None:
+    budget = suite.budget_for(table.name) if SCORES[score].needs_score_at else None
+    if SCORES[score].needs_score_at and budget is None:
         raise InputError(f"{where}: score {score!r} needs a budget.")
     if budget is not None and suite.lookups is not None and budget > suite.lookups:
         raise InputError(
             f"{where}: {score} asks for {budget} look-ups, but a trial may make only {suite.lookups}."
         )
-    asked = question(score, losses, tolerance=tolerance, budget=budget, ties=suite.ties)
-    if score == "ftc" and asked.targets[~np.isnan(losses[:, 0])].all():
+    goal = make_goal(score, losses, tolerance=tolerance, score_at=budget, ties=suite.ties)
+    if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
             f"{where}: every row is within the tolerance of {tolerance:g}. "
             "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
         )
-    return asked
+    return goal

@@ -39,8 +39,8 @@ class Results:
 
     def summary(self, table: str, method: str) -> list[Summary]:
         """Each score of a method on a table, in the suite's order."""
-        asked = self.instances[table].questions
-        return [summarise(q, self.trials[table, method], self.suite.n_initial) for q in asked]
+        trials = self.trials[table, method]
+        return [summarise(goal, trials, self.suite.n_initial) for goal in self.instances[table].goals]
 
     def scores(self) -> pd.DataFrame:
         """A row a table, method and score: mean, std, trials, unanswered, failed, at_least."""

@@ -16,7 +16,7 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.scores import MULTI
+from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 
@@ -148,13 +148,14 @@ def benchmark(
     """
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
-    default_scores = MULTI if len(objectives) > 1 else ("ftb", "ftc", "fb")
+    scores = tuple(scores) or score_names(len(objectives) or 1)
+    needs_budget = any(SCORES[name].needs_score_at for name in scores if name in SCORES)
     suite = Suite(
         name="benchmark",
-        scores=tuple(scores) or default_scores,
+        scores=scores,
         objectives=tuple(objectives),
         trials=trials,
-        budget={"default": budget} if {"fb", "fbp"} & set(tuple(scores) or default_scores) else {},
+        budget={"default": budget} if needs_budget else {},
         tolerance={} if tolerance is None else {"default": tolerance},
         **settings,
     )

@@ -27,7 +27,7 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
     contents: dict[Path, str] = {}
     for (table, method), trials in results.trials.items():
         instance = results.instances[table]
-        tied = [q for q in instance.questions if q.score == "ftb" and q.targets.sum() > 1]
+        tied = [goal for goal in instance.goals if goal.name == "ftb" and goal.targets.sum() > 1]
         if tied:
             count = int(tied[0].targets.sum())
             raise InputError(
@@ -39,10 +39,10 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
             where = f"{table}, {method}, trial {number}"
             if trial.failure:
                 raise InputError(f"{where}: failed ({trial.failure}), so it has no sequence to export.")
-            for asked in instance.questions:
-                if np.isnan(answer(asked, trial.rows, results.suite.n_initial)):
+            for goal in instance.goals:
+                if np.isnan(answer(goal, trial.rows, results.suite.n_initial)):
                     raise InputError(
-                        f"{where}: stopped before {asked.score} was settled. Run without a limit on look-ups."
+                        f"{where}: stopped before {goal.name} was settled. Run without a limit on look-ups."
                     )
             rest = np.setdiff1d(np.arange(len(instance.table)), trial.rows)
             lines.append(" ".join(map(str, [*trial.rows.tolist(), *rest.tolist()])))

@@ -242,7 +242,7 @@ def _asked(instance: Instance) -> dict[str, Any]:
     """What the scores asked of a table, beside the suite's settings: some of it comes from its datasheet."""
     return {
         "objectives": [str(o) for o in instance.objectives],
-        "targets": {q.score: int(q.targets.sum()) for q in instance.questions},
+        "targets": {goal.name: int(goal.targets.sum()) for goal in instance.goals},
     }
 
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import read_toml
-from hpobench_nmt.evaluation.scores import MULTI, SINGLE, Ties
+from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
 
 INSTALLED = "installed"
@@ -59,12 +59,11 @@ class Suite:
         """Refuse settings that make no sense."""
         where = f"suite {self.name!r}"
         for score in self.scores:
-            if score not in SINGLE + MULTI:
-                raise unknown("score", score, SINGLE + MULTI, f"({where})")
-        if not self.scores or len({score in MULTI for score in self.scores}) != 1:
-            raise InputError(
-                f"{where}: scores must be some of {', '.join(SINGLE)}, or of {', '.join(MULTI)}."
-            )
+            if score not in SCORES:
+                raise unknown("score", score, SCORES, f"({where})")
+        if len({SCORES[score].n_objectives for score in self.scores}) != 1:
+            one, several = (", ".join(score_names(n)) for n in (1, 2))
+            raise InputError(f"{where}: scores must be some of {one}, or of {several}.")
         for key in ("scores", "tables", "methods"):
             values = getattr(self, key)
             if not values:
@@ -101,7 +100,7 @@ class Suite:
     @property
     def n_objectives(self) -> int:
         """Number of objectives that its scores need."""
-        return 2 if self.scores[0] in MULTI else 1
+        return SCORES[self.scores[0]].n_objectives
 
     def tolerance_for(self, table: str) -> float | None:
         """Tolerance of ftc, None where the suite leaves it to the table."""

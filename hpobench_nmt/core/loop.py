@@ -143,7 +143,7 @@ class _Settled:
     """Counts down the goals."""
 
     def __init__(self, goals: Sequence[Goal]) -> None:
-        self._open = [[goal.targets.tolist(), goal.needed, goal.budget or np.inf] for goal in goals]
+        self._open = [[goal.targets.tolist(), goal.needed, goal.score_at or np.inf] for goal in goals]
         self._endless = not goals
         self.all = False
 

@@ -78,7 +78,7 @@ def test_every_cell_has_its_interval_and_its_reference(results):
     methods, values = score_values(results, "other")
     low, high = mean_intervals(values["ftc"][methods.index("Worst")][:, None])
     assert (cell["low"], cell["high"]) == (low[0], high[0])
-    asked = results.instances["other"].questions[1]
+    asked = results.instances["other"].goals[1]
     assert cell["random_search"] == exact_random_search(asked, 3)[0]
 
 

@@ -44,7 +44,7 @@ def test_a_class_is_a_method(toy):
 def test_simulated_random_search_agrees_with_its_exact_scores(toy, scores):
     objectives = ["bleu", "seconds"] if "fto" in scores else ["bleu"]
     results = hb.benchmark(toy, ["RS"], objectives=objectives, scores=scores, trials=1500, seed=3, budget=8)
-    for asked, found in zip(results.instances["toy"].questions, results.summary("toy", "RS"), strict=True):
+    for asked, found in zip(results.instances["toy"].goals, results.summary("toy", "RS"), strict=True):
         mean, std = exact_random_search(asked, 3)
         assert abs(found.mean - mean) < 4 * std / np.sqrt(1500), asked.score
         assert found.std == pytest.approx(std, rel=0.15), asked.score
@@ -124,7 +124,7 @@ def test_a_table_of_exactly_the_initial_design_works(toy):
 
 def test_the_tolerance_comes_from_the_suite_then_the_metric_then_the_spread(toy):
     def close_rows(table, **changes):
-        return int(make_instance(suite(**changes), table).questions[1].targets.sum())
+        return int(make_instance(suite(**changes), table).goals[1].targets.sum())
 
     loss = toy.losses(["bleu"])[:, 0]
     gaps = loss - loss.min()

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.curves import random_search_regret, simple_regret, summarise_curves
-from hpobench_nmt.evaluation.random_search import exact_random_search
-from hpobench_nmt.evaluation.scores import question
+from hpobench_nmt.evaluation.curves import simple_regret, summarise_curves
+from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_regret
+from hpobench_nmt.evaluation.scores import make_goal
 
 CELLS = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 4.0, 9.0])
 
@@ -83,5 +83,5 @@ def test_random_search_meets_the_exact_score_of_the_budget():
     losses = np.random.default_rng(0).exponential(size=(200, 1))
     curve = random_search_regret(losses[:, 0] - losses.min(), 60)
     for budget in (3, 20, 60):
-        mean, _ = exact_random_search(question("fb", losses, budget=budget), 3)
+        mean, _ = exact_random_search(make_goal("fb", losses, score_at=budget), 3)
         assert curve.mean[budget - 1] == pytest.approx(mean)

@@ -11,14 +11,16 @@ from pymoo.indicators.hv import HV
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import (
-    MAX_ROWS,
     attainment_surface,
     hypervolume,
     hypervolume_curve,
     hypervolume_shares,
+    table_scale,
+)
+from hpobench_nmt.evaluation.random_search import (
+    MAX_ROWS,
     random_search_attainment,
     random_search_hypervolume,
-    table_scale,
 )
 
 COARSE = st.tuples(*[st.sampled_from([-0.3, 0.0, 0.2, 0.5, 0.9, 1.1, 1.4])] * 2)

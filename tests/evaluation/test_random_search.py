@@ -12,16 +12,16 @@ from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.evaluation.random_search import exact_random_search
-from hpobench_nmt.evaluation.scores import MULTI, SINGLE, answer, question
+from hpobench_nmt.evaluation.scores import SCORES, answer, make_goal
 from hpobench_nmt.methods import BUILT_IN
 
 
 def score_of_order(asked, order, n_initial):
     """The score of a whole permutation, row by row."""
-    if asked.budget is None:
+    if asked.score_at is None:
         found = itertools.accumulate(bool(asked.targets[row]) for row in order)
         return max(n_initial, 1 + next(i for i, n in enumerate(found) if n == asked.needed))
-    drawn = order[: asked.budget]
+    drawn = order[: asked.score_at]
     if asked.gaps is None:
         return sum(bool(asked.targets[row]) for row in drawn)
     known = [asked.gaps[row] for row in drawn if not math.isnan(asked.gaps[row])]
@@ -34,7 +34,7 @@ def over_all_permutations(asked, n_initial):
     return scores.mean(), scores.std()
 
 
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=25, deadline=None)
 @given(
     data=st.data(),
@@ -43,21 +43,23 @@ def over_all_permutations(asked, n_initial):
     ties=st.sampled_from(["any", "first"]),
 )
 def test_mean_and_spread_over_all_permutations(score, data, n_initial, budget, ties):
-    n_objectives = 1 if score in SINGLE else data.draw(st.integers(2, 3))
+    n_objectives = 1 if SCORES[score].n_objectives == 1 else data.draw(st.integers(2, 3))
     cell = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 2.0, 7.0])
     losses = np.array(data.draw(st.lists(st.tuples(*[cell] * n_objectives), min_size=1, max_size=5)))
     assume(not np.isnan(losses).any(axis=1).all())
     n_initial = min(n_initial, len(losses))
-    asked = question(score, losses, tolerance=0.5, budget=budget, ties=ties)
+    asked = make_goal(score, losses, tolerance=0.5, score_at=budget, ties=ties)
     expected = over_all_permutations(asked, n_initial)
     np.testing.assert_allclose(exact_random_search(asked, n_initial), expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_initial", [1, 3, 6])
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 def test_seven_rows_exhaustively(score, n_initial):
     losses = np.array([[2.0, 5.0], [1.0, 6.0], [1.2, 5.5], [4.0, 1.0], [3.0, 3.0], [1.0, 7.0], [4.0, 4.0]])
-    asked = question(score, losses[:, :1] if score in SINGLE else losses, tolerance=0.3, budget=3)
+    asked = make_goal(
+        score, losses[:, :1] if SCORES[score].n_objectives == 1 else losses, tolerance=0.3, score_at=3
+    )
     expected = over_all_permutations(asked, n_initial)
     np.testing.assert_allclose(exact_random_search(asked, n_initial), expected, rtol=1e-9)
 
@@ -68,7 +70,7 @@ def test_mean_runtime_without_an_initial_design(n_rows, data):
     n_targets = data.draw(st.integers(1, n_rows))
     losses = np.ones((n_rows, 1))
     losses[:n_targets] = 0.0
-    mean, _ = exact_random_search(question("ftb", losses), n_initial=1)
+    mean, _ = exact_random_search(make_goal("ftb", losses), n_initial=1)
     assert mean == pytest.approx((n_rows + 1) / (n_targets + 1))
 
 
@@ -78,14 +80,14 @@ def test_mean_runtime_without_an_initial_design(n_rows, data):
 def test_expected_runtimes_of_the_published_tables(n_rows, n_within, in_paper):
     losses = np.ones((n_rows, 1))
     losses[:n_within] = 0.0
-    mean, _ = exact_random_search(question("ftc", losses, tolerance=0.5), n_initial=1)
+    mean, _ = exact_random_search(make_goal("ftc", losses, tolerance=0.5), n_initial=1)
     assert mean == pytest.approx(in_paper, abs=0.06)
 
 
 def test_budget_that_may_see_only_failed_trainings_has_no_mean():
     losses = np.array([[np.nan], [np.nan], [1.0], [3.0]])
-    assert all(math.isnan(x) for x in exact_random_search(question("fb", losses, budget=2), 1))
-    mean, std = exact_random_search(question("fb", losses, budget=3), 1)
+    assert all(math.isnan(x) for x in exact_random_search(make_goal("fb", losses, score_at=2), 1))
+    mean, std = exact_random_search(make_goal("fb", losses, score_at=3), 1)
     # Three of four rows: row 2 is left out once in four.
     assert mean == pytest.approx(0.25 * 2.0)
     assert std == pytest.approx(math.sqrt(0.25 * 4.0 - 0.25))
@@ -94,13 +96,13 @@ def test_budget_that_may_see_only_failed_trainings_has_no_mean():
 @pytest.mark.parametrize("budget", [20, 50])
 def test_budget_that_spends_the_table_finds_the_whole_front(budget):
     losses = np.column_stack([np.arange(20.0), np.arange(20.0)[::-1] // 4])
-    asked = question("fbp", losses, budget=budget)
+    asked = make_goal("fbp", losses, score_at=budget)
     assert exact_random_search(asked, 3) == (asked.targets.sum(), 0.0)
 
 
 def test_front_that_is_never_reached_has_no_exact_value():
-    asked = question("fta", np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]))
-    impossible = type(asked)("fta", asked.targets, needed=3)
+    asked = make_goal("fta", np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]))
+    impossible = type(asked)(asked.targets, needed=3)
     assert all(math.isnan(x) for x in exact_random_search(impossible, 1))
 
 
@@ -109,10 +111,10 @@ def random_losses(n_objectives, n_rows=60):
 
 
 @pytest.mark.parametrize("n_initial", [1, 3, 20])
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 def test_against_simulation(score, n_initial):
-    losses = random_losses(1 if score in SINGLE else 2)
-    asked = question(score, losses, tolerance=0.3, budget=15)
+    losses = random_losses(1 if SCORES[score].n_objectives == 1 else 2)
+    asked = make_goal(score, losses, tolerance=0.3, score_at=15)
     rng = np.random.default_rng(0)
     scores = np.array([answer(asked, rng.permutation(len(losses)), n_initial) for _ in range(4000)])
     mean, std = exact_random_search(asked, n_initial)
@@ -122,16 +124,16 @@ def test_against_simulation(score, n_initial):
     assert abs(scores.std() - std) < 4 * error
 
 
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 def test_random_search_in_the_loop_meets_its_exact_scores(score):
-    losses = random_losses(1 if score in SINGLE else 2, n_rows=40)
+    losses = random_losses(1 if SCORES[score].n_objectives == 1 else 2, n_rows=40)
     problem = Problem(np.zeros((40, 1)), losses.shape[1], 40, 3)
-    asked = question(score, losses, tolerance=0.3, budget=10)
+    asked = make_goal(score, losses, tolerance=0.3, score_at=10)
     scores = []
     for trial in range(500):
         initial = initial_rows(0, "random", trial, 40, 3)
         rng = method_generator(0, "random", "RS", trial)
-        done = run_trial(problem, losses.__getitem__, BUILT_IN["RS"].load(), rng, initial, [asked.goal])
+        done = run_trial(problem, losses.__getitem__, BUILT_IN["RS"].load(), rng, initial, [asked])
         scores.append(answer(asked, done.rows, 3))
     mean, std = exact_random_search(asked, 3)
     assert abs(np.mean(scores) - mean) < 4 * std / math.sqrt(500)

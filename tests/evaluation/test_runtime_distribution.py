@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
+    defining_value,
     expected_runtimes,
-    front_targets,
-    gap_targets,
+    front_goals,
+    gap_goals,
     is_settled,
-    random_search_share_met,
     runtimes,
     share_met,
 )
-from hpobench_nmt.evaluation.scores import question
+from hpobench_nmt.evaluation.scores import make_goal
 
 CELLS = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0, 7.0])
 
@@ -33,8 +33,8 @@ def trials_of(losses, rng, lengths):
 def naive_runtime(target, rows, n_initial):
     met = 0
     for t, row in enumerate(rows, start=1):
-        met += bool(target.goal.targets[row])
-        if met >= target.goal.needed:
+        met += bool(target.targets[row])
+        if met >= target.needed:
             return max(t, n_initial)
     return np.inf
 
@@ -43,7 +43,7 @@ def naive_runtime(target, rows, n_initial):
 def ladder(request):
     rng = np.random.default_rng(0)
     losses = np.round(rng.normal(size=(40, 1 if request.param == "ranks" else 2)), 1)
-    targets = gap_targets(losses[:, 0] - losses.min()) if request.param == "ranks" else front_targets(losses)
+    targets = gap_goals(losses[:, 0] - losses.min()) if request.param == "ranks" else front_goals(losses)
     return losses, targets
 
 
@@ -104,7 +104,7 @@ def test_intervals_of_expected_runtimes_cover_them():
 
 
 def test_trials_that_looked_up_nothing():
-    targets = gap_targets(np.array([0.0, 1.0, 2.0, 3.0]))
+    targets = gap_goals(np.array([0.0, 1.0, 2.0, 3.0]))
     found = runtimes([Trajectory(np.empty(0, np.int64), np.empty((0, 1)))] * 3, targets, 3)
     assert np.isinf(found.times).all()
     assert found.exact_until == 0.0
@@ -124,27 +124,27 @@ def test_rank_targets_lead_from_the_better_half_to_the_best(gaps, n_targets):
     gaps = np.array(gaps)
     assume(not np.isnan(gaps).all())
     gaps -= np.nanmin(gaps)
-    targets = gap_targets(gaps, n_targets)
-    counts = [int(t.goal.targets.sum()) for t in targets]
+    targets = gap_goals(gaps, n_targets)
+    counts = [int(t.targets.sum()) for t in targets]
     assert 1 <= len(targets) <= n_targets
     assert counts == sorted(set(counts), reverse=True)
     assert counts[-1] == (gaps == 0).sum()
-    assert targets[-1].label == "the best value"
+    assert targets[-1].name == "the best value"
     for target in targets:
-        np.testing.assert_array_equal(target.goal.targets, gaps <= target.value)
+        np.testing.assert_array_equal(target.targets, gaps <= defining_value(target))
     if n_targets > 1:
         # The easiest is met by half of the rows, and by no more than those that tie with the last of these.
         half = np.sort(gaps[~np.isnan(gaps)])[max(1, (~np.isnan(gaps)).sum() // 2) - 1]
-        assert targets[0].value == half
+        assert defining_value(targets[0]) == half
 
 
 def test_front_targets_ask_for_one_row_after_another():
     losses = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0], [np.nan, 0.0]])
-    targets = front_targets(losses)
-    assert [t.label for t in targets] == ["1 of 3 front rows", "2 of 3 front rows", "3 of 3 front rows"]
+    targets = front_goals(losses)
+    assert [t.name for t in targets] == ["1 of 3 front rows", "2 of 3 front rows", "3 of 3 front rows"]
     for n, target in enumerate(targets, start=1):
-        np.testing.assert_array_equal(target.goal.targets, [True, True, True, False, False])
-        assert target.goal.needed == n
+        np.testing.assert_array_equal(target.targets, [True, True, True, False, False])
+        assert target.needed == n
 
 
 @settings(max_examples=150, deadline=None)
@@ -175,17 +175,17 @@ def test_settled_targets_are_those_that_every_order_meets_before_it_may_stop(dat
 def test_what_the_papers_scores_settle():
     gaps = np.array([0.0, 0.2, 0.4, 0.4, 1.0, 3.0, 5.0, 6.0])
     losses = gaps[:, None]
-    ftb, ftc = question("ftb", losses).goal, question("ftc", losses, tolerance=0.5).goal
-    fb = question("fb", losses, budget=3).goal
-    targets = gap_targets(gaps)
-    assert all(is_settled(t.goal, [ftb, ftc, fb]) for t in targets)
+    ftb, ftc = make_goal("ftb", losses), make_goal("ftc", losses, tolerance=0.5)
+    fb = make_goal("fb", losses, score_at=3)
+    targets = gap_goals(gaps)
+    assert all(is_settled(t, [ftb, ftc, fb]) for t in targets)
     # Within the tolerance is as far as ftc goes; the rows that tie there count.
-    assert [t.value for t in targets if is_settled(t.goal, [ftc, fb])] == [0.4]
-    assert all(is_settled(t.goal, [fb]) for t in targets)
+    assert [defining_value(t) for t in targets if is_settled(t, [ftc, fb])] == [0.4]
+    assert all(is_settled(t, [fb]) for t in targets)
     front = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0]])
-    one, whole = question("fto", front).goal, question("fta", front).goal
-    assert [is_settled(t.goal, [one]) for t in front_targets(front)] == [True, False, False]
-    assert all(is_settled(t.goal, [one, whole]) for t in front_targets(front))
+    one, whole = make_goal("fto", front), make_goal("fta", front)
+    assert [is_settled(t, [one]) for t in front_goals(front)] == [True, False, False]
+    assert all(is_settled(t, [one, whole]) for t in front_goals(front))
 
 
 @pytest.mark.parametrize("n_initial", [1, 3])
@@ -193,7 +193,7 @@ def test_random_search_over_all_permutations(n_initial):
     losses = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0], [np.nan, 0.0], [4.0, 4.0]])
     orders = list(itertools.permutations(range(6)))
     loss = losses[:, 0]
-    for targets in (front_targets(losses), gap_targets(loss - np.nanmin(loss))):
+    for targets in (front_goals(losses), gap_goals(loss - np.nanmin(loss))):
         times = np.array([[naive_runtime(t, order, n_initial) for t in targets] for order in orders])
         budgets = np.array([0.5, 1.0, 2.0, 2.99, 3.0, 4.0, 5.0, 6.0, 10.0])
         expected = [(times <= b).mean() for b in budgets]
@@ -202,17 +202,17 @@ def test_random_search_over_all_permutations(n_initial):
 
 def test_expected_runtime_of_random_search_is_its_score():
     losses = np.random.default_rng(0).normal(size=(50, 1))
-    target = gap_targets(losses[:, 0] - losses.min())[-1]
+    target = gap_goals(losses[:, 0] - losses.min())[-1]
     rng = np.random.default_rng(1)
     found = expected_runtimes(runtimes(trials_of(losses, rng, [50] * 800), [target], 3))
-    mean, std = exact_random_search(question("ftb", losses), 3)
+    mean, std = exact_random_search(make_goal("ftb", losses), 3)
     assert abs(found.ert[0] - mean) < 4 * std / np.sqrt(800)
 
 
 def test_targets_of_nothing_are_refused():
     with pytest.raises(InputError, match="no row has a value"):
-        gap_targets(np.array([np.nan]))
+        gap_goals(np.array([np.nan]))
     with pytest.raises(InputError, match="all objectives"):
-        front_targets(np.array([[np.nan, 1.0]]))
+        front_goals(np.array([[np.nan, 1.0]]))
     with pytest.raises(InputError, match="at least one target"):
-        gap_targets(np.array([0.0]), 0)
+        gap_goals(np.array([0.0]), 0)

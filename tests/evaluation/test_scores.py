@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.scores import (
-    DESCRIPTIONS,
-    LOWER_IS_BETTER,
-    MULTI,
-    SINGLE,
+    SCORES,
     Summary,
     answer,
-    question,
+    make_goal,
+    score_names,
     summarise,
 )
 
 NEEDS_BUDGET = ("fb", "fbp")
+SINGLE, MULTI = ("ftb", "ftc", "fb"), ("fto", "fta", "fbp")
 
 
 def as_losses(cents):
@@ -32,7 +31,7 @@ def as_losses(cents):
 def naive_targets(score, cents, tolerance, ties):
     """Rows that count, in exact arithmetic, and how many of them are needed."""
     complete = [row for row in range(len(cents)) if None not in cents[row]]
-    if score in MULTI:
+    if SCORES[score].n_objectives == 2:
         front = []
         for row in complete:
             beaten = False
@@ -76,14 +75,14 @@ def naive_score(score, cents, rows, n_initial, tolerance=0, budget=None, ties="a
 def trials(draw, score):
     """A table in hundredths, some with holes, and the rows that a trial looked up."""
     cell = st.sampled_from([None, -1466, -1465, -1416, -1415, -1366, 7, 14])
-    n_objectives = 1 if score in SINGLE else draw(st.integers(2, 3))
+    n_objectives = 1 if SCORES[score].n_objectives == 1 else draw(st.integers(2, 3))
     cents = draw(st.lists(st.tuples(*[cell] * n_objectives), min_size=1, max_size=9))
     assume(any(None not in row for row in cents))
     order = draw(st.permutations(range(len(cents))))
     return cents, order[: draw(st.integers(0, len(cents)))]
 
 
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=150, deadline=None)
 @given(
     data=st.data(),
@@ -94,7 +93,7 @@ def trials(draw, score):
 )
 def test_score_is_that_of_its_definition(score, data, n_initial, tolerance, budget, ties):
     cents, rows = data.draw(trials(score))
-    asked = question(score, as_losses(cents), tolerance=tolerance / 100, budget=budget, ties=ties)
+    asked = make_goal(score, as_losses(cents), tolerance=tolerance / 100, score_at=budget, ties=ties)
     given_answer = answer(asked, np.array(rows, dtype=np.int64), n_initial)
     expected = naive_score(score, cents, rows, n_initial, tolerance, budget, ties)
     assert given_answer == pytest.approx(math.nan if expected is None else expected, nan_ok=True, abs=1e-9)
@@ -103,20 +102,19 @@ def test_score_is_that_of_its_definition(score, data, n_initial, tolerance, budg
     assert asked.needed == needed
 
 
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), n_initial=st.integers(1, 3), budget=st.integers(1, 12))
 def test_what_comes_after_a_settled_goal_cannot_change_the_score(score, data, n_initial, budget):
     cents, _ = data.draw(trials(score))
     order = data.draw(st.permutations(range(len(cents))))
-    asked = question(score, as_losses(cents), budget=budget)
-    goal = asked.goal
+    asked = make_goal(score, as_losses(cents), score_at=budget)
     settled = next(
         (
             time
             for time in range(1, len(order) + 1)
-            if goal.targets[list(order[:time])].sum() >= goal.needed
-            or (goal.budget is not None and time >= goal.budget)
+            if asked.targets[list(order[:time])].sum() >= asked.needed
+            or (asked.score_at is not None and time >= asked.score_at)
         ),
         len(order),
     )
@@ -127,8 +125,8 @@ def test_what_comes_after_a_settled_goal_cannot_change_the_score(score, data, n_
 def test_three_rows_share_the_best_value():
     losses = -np.array([[10.0], [14.66], [12.0], [14.66], [14.66]])
     rows = np.array([0, 4, 2, 1, 3])
-    assert answer(question("ftb", losses), rows, 1) == 2
-    assert answer(question("ftb", losses, ties="first"), rows, 1) == 4
+    assert answer(make_goal("ftb", losses), rows, 1) == 2
+    assert answer(make_goal("ftb", losses, ties="first"), rows, 1) == 4
 
 
 @pytest.mark.parametrize(
@@ -138,39 +136,39 @@ def test_three_rows_share_the_best_value():
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_gap_that_equals_the_tolerance_counts(best, other, tolerance, sign):
     losses = np.array([[-best], [-other]]) if sign < 0 else np.array([[other], [best]])
-    assert question("ftc", losses, tolerance=tolerance).targets.all()
-    assert question("ftc", losses, tolerance=0.9 * tolerance).targets.sum() == 1
+    assert make_goal("ftc", losses, tolerance=tolerance).targets.all()
+    assert make_goal("ftc", losses, tolerance=0.9 * tolerance).targets.sum() == 1
 
 
 def test_target_met_in_the_initial_design_counts_the_whole_design():
     losses = np.array([[1.0], [2.0], [3.0], [4.0]])
-    asked = question("ftb", losses)
+    asked = make_goal("ftb", losses)
     assert [answer(asked, np.array(rows), 3) for rows in ([0, 1, 2], [1, 2, 0], [1, 2, 3, 0])] == [3, 3, 4]
 
 
 def test_missing_values_are_never_targets():
     losses = np.array([[np.nan, 0.0], [5.0, 5.0], [0.0, np.nan], [np.nan, np.nan]])
     for score in MULTI:
-        assert question(score, losses, budget=2).targets.tolist() == [False, True, False, False]
+        assert make_goal(score, losses, score_at=2).targets.tolist() == [False, True, False, False]
     for score in SINGLE:
-        asked = question(score, losses[:, :1], tolerance=9.0, budget=2)
+        asked = make_goal(score, losses[:, :1], tolerance=9.0, score_at=2)
         assert not asked.targets[[0, 3]].any()
         assert asked.targets[2]
 
 
 def test_budget_larger_than_the_table_is_spent_when_the_table_is():
     losses = np.array([[3.0], [1.0], [np.nan]])
-    asked = question("fb", losses, budget=50)
+    asked = make_goal("fb", losses, score_at=50)
     assert answer(asked, np.array([2, 0, 1]), 1) == 0.0
     assert math.isnan(answer(asked, np.array([2, 0]), 1))
     assert answer(asked, np.array([1]), 1) == 0.0  # nothing can change it any more
-    front = question("fbp", np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]), budget=50)
+    front = make_goal("fbp", np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]), score_at=50)
     assert math.isnan(answer(front, np.array([0, 2]), 1))
     assert answer(front, np.array([0, 2, 1]), 1) == 2.0
 
 
 def test_trial_that_saw_only_failed_trainings_has_no_gap():
-    asked = question("fb", np.array([[np.nan], [np.nan], [1.0]]), budget=2)
+    asked = make_goal("fb", np.array([[np.nan], [np.nan], [1.0]]), score_at=2)
     assert math.isnan(answer(asked, np.array([0, 1]), 1))
 
 
@@ -182,7 +180,7 @@ def test_trial_that_saw_only_failed_trainings_has_no_gap():
         ("ftb", np.full((3, 1), np.nan), {}, "missing in every row"),
         ("fto", np.array([[1.0, np.nan], [np.nan, 1.0]]), {}, "missing in every row"),
         ("fb", np.zeros((3, 1)), {}, "budget of at least 1"),
-        ("fbp", np.zeros((3, 2)), {"budget": 0}, "budget of at least 1"),
+        ("fbp", np.zeros((3, 2)), {"score_at": 0}, "budget of at least 1"),
         ("ftc", np.zeros((3, 1)), {"tolerance": -0.1}, "0 or more, not -0.1"),
         ("ftc", np.zeros((3, 1)), {"tolerance": np.nan}, "0 or more, not nan"),
         ("ftx", np.zeros((3, 1)), {}, "unknown score 'ftx'"),
@@ -190,12 +188,17 @@ def test_trial_that_saw_only_failed_trainings_has_no_gap():
 )
 def test_questions_that_make_no_sense(score, losses, options, message):
     with pytest.raises(InputError, match=message):
-        question(score, losses, **options)
+        make_goal(score, losses, **options)
 
 
-def test_every_score_is_described():
-    assert set(SINGLE + MULTI) == set(DESCRIPTIONS) == set(LOWER_IS_BETTER)
-    assert [score for score in SINGLE + MULTI if not LOWER_IS_BETTER[score]] == ["fbp"]
+def test_what_is_known_of_each_score():
+    assert score_names(1) == SINGLE
+    assert score_names(2) == score_names(3) == MULTI
+    assert [s.name for s in SCORES.values() if not s.lower_is_better] == ["fbp"]
+    assert tuple(s.name for s in SCORES.values() if s.needs_score_at) == NEEDS_BUDGET
+    assert [s.name for s in SCORES.values() if s.needs_tolerance] == ["ftc"]
+    assert [s.shown(12.345) for s in SCORES.values()] == ["12", "12", "12.35", "12", "12", "12.3"]
+    assert [s.arrow for s in SCORES.values()] == ["↓"] * 5 + ["↑"]
 
 
 # --- over trials -----------------------------------------------------------------------------------
@@ -208,7 +211,7 @@ def trial(rows, losses=FIVE, failure=""):
 
 
 def test_mean_and_population_spread():
-    summary = summarise(question("ftb", FIVE), [trial([4, 0]), trial([0, 1, 4]), trial([3, 2, 1, 0, 4])], 1)
+    summary = summarise(make_goal("ftb", FIVE), [trial([4, 0]), trial([0, 1, 4]), trial([3, 2, 1, 0, 4])], 1)
     assert summary.mean == pytest.approx(3.0)
     assert summary.std == pytest.approx(statistics.pstdev([1, 3, 5]))
     assert summary.stderr == pytest.approx(statistics.pstdev([1, 3, 5]) / 3**0.5)
@@ -217,7 +220,7 @@ def test_mean_and_population_spread():
 
 
 def test_one_censored_trial_leaves_only_a_lower_bound():
-    summary = summarise(question("ftb", FIVE), [trial([4]), trial([0, 1, 2, 3]), trial([0, 4])], 1)
+    summary = summarise(make_goal("ftb", FIVE), [trial([4]), trial([0, 1, 2, 3]), trial([0, 4])], 1)
     assert math.isnan(summary.mean)
     assert math.isnan(summary.std)
     assert math.isnan(summary.stderr)
@@ -226,7 +229,7 @@ def test_one_censored_trial_leaves_only_a_lower_bound():
 
 
 def test_gaps_have_no_lower_bound():
-    summary = summarise(question("fb", FIVE, budget=3), [trial([0]), trial([0, 1, 2])], 1)
+    summary = summarise(make_goal("fb", FIVE, score_at=3), [trial([0]), trial([0, 1, 2])], 1)
     assert summary.unanswered == 1
     assert math.isnan(summary.mean)
     assert math.isnan(summary.at_least)
@@ -234,13 +237,13 @@ def test_gaps_have_no_lower_bound():
 
 def test_failed_trials_count_in_no_mean():
     trials = [trial([4]), trial([0, 4], failure="ask raised ZeroDivisionError"), trial([0, 1, 4])]
-    summary = summarise(question("ftb", FIVE), trials, 1)
+    summary = summarise(make_goal("ftb", FIVE), trials, 1)
     assert summary.mean == pytest.approx(2.0)
     assert summary.std == pytest.approx(1.0)
     assert summary.stderr == pytest.approx(1.0 / 2**0.5)
     assert (summary.trials, summary.unanswered, summary.failed) == (3, 0, 1)
     # Nor in the bound of the others.
-    summary = summarise(question("ftb", FIVE), [*trials, trial([0, 1, 2, 3])], 1)
+    summary = summarise(make_goal("ftb", FIVE), [*trials, trial([0, 1, 2, 3])], 1)
     assert math.isnan(summary.mean)
     assert (summary.trials, summary.unanswered, summary.failed) == (4, 1, 1)
     assert summary.at_least == pytest.approx((1 + 3 + 4) / 3)
@@ -248,12 +251,12 @@ def test_failed_trials_count_in_no_mean():
 
 @pytest.mark.parametrize("trials", [[], [trial([4], failure="no"), trial([0], failure="no")]])
 def test_no_sound_trial_no_mean(trials):
-    summary = summarise(question("ftb", FIVE), trials, 1)
+    summary = summarise(make_goal("ftb", FIVE), trials, 1)
     assert (summary.trials, summary.unanswered, summary.failed) == (len(trials), 0, len(trials))
     assert all(math.isnan(x) for x in (summary.mean, summary.std, summary.stderr, summary.at_least))
 
 
-@pytest.mark.parametrize("score", SINGLE + MULTI)
+@pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), n_initial=st.integers(1, 3), budget=st.integers(1, 6))
 def test_summary_of_naive_scores(score, data, n_initial, budget):
@@ -266,7 +269,7 @@ def test_summary_of_naive_scores(score, data, n_initial, budget):
         )
     )
     trajectories = [trial(list(o[:n]), losses, "stopped" if failed else "") for o, n, failed in runs]
-    summary = summarise(question(score, losses, budget=budget), trajectories, n_initial)
+    summary = summarise(make_goal(score, losses, score_at=budget), trajectories, n_initial)
     sound = [list(o[:n]) for o, n, failed in runs if not failed]
     scores = [naive_score(score, cents, rows, n_initial, budget=budget) for rows in sound]
     assert summary.trials == len(runs)

@@ -8,7 +8,8 @@ import pytest
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.surrogate_error import random_search_squared_error, squared_errors
+from hpobench_nmt.evaluation.random_search import random_search_squared_error
+from hpobench_nmt.evaluation.surrogate_error import squared_errors
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.acquisition import (
     Belief,

@@ -11,7 +11,7 @@ import pandas as pd
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import RankOutcome
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.evaluation.scores import DESCRIPTIONS, LOWER_IS_BETTER
+from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles, new_figure
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | 
             face = style.colour if row["best"] or row["tied"] else "white"
             axes.plot(row["mean"], y, style.marker, color=style.colour, markerfacecolor=face, markersize=8)
         axes.axvline(part["random_search"].iloc[0], **styles.get(EXACT, Style("black", "-.", "")).line())
-        arrow = "lower is better" if LOWER_IS_BETTER[name] else "higher is better"
+        arrow = "lower is better" if SCORES[name].lower_is_better else "higher is better"
         axes.set_title(f"{name} ({arrow})", fontsize=10)
-        axes.set_xlabel(DESCRIPTIONS[name], fontsize=8)
+        axes.set_xlabel(SCORES[name].description, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x", alpha=0.25, linewidth=0.6)
     panels[0].set_yticks(range(len(methods)), methods)

@@ -20,7 +20,7 @@ from hpobench_nmt.analysis.verdicts import (
     trial_notes,
 )
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.evaluation.scores import DESCRIPTIONS
+from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.terminal.grids import fits, print_text
 
 
@@ -46,7 +46,7 @@ def print_leaderboard(results: Results, console: Console) -> None:
             for score in scores:
                 console.print(_grid(results, table, rows, range(score, score + 1)))
     for name in results.suite.scores:
-        print_text(f"{name}: {DESCRIPTIONS[name]}", console, "dim")
+        print_text(f"{name}: {SCORES[name].description}", console, "dim")
     for line in _reading_notes(results, statistics):
         print_text(line, console, "dim")
     for group in grouped_failures(results):
