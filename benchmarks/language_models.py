@@ -38,13 +38,13 @@ from hpobench_nmt.lookup.catalogue import shipped_folder, training_cache
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_model
 from hpobench_nmt.runner.family import Job
-from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM, Regularisation
-from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
-from hpobench_nmt.runner.lm.evaluation import perplexity, static_nll
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.language_model import detach, parameter_count, set_up
 from hpobench_nmt.runner.lm.measure import tuned_rule
-from hpobench_nmt.runner.lm.optimise import NTASGD
+from hpobench_nmt.runner.lm.ntasgd import NTASGD
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
-from hpobench_nmt.runner.lm.states import detach, parameter_count, set_up
+from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.spec import load_spec
 
 BATCH, STEPS, SEGMENT = 20, 70, 5
@@ -52,7 +52,7 @@ TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR = 0.7, 0.5, 5.0
 TURNS = 5
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 REGULARISED = Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)
-RULE = Rule("rms-rms-prior", 1e-4, SEGMENT, 0.005, 1e-4)
+RULE = UpdateRule("rms-rms-prior", 1e-4, SEGMENT, 0.005, 1e-4)
 
 
 class Plain(torch.nn.Module):
@@ -250,16 +250,16 @@ def merit(arguments: argparse.Namespace) -> None:
     tuning = corpus.dev[: arguments.tokens]
     statistics = corpus.train[: settings["dynamic_statistics"] or None]
     for start in (
-        Rule("sgd", 0.1, 1),
-        Rule("sgd", 0.3, 5),
-        Rule("sgd-prior", 0.3, 5, 0.002),
-        Rule("rms-prior", 0.001, 5, 0.002, 1e-3),
-        Rule("rms-rms-prior", 0.001, 5, 0.002, 1e-3),
-        Rule("sparse", 0.001, 5, 0.002, 1e-3, settings["dynamic_units"]),
+        UpdateRule("sgd", 0.1, 1),
+        UpdateRule("sgd", 0.3, 5),
+        UpdateRule("sgd-prior", 0.3, 5, 0.002),
+        UpdateRule("rms-prior", 0.001, 5, 0.002, 1e-3),
+        UpdateRule("rms-rms-prior", 0.001, 5, 0.002, 1e-3),
+        UpdateRule("sparse", 0.001, 5, 0.002, 1e-3, settings["dynamic_units"]),
     ):
         rms = gradient_rms(model, statistics, 20, 5, start.units) if start.needs_rms else None
 
-        def mean_nll(rule: Rule, rms: Any = rms) -> float:
+        def mean_nll(rule: UpdateRule, rms: Any = rms) -> float:
             return float(np.nan_to_num(dynamic_nll(model, tuning, rule, rms), nan=np.inf).mean())
 
         tuned = [

@@ -15,7 +15,7 @@ from hpobench_nmt.core.errors import InputError, RunError, unknown
 if TYPE_CHECKING:
     from hpobench_nmt.runner.spec import Spec
 
-_spec = click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
+_spec = click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
 _out = click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the ledger.  [default: the spec's name]"
 )
@@ -37,7 +37,7 @@ _device = click.option(
 @click.option("--dry-run", is_flag=True, help="Say what would be trained.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
-    spec: Path,
+    spec_path: Path,
     out: Path | None,
     device: str,
     jobs: int | None,
@@ -53,32 +53,34 @@ def train(
     """
     _require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.execution import BACKENDS
-    from hpobench_nmt.runner import training
+    from hpobench_nmt.runner import dispatch
+    from hpobench_nmt.runner.devices import cluster_device, find_devices, refuse_other_device
     from hpobench_nmt.runner.ledger import read_ledger
     from hpobench_nmt.runner.spec import load_spec, select
+    from hpobench_nmt.runner.workspace import open_workspace
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
-    what = load_spec(spec)
-    rows = select(what, only)
-    folder = out or Path(what.name)
+    spec = load_spec(spec_path)
+    rows = select(spec, only)
+    folder = out or Path(spec.name)
     if dry_run:
-        _print_plan(what, rows, folder, jobs, limit)
+        _print_plan(spec, rows, folder, jobs, limit)
         return
-    _require_family(what)
+    _require_family(spec)
     if backend == "loky":
-        devices = training.find_devices(device)
+        devices = find_devices(device)
     else:
-        devices = training.cluster_devices(device, backend)
+        devices = [cluster_device(device, backend)]
         if not jobs:
             raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
-    bench, ledger = training.open_bench(what, folder, _cache())
+    workspace, ledger = open_workspace(spec, folder, _cache())
     if device == "auto":
-        training.refuse_other_device(bench, ledger, devices)
-    todo = training.pending(what, ledger, rows)[:limit]
-    with progress_bar(quiet, what.name) as progress:
-        training.train(
-            bench,
+        refuse_other_device(workspace.ledger, ledger, devices)
+    todo = dispatch.pending(spec, ledger, rows)[:limit]
+    with progress_bar(quiet, spec.name) as progress:
+        dispatch.train(
+            workspace,
             todo,
             devices,
             jobs or _default_jobs(devices),
@@ -86,12 +88,12 @@ def train(
             progress,
             lambda message: click.echo(message, err=True),
         )
-    records = read_ledger(bench.ledger).records
+    records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
-    left = len(training.pending(what, read_ledger(bench.ledger), range(len(what.configs))))
-    click.echo(f"{bench.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
+    left = len(dispatch.pending(spec, read_ledger(workspace.ledger), range(len(spec.configs))))
+    click.echo(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
     if not left:
-        click.echo(f"Make the table: hpobench-nmt tables build {bench.ledger}")
+        click.echo(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
 
 
 @click.command()
@@ -107,7 +109,7 @@ def train(
 @_out
 @_device
 def tune(
-    spec: Path,
+    spec_path: Path,
     method: str,
     budget: int,
     objectives: tuple[str, ...],
@@ -121,24 +123,25 @@ def tune(
     """
     _require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import resolve_methods
-    from hpobench_nmt.runner import training
+    from hpobench_nmt.runner.devices import find_devices, refuse_other_device
     from hpobench_nmt.runner.spec import describe, load_spec
-    from hpobench_nmt.runner.tune import Step, pick_metrics
+    from hpobench_nmt.runner.tune import TuningStep, pick_metrics
     from hpobench_nmt.runner.tune import tune as run
+    from hpobench_nmt.runner.workspace import open_workspace
 
-    what = load_spec(spec)
-    _require_family(what)
+    spec = load_spec(spec_path)
+    _require_family(spec)
     (named,) = resolve_methods([method])
-    metrics = pick_metrics(what, objectives, named)
+    metrics = pick_metrics(spec, objectives, named)
     if "," in device:
         raise InputError(f"--device {device}: 'tune' trains one model at a time. Name one device.")
-    devices = training.find_devices(device)
-    bench, ledger = training.open_bench(what, out or Path(what.name), _cache())
+    devices = find_devices(device)
+    workspace, ledger = open_workspace(spec, out or Path(spec.name), _cache())
     if device == "auto":
-        training.refuse_other_device(bench, ledger, devices)
+        refuse_other_device(workspace.ledger, ledger, devices)
     best: dict[str, Any] = {}
 
-    def told(step: Step) -> None:
+    def told(step: TuningStep) -> None:
         record = step.record
         values = " ".join(
             f"{m.name}={record.metrics[m.name]:.6g}" for m in metrics if m.name in record.metrics
@@ -151,10 +154,10 @@ def tune(
         outcome = values if record.status == "done" else f"failed: {record.reason}"
         click.echo(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
 
-    trajectory = run(bench, named, metrics, budget, seed, devices[0], told=told)
+    trajectory = run(workspace, named, metrics, budget, seed, devices[0], told=told)
     if len(metrics) == 1 and best:
         click.echo(f"Best: {describe(best['record'].config)}")
-    click.echo(f"Ledger: {bench.ledger}")
+    click.echo(f"Ledger: {workspace.ledger}")
     if trajectory.failure:
         raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
 
@@ -164,7 +167,7 @@ def tune(
 def build(ledger: Path) -> None:
     """Make a table folder from a LEDGER of 'train', beside it."""
     _require_installed("filelock")
-    from hpobench_nmt.runner.build import build as make
+    from hpobench_nmt.runner.build_table import build as make
 
     with writing(ledger):
         table, folder = make(ledger)
@@ -205,9 +208,9 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     from rich.table import Table as Grid
 
     from hpobench_nmt.lookup.folder import LEDGER
+    from hpobench_nmt.runner.dispatch import pending
     from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec
     from hpobench_nmt.runner.spec import describe
-    from hpobench_nmt.runner.training import pending
 
     path = folder / LEDGER
     ledger = Ledger({}, {}, ())

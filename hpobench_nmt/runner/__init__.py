@@ -1,5 +1,16 @@
 """The companion runner: trains the models of a grid and fills lookup tables from them.
 
-spec.toml -> configurations -> one process a training -> ledger.jsonl -> table folder. Needs the extra
-`train`; nothing outside of the command line imports it.
+Needs the extra `train`; only the command line imports it. Data flows one way:
+
+    spec              spec.toml: the grid of configurations, checked
+    workspace         the folder of one spec: a copy of it, the ledger, scratch folders
+    dispatch          which trainings are left, and the processes or the cluster that do them
+    train_row         one training: claimed, run in a process of its own, recorded
+    processes         processes that end with their parent
+    training_process  what runs in such a process: a family (families/) trains on a corpus (corpora/)
+    ledger            ledger.jsonl: one line per training that has ended
+    build_table       ledger -> table folder
+    tune              an HPO method chooses which configuration is trained next
+
+lm/ has the language models, their training and evaluation; nmt/ what Sockeye needs.
 """

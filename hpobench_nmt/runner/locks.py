@@ -10,15 +10,15 @@ from filelock import FileLock, Timeout
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def exclusive(path: Path) -> Iterator[None]:
     """Wait until no other process is inside for the same path: for measuring times one at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
         yield
 
 
-def occupied(path: Path) -> bool:
-    """Whether a process is inside `alone` for that path now."""
+def is_held(path: Path) -> bool:
+    """Whether a process is inside `exclusive` for that path now."""
     try:
         with FileLock(path, blocking=False):
             return False
@@ -26,14 +26,14 @@ def occupied(path: Path) -> bool:
         return True
 
 
-def made_once(path: Path, make: Callable[[Path], None]) -> Path:
+def make_once(path: Path, make: Callable[[Path], None]) -> Path:
     """The file or folder at path, made by make(temporary path) if no process has made it yet.
 
     Others that ask meanwhile wait. What a killed maker left is not taken for the whole.
     """
     if path.exists():
         return path
-    with alone(path.with_name(path.name + ".lock")):
+    with exclusive(path.with_name(path.name + ".lock")):
         if not path.exists():
             partial = path.with_name(path.name + ".partial")
             _remove(partial)

@@ -16,14 +16,15 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.space import scaled_features
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.runner.isolation import Processes
 from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
+from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
-from hpobench_nmt.runner.training import Bench, clear, train_and_record
+from hpobench_nmt.runner.train_row import train_and_record
+from hpobench_nmt.runner.workspace import Workspace, remove_leftovers
 
 
 @dataclass(frozen=True)
-class Step:
+class TuningStep:
     """One look-up of a tuning run.
 
     Attributes:
@@ -40,14 +41,14 @@ class Step:
 
 
 def tune(
-    bench: Bench,
+    workspace: Workspace,
     method: NamedMethod,
     metrics: Sequence[Metric],
     budget: int,
     seed: int,
     device: str,
     n_initial: int = 3,
-    told: Callable[[Step], None] = lambda step: None,
+    told: Callable[[TuningStep], None] = lambda step: None,
 ) -> Trajectory:
     """Run the loop with training as the look-up. Everything trained goes to the ledger.
 
@@ -55,7 +56,7 @@ def tune(
     that was stopped takes the same way back to where it was.
 
     Args:
-        bench: the spec and its ledger.
+        workspace: the spec and its ledger.
         method: picks the configurations.
         metrics: what to optimise, as pick_metrics gives them.
         budget: look-ups, the initial design included.
@@ -64,7 +65,7 @@ def tune(
         n_initial: size of the initial design.
         told: called after every look-up.
     """
-    spec = bench.spec
+    spec = workspace.spec
     budget = min(budget, len(spec.configs))
     n_initial = min(n_initial, budget)
     problem = Problem(scaled_features(spec.axes, spec.configs), len(metrics), budget, n_initial)
@@ -75,12 +76,12 @@ def tune(
         nonlocal steps
         steps += 1
         key = training_key(spec.configuration(row), 0)
-        known = key in read_ledger(bench.ledger).finished()
-        record = train_and_record(bench, row, 0, device, processes)
+        known = key in read_ledger(workspace.ledger).finished()
+        record = train_and_record(workspace, row, 0, device, processes)
         if record is None:
             raise RunError(f"{describe(spec.configuration(row))} could not be claimed for training.")
         losses = np.array([_loss(record, metric) for metric in metrics])
-        told(Step(steps, record, known, losses))
+        told(TuningStep(steps, record, known, losses))
         return losses
 
     try:
@@ -89,7 +90,7 @@ def tune(
         trajectory = run_trial(problem, evaluate, method.load(), rng, initial)
     finally:
         processes.stop()
-    clear(bench)  # not after an error, whose message may name a log
+    remove_leftovers(workspace)  # not after an error, whose message may name a log
     return trajectory
 
 

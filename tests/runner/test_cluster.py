@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.runner.devices import find_devices
+from hpobench_nmt.runner.dispatch import gpu_share
 from hpobench_nmt.runner.ledger import read_ledger
-from hpobench_nmt.runner.training import find_devices, gpu_share
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs: pip install 'hpobench-nmt[ray]'"

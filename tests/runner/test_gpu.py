@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpob
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.awd_lstm import build, fit  # noqa: E402
-from hpobench_nmt.runner.lm.dynamic import RULES, Rule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.evaluation import static_nll  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
+from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -57,7 +57,7 @@ def test_dynamic_evaluation_is_that_of_the_cpu(corpus, rule):
     found = {}
     for device in ("cpu", "cuda"):
         model = build(settings(), 40, torch.Generator("cpu").manual_seed(1)).to(device)
-        asked = Rule(rule, 0.01, 5, 0.02, 0.001, 8)
+        asked = UpdateRule(rule, 0.01, 5, 0.02, 0.001, 8)
         units = asked.units if rule == "sparse" else 0
         rms = gradient_rms(model, corpus.train[:500], 2, 5, units) if asked.needs_rms else None
         found[device] = dynamic_nll(model, corpus.dev[:200], asked, rms)

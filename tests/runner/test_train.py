@@ -19,9 +19,10 @@ from filelock import FileLock
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.lookup.folder import load_replicates
+from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec, select
-from hpobench_nmt.runner.training import clear, find_devices, open_bench
+from hpobench_nmt.runner.workspace import open_workspace, remove_leftovers
 
 SPEC = """
 name = "tiny"
@@ -304,17 +305,17 @@ def test_a_method_that_fails_is_not_passed_over(trained, place):
 
 def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
     spec = load_spec(place / "tiny.toml")
-    bench, _ = open_bench(spec, tmp_path / "out", tmp_path / "cache")
-    scratch = bench.folder / "work" / "abc" / "scratch"
+    workspace, _ = open_workspace(spec, tmp_path / "out", tmp_path / "cache")
+    scratch = workspace.folder / "work" / "abc" / "scratch"
     scratch.mkdir(parents=True)
-    (bench.folder / "work" / "gone").mkdir()
-    (bench.folder / "work" / "gone.claim").touch()
-    with FileLock(bench.folder / "work" / "abc.claim"):
-        clear(bench)
-        assert scratch.is_dir() and (bench.folder / "reserve").exists()
-        assert not (bench.folder / "work" / "gone").exists()
-    clear(bench)
-    assert sorted(path.name for path in bench.folder.iterdir() if path.suffix != ".lock") == [
+    (workspace.folder / "work" / "gone").mkdir()
+    (workspace.folder / "work" / "gone.claim").touch()
+    with FileLock(workspace.folder / "work" / "abc.claim"):
+        remove_leftovers(workspace)
+        assert scratch.is_dir() and (workspace.folder / "reserve").exists()
+        assert not (workspace.folder / "work" / "gone").exists()
+    remove_leftovers(workspace)
+    assert sorted(path.name for path in workspace.folder.iterdir() if path.suffix != ".lock") == [
         "ledger.jsonl",
         "spec.toml",
     ]

@@ -75,7 +75,7 @@ def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> s
     return digest.hexdigest()
 
 
-def save(corpus: Corpus, path: Path) -> None:
+def write_prepared(corpus: Corpus, path: Path) -> None:
     """Write a corpus to one npz file; its sha256 joins the provenance."""
     if isinstance(corpus, TextCorpus):
         # One or two bytes a token are enough for most corpora, and quicker to read than eight.
@@ -96,8 +96,8 @@ def save(corpus: Corpus, path: Path) -> None:
         np.savez(file, allow_pickle=False, about=_bytes(json.dumps(about)), **arrays)
 
 
-def load(path: Path) -> Corpus:
-    """The corpus that `save` wrote.
+def read_prepared(path: Path) -> Corpus:
+    """The corpus that `write_prepared` wrote.
 
     Raises:
         InputError: a file that is damaged.

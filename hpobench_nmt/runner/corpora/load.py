@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown
-from hpobench_nmt.runner.corpora.addresses import SOTU
-from hpobench_nmt.runner.corpora.corpus import Corpus, load, save
-from hpobench_nmt.runner.corpora.lohelp import LOHELP
+from hpobench_nmt.runner.corpora.corpus import Corpus, read_prepared, write_prepared
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Options
+from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
 from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
-from hpobench_nmt.runner.corpora.reader import Options, Reader
+from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
-from hpobench_nmt.runner.locks import made_once
+from hpobench_nmt.runner.locks import make_once
 
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, CorpusReader] = {
     reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)
 }
 
@@ -59,7 +59,7 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     def make(partial: Path) -> None:
         corpus = reader.read(options, base, cache)
         try:
-            save(corpus, partial)
+            write_prepared(corpus, partial)
         except OSError:
             partial.unlink(missing_ok=True)  # on a full disk, half a file only takes up room
             raise
@@ -67,12 +67,12 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     try:
         identity = [FORMAT, reader.name, dict(options), reader.depends(options, base, cache)]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-        return load(made_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
+        return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
 
 
-def _options(section: Mapping[str, Any]) -> tuple[Reader, Options]:
+def _options(section: Mapping[str, Any]) -> tuple[CorpusReader, Options]:
     """The section's reader, and its options with defaults filled in."""
     name = section.get("name")
     if not isinstance(name, str):

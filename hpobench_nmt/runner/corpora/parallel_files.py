@@ -8,10 +8,10 @@ import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
-from hpobench_nmt.runner.corpora.files import read_lines, status
-from hpobench_nmt.runner.corpora.pairs import parallel_corpus
-from hpobench_nmt.runner.corpora.reader import TOKENISE_OPTION, Options, Reader
-from hpobench_nmt.runner.corpora.tokens import tokens
+from hpobench_nmt.runner.corpora.corpus_reader import TOKENISE_OPTION, CorpusReader, Options
+from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
+from hpobench_nmt.runner.corpora.text_reading import read_lines, status
+from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.family import Setting
 
 _FILES = tuple(f"{part}_{side}" for part in PARTS for side in ("source", "target"))
@@ -70,7 +70,7 @@ def _lines(path: Path, option: str, options: Options) -> Lines:
     """
     lines = []
     for number, line in enumerate(read_lines(path, option), 1):
-        found = tokens(line) if options["tokenise"] else line.split()
+        found = tokenise(line) if options["tokenise"] else line.split()
         if not found:
             raise InputError(
                 f"{path}, line {number}: empty. Remove the line, and its partner in the other file."
@@ -86,7 +86,7 @@ def _lines(path: Path, option: str, options: Options) -> Lines:
     return tuple(lines)
 
 
-PARALLEL = Reader(
+PARALLEL = CorpusReader(
     name="parallel",
     kind="parallel",
     options=(

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
-from hpobench_nmt.runner.corpora.files import read_bytes, read_lines, read_text, status
-from hpobench_nmt.runner.corpora.numbering import END, byte_corpus, character_corpus, word_corpus
-from hpobench_nmt.runner.corpora.reader import (
+from hpobench_nmt.runner.corpora.corpus_reader import (
     LENGTH_OPTIONS,
     TOKENISE_OPTION,
     UNIT_OPTION,
     VOCABULARY_OPTIONS,
+    CorpusReader,
     Options,
-    Reader,
 )
-from hpobench_nmt.runner.corpora.tokens import tokens
+from hpobench_nmt.runner.corpora.text_reading import read_bytes, read_lines, read_text, status
+from hpobench_nmt.runner.corpora.tokenise import tokenise
+from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, character_corpus, word_corpus
 from hpobench_nmt.runner.family import Setting
 
 # Where a part is: the option that says so, and the file.
@@ -31,7 +31,7 @@ def _corpus(name: str, places: Places, options: Options, licence: str) -> Corpus
     if options.get("unit") == "character":
         texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}
         return character_corpus(name, texts, options, provenance, ends=False)
-    split = tokens if options.get("tokenise") else str.split
+    split = tokenise if options.get("tokenise") else str.split
     lines = {part: read_lines(path, option) for part, (option, path) in places.items()}
     words = {
         p: list(chain.from_iterable((*split(line), END) for line in several)) for p, several in lines.items()
@@ -61,17 +61,17 @@ def _folder_places(names: tuple[str, str, str]) -> Callable[[Options, Path], Pla
 
 def _reader(
     name: str, places: Callable[[Options, Path], Places], options: tuple[Setting, ...], licence: str
-) -> Reader:
+) -> CorpusReader:
     def depends(options: Options, base: Path, cache: Path) -> list[str]:
         return [status(path, option) for option, path in places(options, base).values()]
 
     def read(options: Options, base: Path, cache: Path) -> Corpus:
         return _corpus(name, places(options, base), options, licence)
 
-    return Reader(name, "text", (*options, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
+    return CorpusReader(name, "text", (*options, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
 
 
-def _one_file(name: str) -> Reader:
+def _one_file(name: str) -> CorpusReader:
     """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
 
     def path(options: Options, base: Path) -> Path:
@@ -90,7 +90,7 @@ def _one_file(name: str) -> Reader:
         return byte_corpus(name, parts, options, provenance)
 
     file = Setting("file", None, str, description="the unpacked file")
-    return Reader(name, "text", (file, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
+    return CorpusReader(name, "text", (file, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
 
 
 _FOLDER = Setting("folder", None, str, description="the folder of the three files")

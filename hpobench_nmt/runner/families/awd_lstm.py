@@ -10,8 +10,8 @@ from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missin
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
-    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM
-    from hpobench_nmt.runner.lm.training import Training
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+    from hpobench_nmt.runner.lm.trainer import TrainingSummary
 
 _MOST_DROPPED = 0.95
 
@@ -54,7 +54,9 @@ MODEL_SETTINGS = (
 )
 
 
-def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str) -> tuple[AWDLSTM, Training]:
+def fit(
+    settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
+) -> tuple[AWDLSTM, TrainingSummary]:
     """A trained model, and what its training did.
 
     Raises:
@@ -62,9 +64,9 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
     """
     import torch
 
-    from hpobench_nmt.runner.lm.optimise import NTASGD
-    from hpobench_nmt.runner.lm.states import seeds_of, set_up
-    from hpobench_nmt.runner.lm.training import Schedule, train
+    from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
+    from hpobench_nmt.runner.lm.ntasgd import NTASGD
+    from hpobench_nmt.runner.lm.trainer import TrainingSchedule, train
 
     where = set_up(device)
     of_model, of_data = seeds_of(seed)
@@ -77,7 +79,7 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
         patience=settings["patience"],
         min_improvement=settings["min_improvement"],
     )
-    schedule = Schedule(
+    schedule = TrainingSchedule(
         batch_size=settings["batch_size"],
         bptt=settings["bptt"],
         vary=True,
@@ -91,7 +93,7 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
 
 def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> AWDLSTM:
     """A model with fresh weights, drawn from the torch.Generator, on its device."""
-    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM, Regularisation
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 
     return AWDLSTM(
         vocabulary,

@@ -26,14 +26,14 @@ from hpobench_nmt.runner.lm.settings import (
     TRAINING_METRICS,
     missing,
 )
-from hpobench_nmt.runner.locks import made_once
+from hpobench_nmt.runner.locks import make_once
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from hpobench_nmt.runner.corpora import TextCorpus
-    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM
-    from hpobench_nmt.runner.lm.dynamic import Rule
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
+    from hpobench_nmt.runner.lm.dynamic import UpdateRule
 
 # Part of a kept file's name: raise it whenever the same settings give another model or other statistics.
 _FORMAT = 1
@@ -64,9 +64,15 @@ METRICS = (
 def _train(job: Job) -> Outcome:
     from hpobench_nmt.runner.corpora import load_corpus
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
-    from hpobench_nmt.runner.lm.measure import forget_peak, refuse_diverged, rule_of, scores, sizes
-    from hpobench_nmt.runner.lm.states import set_up
-    from hpobench_nmt.runner.lm.training import seconds
+    from hpobench_nmt.runner.lm.language_model import set_up
+    from hpobench_nmt.runner.lm.measure import (
+        forget_peak,
+        loss_metrics,
+        refuse_diverged,
+        rule_of,
+        size_metrics,
+    )
+    from hpobench_nmt.runner.lm.trainer import seconds
 
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
     device = set_up(job.device)
@@ -81,7 +87,12 @@ def _train(job: Job) -> Outcome:
     test = dynamic_nll(model, corpus.test, rule, rms)
     refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
-    metrics = {**known["static"], **scores(corpus, "", dev, test), "dev_time": taken, **sizes(model)}
+    metrics = {
+        **known["static"],
+        **loss_metrics(corpus, "", dev, test),
+        "dev_time": taken,
+        **size_metrics(model),
+    }
     metrics |= {name: float(known[name]) for name in ("train_time", "num_updates")}
     metrics["dev_updates"] = float(math.ceil(len(dev) / rule.segment))
     return Outcome(metrics, converged=known.get("converged", True))
@@ -95,11 +106,11 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     """
     import torch
 
-    from hpobench_nmt.runner.lm.states import set_up
+    from hpobench_nmt.runner.lm.language_model import set_up
 
     def make(folder: Path) -> None:
-        from hpobench_nmt.runner.lm.evaluation import static_nll
-        from hpobench_nmt.runner.lm.measure import scores
+        from hpobench_nmt.runner.lm.measure import loss_metrics
+        from hpobench_nmt.runner.lm.static import static_nll
 
         settings = job.settings
         try:
@@ -110,7 +121,9 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
             folder.mkdir()
             (folder / _FAILURE).write_text(str(error), encoding="utf-8")
             return
-        static = scores(corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test))
+        static = loss_metrics(
+            corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test)
+        )
         folder.mkdir()
         torch.save(model.state_dict(), folder / _WEIGHTS)
         about = {
@@ -132,7 +145,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
         corpus.provenance["sha256"],
         job.device.partition(":")[0],
     ]
-    folder = made_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
+    folder = make_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
     if (folder / _FAILURE).exists():
         reason = (folder / _FAILURE).read_text(encoding="utf-8")
         raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")
@@ -142,7 +155,9 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     return model, folder
 
 
-def _statistics(job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: Rule) -> list[Tensor] | None:
+def _statistics(
+    job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: UpdateRule
+) -> list[Tensor] | None:
     """sqrt(MS_g) of the model for the batch and segment of this configuration; None: the rule needs none."""
     import torch
 
@@ -157,7 +172,7 @@ def _statistics(job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: Ru
     names = ["dynamic_batch", "dynamic_statistics"]
     names += ["dynamic_units"] if rule.name == "sparse" else []
     identity = [_FORMAT, {name: job.settings[name] for name in names} | {"dynamic_segment": rule.segment}]
-    path = made_once(folder.with_name(f"{folder.name}-rms-{_key(identity)}.pt"), make)
+    path = make_once(folder.with_name(f"{folder.name}-rms-{_key(identity)}.pt"), make)
     kept: list[Tensor] = torch.load(path, map_location=model.output_weight.device, weights_only=True)
     return kept
 

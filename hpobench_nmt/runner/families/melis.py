@@ -11,8 +11,8 @@ from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missin
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
-    from hpobench_nmt.runner.lm.melis import MelisModel
-    from hpobench_nmt.runner.lm.training import Training
+    from hpobench_nmt.runner.lm.melis_model import MelisModel
+    from hpobench_nmt.runner.lm.trainer import TrainingSummary
 
 _MOST_DROPPED = 0.95
 
@@ -167,7 +167,7 @@ def resolved(settings: Mapping[str, Any], unit: str) -> dict[str, Any]:
 
 def fit(
     settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
-) -> tuple[MelisModel, Training]:
+) -> tuple[MelisModel, TrainingSummary]:
     """A trained model, and what its training did.
 
     Raises:
@@ -175,8 +175,8 @@ def fit(
     """
     import torch
 
-    from hpobench_nmt.runner.lm.adam import train_with_adam
-    from hpobench_nmt.runner.lm.states import seeds_of, set_up
+    from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
+    from hpobench_nmt.runner.lm.plateau_adam import train_with_adam
 
     where = set_up(device)
     chosen = resolved(settings, corpus.unit)
@@ -199,11 +199,11 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> Melis
     Raises:
         InputError: no sizes meet the budget.
     """
-    from hpobench_nmt.runner.lm.budget import Shape, sizes
-    from hpobench_nmt.runner.lm.melis import Dropout, MelisModel
+    from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel
+    from hpobench_nmt.runner.lm.parameter_budget import ModelShape, solve_sizes
 
     ratio = settings["input_embedding_ratio"]
-    shape = Shape(
+    shape = ModelShape(
         vocabulary=vocabulary,
         cell=settings["cell"],
         depth=settings["depth"],
@@ -220,7 +220,7 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> Melis
     )
     return MelisModel(
         shape,
-        *sizes(shape, settings["budget"], ratio),
+        *solve_sizes(shape, settings["budget"], ratio),
         dropout=dropout,
         zero_state=settings["zero_state"],
         generator=generator,

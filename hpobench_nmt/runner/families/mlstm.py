@@ -11,8 +11,8 @@ from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missin
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
-    from hpobench_nmt.runner.lm.mlstm import MLSTM
-    from hpobench_nmt.runner.lm.training import Training
+    from hpobench_nmt.runner.lm.mlstm_model import MLSTM
+    from hpobench_nmt.runner.lm.trainer import TrainingSummary
 
 _MOST_DROPPED = 0.95
 
@@ -63,7 +63,9 @@ MODEL_SETTINGS = (
 _OTHER_DEFAULTS = {"dynamic_units": 500}
 
 
-def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str) -> tuple[MLSTM, Training]:
+def fit(
+    settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
+) -> tuple[MLSTM, TrainingSummary]:
     """A trained model, and what its training did.
 
     Raises:
@@ -71,8 +73,8 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
     """
     import torch
 
-    from hpobench_nmt.runner.lm.adam import train_with_adam
-    from hpobench_nmt.runner.lm.states import seeds_of, set_up
+    from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
+    from hpobench_nmt.runner.lm.plateau_adam import train_with_adam
 
     where = set_up(device)
     of_model, of_data = seeds_of(seed)
@@ -82,7 +84,7 @@ def fit(settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str)
 
 def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> MLSTM:
     """A model with fresh weights, drawn from the torch.Generator, on its device."""
-    from hpobench_nmt.runner.lm.mlstm import MLSTM
+    from hpobench_nmt.runner.lm.mlstm_model import MLSTM
 
     return MLSTM(
         vocabulary,

@@ -17,10 +17,10 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
-from hpobench_nmt.runner.locks import alone
+from hpobench_nmt.runner.locks import exclusive
 from hpobench_nmt.runner.nmt.commands import run_command
-from hpobench_nmt.runner.nmt.logs import Checkpoint, read_checkpoints, read_parameter_count
-from hpobench_nmt.runner.nmt.prepare import ParallelText, Prepared, prepare
+from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
+from hpobench_nmt.runner.nmt.sockeye_logs import Checkpoint, read_checkpoints, read_parameter_count
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 
 SOCKEYE = "3.1.34"
@@ -144,7 +144,7 @@ def train(job: Job) -> Outcome:
         command = decode_arguments(job, model, prepared.file(part, "source"), output)
         decode_log = job.scratch / f"{part}.log"
         if part == "dev":
-            with alone(measuring):
+            with exclusive(measuring):
                 run_command("hpobench_nmt.runner.nmt.timed_translate", command, decode_log)
             clock, processor = read_times(decode_log.read_text("utf-8"))
         else:

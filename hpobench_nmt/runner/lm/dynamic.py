@@ -28,19 +28,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.runner.lm.evaluation import evaluating
-from hpobench_nmt.runner.lm.optimise import swapped
-from hpobench_nmt.runner.lm.rules import descend, descend_rms
+from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
+from hpobench_nmt.runner.lm.ntasgd import swapped
 from hpobench_nmt.runner.lm.settings import RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
-from hpobench_nmt.runner.lm.states import LanguageModel, SparselyAdaptable, State, detach, streams
+from hpobench_nmt.runner.lm.static import evaluating
+from hpobench_nmt.runner.lm.update_rules import descend, descend_rms
 
 Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Rule:
+class UpdateRule:
     """How parameters are adapted.
 
     Attributes:
@@ -77,7 +77,7 @@ class Rule:
 
 
 def dynamic_nll(
-    model: LanguageModel, tokens: Tokens, rule: Rule, rms: Sequence[Tensor] | None = None
+    model: LanguageModel, tokens: Tokens, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> Floats:
     """Negative log-likelihood (nats) of every token but the first, shape (N - 1,).
 
@@ -207,7 +207,7 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
     yield _Local(matrices, None, gradient)
 
 
-def _updater(rule: Rule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[], None]:
+def _updater(rule: UpdateRule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[], None]:
     """The rule as a function that updates the local parameters with their gradients."""
     wholes = local.globals or [torch.zeros_like(p) for p in local.parameters]
     scales = [None] * len(wholes) if rms is None else [r.view(-1) for r in rms]

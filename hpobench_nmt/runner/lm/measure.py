@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
-from hpobench_nmt.runner.lm.cache import Cache, cache_nll, tuned_cache
-from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms
-from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll
-from hpobench_nmt.runner.lm.states import parameter_count
-from hpobench_nmt.runner.lm.training import Training, seconds
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
+from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
+from hpobench_nmt.runner.lm.trainer import TrainingSummary, seconds
 
 Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ _HALVINGS = 4
 _SLACK = 2.0
 
 
-def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, Training]]) -> Outcome:
+def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSummary]]) -> Outcome:
     """What a family of language models does with a job.
 
     Args:
@@ -100,12 +100,12 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         taken = seconds(device) - started
         refuse_diverged(corpus, dev, _SLACK)
         metrics[clock] = taken
-        metrics.update(scores(corpus, suffix, dev, nll(corpus.test)))
+        metrics.update(loss_metrics(corpus, suffix, dev, nll(corpus.test)))
 
     evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
     tuning = corpus.dev[: settings["tuning_tokens"]]
     if settings["cache_window"]:
-        cache = Cache(settings["cache_window"], settings["cache_theta"], settings["cache_lambda"])
+        cache = NeuralCache(settings["cache_window"], settings["cache_theta"], settings["cache_lambda"])
         if len(tuning) > 1:
             cache = _tune_cache(lm, tuning, cache)
         evaluate("_cache", "cache_time", lambda tokens: cache_nll(lm, tokens, cache))
@@ -121,7 +121,7 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
                 evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms))
                 used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
-    metrics.update(sizes(model))
+    metrics.update(size_metrics(model))
     return Outcome(metrics, tuned=used if len(tuning) > 1 else {})
 
 
@@ -138,7 +138,7 @@ def _diverged(corpus: TextCorpus, nll: Floats, slack: float) -> bool:
     return not nll.mean() < slack * math.log(len(corpus.vocabulary))
 
 
-def scores(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
+def loss_metrics(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
     """Perplexities, or bits per character, by the metrics' names; without test's where test diverged."""
     name, score = ("bpc", bits) if corpus.unit == "character" else ("ppl", perplexity)
     found = {f"dev_{name}{suffix}": score(dev)}
@@ -147,7 +147,7 @@ def scores(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[s
     return found
 
 
-def learning_curve(corpus: TextCorpus, training: Training) -> list[dict[str, float]]:
+def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[str, float]]:
     """The curve of a training, with dev_bpc in place of dev_ppl where the corpus is one of characters."""
     if corpus.unit != "character":
         return [dict(point) for point in training.curve]
@@ -158,7 +158,7 @@ def learning_curve(corpus: TextCorpus, training: Training) -> list[dict[str, flo
     ]
 
 
-def sizes(model: nn.Module) -> dict[str, float]:
+def size_metrics(model: nn.Module) -> dict[str, float]:
     """num_param and memory (not on Windows); gpu_memory where the model is on a CUDA device."""
     found = {"num_param": float(parameter_count(model))}
     with contextlib.suppress(ImportError):
@@ -184,9 +184,9 @@ def forget_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def rule_of(settings: Mapping[str, Any], corpus: TextCorpus) -> Rule:
+def rule_of(settings: Mapping[str, Any], corpus: TextCorpus) -> UpdateRule:
     """The dynamic-evaluation rule that the settings ask for."""
-    return Rule(
+    return UpdateRule(
         settings["dynamic_rule"],
         settings["dynamic_learning_rate"],
         settings["dynamic_segment"] or _SEGMENTS[corpus.unit],
@@ -197,7 +197,7 @@ def rule_of(settings: Mapping[str, Any], corpus: TextCorpus) -> Rule:
 
 
 def statistics(
-    model: nn.Module, train: Tokens, rule: Rule, settings: Mapping[str, Any]
+    model: nn.Module, train: Tokens, rule: UpdateRule, settings: Mapping[str, Any]
 ) -> list[Tensor] | None:
     """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed.
 
@@ -215,16 +215,16 @@ def statistics(
         raise TrainingFailed(str(error)) from error
 
 
-def _tune_cache(lm: Any, tokens: Tokens, start: Cache) -> Cache:
+def _tune_cache(lm: Any, tokens: Tokens, start: NeuralCache) -> NeuralCache:
     thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
     weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
     return tuned_cache(lm, tokens, start.window, thetas, weights)
 
 
-def tuned_rule(lm: Any, tokens: Tokens, start: Rule, rms: list[Tensor] | None) -> Rule:
+def tuned_rule(lm: Any, tokens: Tokens, start: UpdateRule, rms: list[Tensor] | None) -> UpdateRule:
     """The rule with a learning rate, then a decay, doubled or halved for as long as that helps on tokens."""
 
-    def loss(rule: Rule) -> float:
+    def loss(rule: UpdateRule) -> float:
         mean = float(dynamic_nll(lm, tokens, rule, rms).mean())
         return mean if math.isfinite(mean) else math.inf
 

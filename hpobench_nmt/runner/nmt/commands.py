@@ -16,8 +16,8 @@ from typing import Any
 
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
-from hpobench_nmt.runner.isolation import STOPPING
-from hpobench_nmt.runner.locks import occupied
+from hpobench_nmt.runner.locks import is_held
+from hpobench_nmt.runner.processes import STOPPING
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _INTERVAL = 0.05
@@ -46,7 +46,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
         module: for example "sockeye.train".
         arguments: of its command line.
         log: file that its output goes to.
-        pauses_for: the path of `alone`, in which a process measures a time: the command stands still
+        pauses_for: the path of `exclusive`, in which a process measures a time: the command stands still
             meanwhile.
 
     Raises:
@@ -86,7 +86,7 @@ def _watch(pid: int, pauses_for: Path | None) -> tuple[int, Any, float, float]:
             # Not this on Linux: it starts from the memory of the process that started it.
             peak = peak or used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
             return status, used, peak, paused
-        pause = pauses_for is not None and occupied(pauses_for)
+        pause = pauses_for is not None and is_held(pauses_for)
         if pause and since is None:
             os.kill(pid, signal.SIGSTOP)
             since = time.perf_counter()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.runner.corpora import ParallelCorpus, TextCorpus, load_corpus
-from hpobench_nmt.runner.corpora.corpus import load, save
+from hpobench_nmt.runner.corpora.corpus import read_prepared, write_prepared
 
 TEXT = {"name": "text", "train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
 
@@ -35,8 +35,8 @@ def test_a_text_corpus_comes_back_as_it_was(
     stream = np.array([n % len(vocabulary) for n in numbers], np.int64)
     before = TextCorpus("c", unit, tuple(vocabulary), stream, stream[:3], stream[3:], {"source": "é"})
     path = tmp_path_factory.mktemp("c") / "c.npz"
-    save(before, path)
-    after = load(path)
+    write_prepared(before, path)
+    after = read_prepared(path)
     assert isinstance(after, TextCorpus)
     assert (after.name, after.unit, after.vocabulary) == ("c", unit, tuple(vocabulary))
     for part in ("train", "dev", "test"):
@@ -55,8 +55,8 @@ def test_a_parallel_corpus_comes_back_as_it_was(
 ) -> None:
     parts = [(tuple(lines), tuple(f"{line}!" for line in lines)) for lines in (train, dev, test)]
     path = tmp_path_factory.mktemp("c") / "c.npz"
-    save(ParallelCorpus("c", "de", "en", *parts, {}), path)
-    after = load(path)
+    write_prepared(ParallelCorpus("c", "de", "en", *parts, {}), path)
+    after = read_prepared(path)
     assert isinstance(after, ParallelCorpus)
     assert [after.train, after.dev, after.test] == parts
     assert (after.source, after.target) == ("de", "en")
@@ -65,8 +65,8 @@ def test_a_parallel_corpus_comes_back_as_it_was(
 def test_the_hash_is_of_the_data_and_its_parts(tmp_path: Path) -> None:
     def digest(words: tuple[str, ...], *parts: list[int], about: str = "") -> str:
         streams = [np.array(part, np.int64) for part in parts]
-        save(TextCorpus("c", "word", words, *streams, {"version": about}), tmp_path / "c.npz")
-        return load(tmp_path / "c.npz").provenance["sha256"]
+        write_prepared(TextCorpus("c", "word", words, *streams, {"version": about}), tmp_path / "c.npz")
+        return read_prepared(tmp_path / "c.npz").provenance["sha256"]
 
     plain = digest(("a", "b"), [0, 1, 1], [1, 1], [0, 0])
     assert plain == digest(("a", "b"), [0, 1, 1], [1, 1], [0, 0], about="2")
@@ -98,13 +98,13 @@ from pathlib import Path
 from hpobench_nmt.runner.corpora import load_corpus
 import hpobench_nmt.runner.corpora.load as module
 
-original = module.save
+original = module.write_prepared
 def slow_save(*arguments):
     with open(sys.argv[3], "a") as file:
         file.write("prepared\\n")
     time.sleep(0.5)
     original(*arguments)
-module.save = slow_save
+module.write_prepared = slow_save
 
 while not Path(sys.argv[4]).exists():
     time.sleep(0.005)

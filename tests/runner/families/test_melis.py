@@ -9,8 +9,8 @@ from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.melis import build, fit, resolved  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
-from hpobench_nmt.runner.lm.evaluation import perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.melis import Dropout  # noqa: E402
+from hpobench_nmt.runner.lm.melis_model import Dropout  # noqa: E402
+from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
 FAMILY = load_family("melis")
 

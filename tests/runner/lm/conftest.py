@@ -13,7 +13,7 @@ import pytest
 def tiny() -> Callable[..., Any]:
     """Makes an AWD-LSTM of 9 words, layers of 6 and 5 units, without regularisation unless it is given."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
-    from hpobench_nmt.runner.lm.awd_lstm import AWDLSTM, Regularisation
+    from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 
     def make(layers: int = 2, vocabulary: int = 9, seed: int = 0, **rates: float) -> Any:
         model = AWDLSTM(

@@ -6,19 +6,19 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from torch.nn.functional import cross_entropy  # noqa: E402
 
 from hpobench_nmt.core.errors import InputError  # noqa: E402
-from hpobench_nmt.runner.lm.dynamic import RULES, Rule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.evaluation import static_nll  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TRAIN = RNG.integers(9, size=200)
 WORDS = RNG.integers(9, size=43)
 
 RULE = {
-    "sgd": Rule("sgd", 0.5, 1, decay=0.1),  # which it has no use for
-    "sgd-prior": Rule("sgd-prior", 0.5, 5, 0.1),
-    "rms-prior": Rule("rms-prior", 0.02, 5, 0.1, 1e-3),
-    "rms-rms-prior": Rule("rms-rms-prior", 0.02, 4, 0.3, 1e-3),
-    "sparse": Rule("sparse", 0.02, 5, 0.3, 1e-3, units=4),
+    "sgd": UpdateRule("sgd", 0.5, 1, decay=0.1),  # which it has no use for
+    "sgd-prior": UpdateRule("sgd-prior", 0.5, 5, 0.1),
+    "rms-prior": UpdateRule("rms-prior", 0.02, 5, 0.1, 1e-3),
+    "rms-rms-prior": UpdateRule("rms-rms-prior", 0.02, 4, 0.3, 1e-3),
+    "sparse": UpdateRule("sparse", 0.02, 5, 0.3, 1e-3, units=4),
 }
 UNITS = {name: rule.units for name, rule in RULE.items()}
 
@@ -120,7 +120,7 @@ def test_every_rule_is_its_equation(tiny, double, name):
     model, rule = tiny(), RULE[name]
     reference = oracle(name, model, double)
     expected_rms = naive_rms(reference, zeros(model, 3), TRAIN, 3, 5)
-    rule_there = rule if name != "sparse" else Rule("rms-rms-prior", 0.02, 5, 0.3, 1e-3)
+    rule_there = rule if name != "sparse" else UpdateRule("rms-rms-prior", 0.02, 5, 0.3, 1e-3)
     expected = naive_dynamic(reference, zeros(model, 1), WORDS, rule_there, expected_rms)
     found = dynamic_nll(model, WORDS, rule, gradient_rms(model, TRAIN, 3, 5, rule.units))
     assert found == pytest.approx(expected, rel=2e-4)
@@ -166,7 +166,7 @@ def test_the_model_is_left_as_it_was(tiny, name):
 @pytest.mark.parametrize("name", RULES)
 def test_without_learning_it_is_static_evaluation(tiny, name):
     model, rule = tiny(), RULE[name]
-    still = Rule(name, 0.0, rule.segment, rule.decay, rule.epsilon, rule.units)
+    still = UpdateRule(name, 0.0, rule.segment, rule.decay, rule.epsilon, rule.units)
     found = dynamic_nll(model, WORDS, still, gradient_rms(model, TRAIN, 3, 5, rule.units))
     assert found == pytest.approx(static_nll(model, WORDS), abs=1e-5)
 
@@ -185,8 +185,8 @@ def test_every_word_is_read_once(tiny):
 def test_segments_need_not_divide_the_text(tiny):
     model = tiny()
     for segment in (1, 7, 42, 1000):
-        assert len(dynamic_nll(model, WORDS, Rule("sgd", 0.1, segment))) == 42
-    whole = dynamic_nll(model, WORDS, Rule("sgd", 0.1, 1000))
+        assert len(dynamic_nll(model, WORDS, UpdateRule("sgd", 0.1, segment))) == 42
+    whole = dynamic_nll(model, WORDS, UpdateRule("sgd", 0.1, 1000))
     assert whole == pytest.approx(static_nll(model, WORDS), abs=1e-5)  # never updated before the end
 
 
@@ -199,13 +199,13 @@ def test_the_same_twice(tiny):
 
 def test_wrong_rules_are_refused(tiny):
     with pytest.raises(InputError, match="Did you mean 'rms-prior'"):
-        Rule("rms-priors", 0.1)
+        UpdateRule("rms-priors", 0.1)
     with pytest.raises(InputError, match="at least 1 token"):
-        Rule("sgd", 0.1, 0)
+        UpdateRule("sgd", 0.1, 0)
     with pytest.raises(InputError, match="decay"):
-        Rule("sgd-prior", 0.1, 5, 1.5)
+        UpdateRule("sgd-prior", 0.1, 5, 1.5)
     with pytest.raises(InputError, match="hidden unit"):
-        Rule("sparse", 0.1)
+        UpdateRule("sparse", 0.1)
     with pytest.raises(InputError, match="needs the RMS"):
         dynamic_nll(tiny(), WORDS, RULE["rms-prior"])
     with pytest.raises(InputError, match="too few"):

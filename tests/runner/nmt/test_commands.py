@@ -8,7 +8,7 @@ import pytest
 
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved
-from hpobench_nmt.runner.locks import alone
+from hpobench_nmt.runner.locks import exclusive
 from hpobench_nmt.runner.nmt.commands import last_words, run_command
 
 
@@ -105,7 +105,7 @@ def test_a_command_stands_still_while_another_process_measures(command, tmp_path
     def measure():
         while not command.log.exists() or not command.log.read_text().count("\n"):
             time.sleep(0.01)
-        with alone(tmp_path / "measuring.lock"):
+        with exclusive(tmp_path / "measuring.lock"):
             start = time.monotonic()
             time.sleep(1.5)
             measured.append((start, time.monotonic()))

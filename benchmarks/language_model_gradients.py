@@ -1,0 +1,366 @@
+"""Each hand-written gradient of the language models against torch's own, in training as the runner does it.
+
+    pip install 'hpobench-nmt[train]'
+    python benchmarks/language_model_gradients.py [--only lstm,rhn] [--turns 5]
+
+A hand-written gradient stays in the library only where it is clearly faster: the bar is a ratio of 1.2 in a
+whole training update (forward, backward, clipping, optimiser), or in a whole update of dynamic evaluation for
+what is used there. Every contender is the same model with one function replaced by its plain version, whose
+gradient automatic differentiation derives. Rates are words a second by processor time on one core, the best
+of several turns; the contenders take turns, so that other load hits them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hpobench_nmt.runner.lm import (
+    awd_lstm_model,
+    dynamic,
+    mlstm_model,
+    recurrent_layers,
+    single_stream_lstm,
+    trainer,
+    update_rules,
+)
+from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
+from hpobench_nmt.runner.lm.cells import Mask, masked
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.language_model import detach, set_up
+from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel
+from hpobench_nmt.runner.lm.mlstm_model import MLSTM
+from hpobench_nmt.runner.lm.nas import BLOCKS
+from hpobench_nmt.runner.lm.parameter_budget import ModelShape
+from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam
+
+BAR = 1.2
+WORDS, CHARACTERS = 10_000, 60
+Contenders = dict[str, Callable[[], int]]
+
+
+def plain_lstm(
+    inputs: Tensor,
+    weight: Tensor,
+    h: Tensor,
+    c: Tensor,
+    gates: str,
+    state_mask: Mask = None,
+    update_mask: Mask = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    outputs, transposed = [], weight.t()
+    for x in inputs.unbind(0):
+        z = torch.addmm(x, masked(h, state_mask), transposed)
+        blocks = z.chunk(3 if gates == "tied" else 4, 1)
+        o, f, j = blocks[0].sigmoid(), blocks[1].sigmoid(), masked(blocks[-1].tanh(), update_mask)
+        if gates == "untied":
+            c = f * c + blocks[2].sigmoid() * j
+        elif gates == "tied":
+            c = torch.lerp(j, c, f)
+        else:
+            c = f * c + torch.minimum(1.0 - f, blocks[2].sigmoid()) * j
+        h = o * c.tanh()
+        outputs.append(h)
+    return torch.stack(outputs), h, c
+
+
+def plain_rhn(
+    inputs: Tensor,
+    weights: Tensor,
+    biases: Tensor,
+    s: Tensor,
+    state_mask: Mask = None,
+    update_mask: Mask = None,
+) -> tuple[Tensor, Tensor]:
+    outputs, transposed, bias = [], weights.transpose(1, 2).unbind(0), biases.unbind(0)
+    for x in inputs.unbind(0):
+        for step, weight in enumerate(transposed):
+            h, t = torch.addmm(bias[step - 1] if step else x, masked(s, state_mask), weight).chunk(2, 1)
+            s = torch.lerp(s, masked(h.tanh(), update_mask), t.sigmoid())
+        outputs.append(s)
+    return torch.stack(outputs), s
+
+
+def plain_nas(
+    inputs: Tensor, weight: Tensor, h: Tensor, c: Tensor, state_mask: Mask = None, update_mask: Mask = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    outputs, transposed, hidden = [], weight.t(), h.shape[1]
+    for x in inputs.unbind(0):
+        of_state = masked(h, state_mask) @ transposed
+        tanh, sigmoid, relu = (x + of_state)[:, : 7 * hidden].split((2 * hidden, 4 * hidden, hidden), 1)
+        product = x[:, 7 * hidden :] * of_state[:, 7 * hidden :]
+        blocks = (*tanh.tanh().chunk(2, 1), *sigmoid.sigmoid().chunk(4, 1), relu.relu(), product.relu())
+        a = dict(zip(BLOCKS, blocks, strict=True))
+        memory = (masked((a[0] * a[1]).tanh(), update_mask) + c).tanh()
+        c = memory * (a[2] + a[3]).tanh()
+        h = (c * ((a[4] * a[5]).tanh() + (a[6] + a[7]).sigmoid()).tanh()).tanh()
+        outputs.append(h)
+    return torch.stack(outputs), h, c
+
+
+def plain_mlstm(
+    inputs: Tensor,
+    factor: Tensor,
+    to_factor: Tensor,
+    from_product: Tensor,
+    h: Tensor,
+    c: Tensor,
+    state_mask: Mask = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    outputs = []
+    for x, multiplier in zip(inputs.unbind(0), factor.unbind(0), strict=True):
+        product = (masked(h, state_mask) @ to_factor.t()) * multiplier
+        o, f, i, j = torch.addmm(x, product, from_product.t()).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * j.tanh()
+        h = o.sigmoid() * c.tanh()
+        outputs.append(h)
+    return torch.stack(outputs), h, c
+
+
+def plain_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    return functional.cross_entropy(functional.linear(hidden, weight, bias), targets)
+
+
+def torch_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """Torch's own loss in chunks, which came with version 2.13."""
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=128)
+    return functional.linear_cross_entropy(hidden, weight, targets, linear_bias=bias, options=options)
+
+
+def plain_nll_with_gradients(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    grad_weight: Tensor | None,
+    grad_bias: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    leaves = [x.detach().requires_grad_() for x in (hidden, weight, bias)]
+    logits = functional.linear(*leaves)
+    nll = functional.cross_entropy(logits, targets, reduction="none")
+    wanted = leaves if grad_weight is not None else leaves[:1]
+    gradients = torch.autograd.grad(nll.mean(), wanted)
+    for kept, gradient in zip((grad_weight, grad_bias), gradients[1:], strict=False):
+        if kept is not None:
+            kept.copy_(gradient)
+    return nll.detach(), gradients[0]
+
+
+def torch_lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    grad = torch.is_grad_enabled()
+    output, h, c = torch.lstm(
+        x[:, None], (h[None, None], c[None, None]), weights, True, 1, 0.0, grad, False, False
+    )
+    return output[:, 0], h[0, 0], c[0, 0]
+
+
+def torch_lstm_cell(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    h, c, outputs = h[None], c[None], []
+    for step in x.split(1):
+        h, c = torch.lstm_cell(step, (h, c), *weights)
+        outputs.append(h)
+    return torch.cat(outputs), h[0], c[0]
+
+
+def torch_descend(local: Tensor, whole: Tensor, gradient: Tensor, eta: float, decay: float) -> None:
+    if decay:
+        local.lerp_(whole, decay)
+    local.add_(gradient, alpha=-eta)
+
+
+def torch_descend_rms(
+    local: Tensor,
+    whole: Tensor,
+    gradient: Tensor,
+    rms: Tensor,
+    eta: float,
+    epsilon: float,
+    decay: float,
+    per_rms: float,
+) -> None:
+    pull = rms.mul(per_rms).add_(decay).clamp_(max=1.0)
+    local.addcdiv_(gradient, rms + epsilon, value=-eta)
+    local.add_(pull.mul_(whole - local))
+
+
+def text(vocabulary: int, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Random words, the frequent ones as frequent as in text."""
+    p = 1.0 / np.arange(1, vocabulary + 1)
+    return np.random.default_rng(0).choice(vocabulary, size=n, p=p / p.sum()).astype(np.int64)
+
+
+def update(model: Any, vocabulary: int, batch: int, steps: int) -> Callable[[], int]:
+    """One training update of a model."""
+    model.train()
+    piece = torch.from_numpy(text(vocabulary, batch * (steps + 1))).view(steps + 1, batch)
+    optimiser = PlateauAdam(model.parameters(), AdamSettings(1e-4, 0.0, 0.999, 1e-9, 0.0, 5, 0.1, 1))
+    state = [model.initial_state(batch)]
+
+    def run() -> int:
+        _, after = trainer._gradient(model, piece, detach(state[0]))
+        state[0] = detach(after)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        optimiser.step(1.0)
+        return batch * steps
+
+    return run
+
+
+def replaced(run: Callable[[], int], *replacements: tuple[Any, str, Any]) -> Callable[[], int]:
+    """The same with some functions of modules replaced."""
+
+    def with_replacements() -> int:
+        with contextlib.ExitStack() as stack:
+            for module, name, function in replacements:
+                stack.enter_context(mock.patch.object(module, name, function))
+            return run()
+
+    return with_replacements
+
+
+def melis(vocabulary: int, cell: Any, hidden: int, depth: int = 1, gates: Any = "capped") -> MelisModel:
+    rates = Dropout(0.3, 0.0, 0.3, 0.3)
+    shape = ModelShape(vocabulary, cell, depth, gates)
+    generator = torch.Generator().manual_seed(0)
+    return MelisModel(shape, hidden, hidden, dropout=rates, zero_state=0.0, generator=generator)
+
+
+def awd_lstm(regularisation: Regularisation) -> AWDLSTM:
+    generator = torch.Generator().manual_seed(0)
+    return AWDLSTM(
+        WORDS,
+        layers=2,
+        embedding_size=200,
+        hidden_size=400,
+        regularisation=regularisation,
+        generator=generator,
+    )
+
+
+def recurrent_cells() -> Iterator[tuple[str, Contenders]]:
+    for what, vocabulary, hidden, batch, steps in (
+        ("words", WORDS, 200, 20, 35),
+        ("characters", CHARACTERS, 128, 20, 50),
+        ("characters", CHARACTERS, 512, 32, 50),
+    ):
+        for name, function, plain, depth in (
+            ("lstm", "lstm", plain_lstm, 1),
+            ("rhn", "rhn", plain_rhn, 3),
+            ("nas", "nas", plain_nas, 1),
+        ):
+            for gates in ("capped", "tied", "untied") if name == "lstm" else ("capped",):
+                run = update(melis(vocabulary, name, hidden, depth, gates), vocabulary, batch, steps)
+                contenders = {
+                    "by hand": run,
+                    "autograd": replaced(run, (recurrent_layers, function, plain)),
+                }
+                kind = f"{name} {gates}" if name == "lstm" else name
+                yield f"{kind}, {what}, {hidden} units, {batch} x {steps}", contenders
+    for hidden, batch in ((128, 20), (512, 32)):
+        model = MLSTM(
+            CHARACTERS,
+            embedding_size=hidden // 2,
+            hidden_size=hidden,
+            dropout_embedding=0.3,
+            dropout_hidden=0.2,
+            normalised=True,
+            generator=torch.Generator().manual_seed(0),
+        )
+        run = update(model, CHARACTERS, batch, 100)
+        contenders = {"by hand": run, "autograd": replaced(run, (mlstm_model, "mlstm", plain_mlstm))}
+        yield f"mlstm, characters, {hidden} units, {batch} x 100", contenders
+
+
+def output_layer() -> Iterator[tuple[str, Contenders]]:
+    for batch in (20, 64):
+        run = update(awd_lstm(Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)), WORDS, batch, 35)
+        plain = replaced(run, (trainer, "linear_cross_entropy", plain_cross_entropy))
+        contenders = {"by hand": run, "autograd": plain}
+        if hasattr(functional, "linear_cross_entropy"):
+            own = replaced(run, (trainer, "linear_cross_entropy", torch_cross_entropy))
+            contenders["linear_cross_entropy"] = own
+        yield f"softmax, AWD-LSTM, {batch} x 35", contenders
+
+
+def dynamic_evaluation() -> Iterator[tuple[str, Contenders]]:
+    model = awd_lstm(Regularisation()).eval()
+    for segment in (5, 20):
+        tokens = text(WORDS, 40 * segment + 1)
+        rms = gradient_rms(model, tokens, 5, segment)
+        rule = UpdateRule("rms-rms-prior", 1e-4, segment, 0.005, 1e-4)
+
+        def run(tokens: Any = tokens, rule: UpdateRule = rule, rms: Any = rms) -> int:
+            return len(dynamic_nll(model, tokens, rule, rms))
+
+        size = f"dynamic evaluation, segments of {segment}"
+        yield (
+            f"single-stream lstm, {size}",
+            {
+                "by hand": replaced(run, (awd_lstm_model, "_FEW_STEPS", 1000)),
+                "torch.lstm": replaced(
+                    run,
+                    (single_stream_lstm, "lstm", torch_lstm),
+                    (awd_lstm_model, "_FEW_STEPS", 1000),
+                ),
+                "torch.lstm_cell": replaced(
+                    run, (single_stream_lstm, "lstm", torch_lstm_cell), (awd_lstm_model, "_FEW_STEPS", 1000)
+                ),
+            },
+        )
+        plain = replaced(run, (dynamic, "nll_with_gradients", plain_nll_with_gradients))
+        yield f"softmax, {size}", {"by hand": run, "autograd": plain}
+        plain = replaced(run, (dynamic, "descend_rms", torch_descend_rms))
+        yield f"update rule, {size}", {"by hand": run, "torch": plain}
+        prior = UpdateRule("sgd-prior", 1e-4, segment, 0.005)
+
+        def run_prior(tokens: Any = tokens, rule: UpdateRule = prior) -> int:
+            return len(dynamic_nll(model, tokens, rule))
+
+        plain = replaced(run_prior, (dynamic, "descend", torch_descend))
+        yield f"update rule sgd-prior, {size}", {"by hand": run_prior, "torch": plain}
+    assert update_rules.descend  # what the replacements above stand for
+
+
+def take_turns(contenders: Contenders, turns: int) -> dict[str, float]:
+    """Words a second of each contender, the best turn of at least a fifth of a second."""
+    best = dict.fromkeys(contenders, 0.0)
+    for turn in range(turns + 1):
+        for name, run in contenders.items():
+            started, read = time.process_time(), 0
+            while time.process_time() - started < 0.2:
+                read += run()
+            if turn:  # the first one loads code
+                best[name] = max(best[name], read / (time.process_time() - started))
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="names that begin with one of these")
+    parser.add_argument("--turns", type=int, default=5)
+    arguments = parser.parse_args()
+    set_up("cpu")
+    for group in (recurrent_cells, output_layer, dynamic_evaluation):
+        for name, contenders in group():
+            if not name.startswith(tuple(arguments.only.split(","))):
+                continue
+            rates = take_turns(contenders, arguments.turns)
+            others = {k: rates["by hand"] / rate for k, rate in rates.items() if k != "by hand"}
+            ratios = ", ".join(f"{ratio:.2f} times {other}" for other, ratio in others.items())
+            verdict = "" if min(others.values()) >= BAR else f"  (below {BAR})"
+            print(f"{name:55} {rates['by hand']:8,.0f} words/s, {ratios}{verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""LibreOffice's help and interface in English and another language, from Debian packages."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora.corpus import Corpus
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Options
+from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts
+from hpobench_nmt.runner.corpora.sentence_pairs import Pair, clean, split
+from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.locks import make_once
+
+# Debian has help in these and in a few more, whose scripts the tokenizer does not know.
+# fmt: off
+LANGUAGES = (
+    "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fi", "fr", "gl", "hu", "id", "it", "ja", "ko",
+    "nl", "pl", "pt", "pt-br", "ru", "sk", "sl", "sv", "tr", "vi", "zh", "zh-tw",
+)
+# fmt: on
+_DEBIAN = {"en": "en-US", "zh": "zh-CN", "zh-tw": "zh-TW", "pt-br": "pt-BR"}
+
+
+def _depends(options: Options, base: Path, cache: Path) -> list[str]:
+    """The packages' revisions, and the name, size and time of every file that is read."""
+    folder, other = _folder(options, base, cache), _debian(_foreign(options))
+    roots = [folder / "usr/share/libreoffice/help" / language / "text" for language in ("en-US", other)]
+    if options["catalogs"]:
+        roots.append(folder / "usr/lib/libreoffice/program/resource" / other.replace("-", "_"))
+    digest = hashlib.sha256()
+    for root in roots:
+        for place, folders, files in os.walk(root):
+            folders.sort()
+            for name in sorted(files):
+                path = os.path.join(place, name)  # noqa: PTH118 (thousands of files: a Path takes thrice as long)
+                status = os.stat(path)  # noqa: PTH116
+                digest.update(
+                    f"{path.removeprefix(str(folder))} {status.st_size} {status.st_mtime_ns}\n".encode()
+                )
+    return [_revisions(folder, options), digest.hexdigest()]
+
+
+def _read(options: Options, base: Path, cache: Path) -> Corpus:
+    folder, foreign = _folder(options, base, cache), _foreign(options)
+    languages = (options["source"], options["target"])
+    texts = _pairs(folder, _debian(foreign), options["catalogs"])
+    if foreign == options["source"]:
+        texts = ((other, english) for english, other in texts)
+    pairs = clean(texts, languages, options["min_words"], options["max_words"])
+    return split(
+        "lohelp",
+        languages,
+        pairs,
+        {part: options[part] for part in ("train", "dev", "test")},
+        options["seed"],
+        {
+            "source": f"LibreOffice help{' and interface' if options['catalogs'] else ''}, Debian packages "
+            f"{', '.join(_packages(options))}; {len(pairs):,} pairs after cleaning",
+            "version": _revisions(folder, options),
+            "licence": "MPL-2.0",
+        },
+    )
+
+
+def _pairs(folder: Path, other: str, catalogs: bool) -> Iterator[Pair]:
+    """English and foreign texts of the same page, tag and id, then those of the catalogs."""
+    english = dict(help_texts(folder, "en-US"))
+    for key, text in help_texts(folder, other):
+        if key in english:
+            yield english[key], text
+    if catalogs:
+        yield from catalog_texts(folder, other.replace("-", "_"))
+
+
+def _foreign(options: Options) -> str:
+    return str(options["target"] if options["source"] == "en" else options["source"])
+
+
+def _debian(language: str) -> str:
+    """The name of a language's folder of help pages."""
+    return _DEBIAN.get(language, language)
+
+
+def _packages(options: Options) -> list[str]:
+    other = _debian(_foreign(options)).lower()
+    catalogs = [f"libreoffice-l10n-{other}"] if options["catalogs"] else []
+    return ["libreoffice-help-en-us", f"libreoffice-help-{other}", *catalogs]
+
+
+def _revisions(folder: Path, options: Options) -> str:
+    """The Debian revision of each package, from the first line of its change log."""
+    found = {}
+    for package in _packages(options):
+        log = folder / "usr/share/doc" / package / "changelog.Debian.gz"
+        try:
+            with gzip.open(log, "rt", encoding="utf-8") as lines:
+                match = re.match(r"\S+ \((\S+)\)", lines.readline())
+            found[package] = match[1] if match else "unknown"
+        except (OSError, EOFError, UnicodeDecodeError):
+            found[package] = "unknown"
+    if len(set(found.values())) == 1:
+        return found[_packages(options)[0]]
+    return ", ".join(f"{package} {revision}" for package, revision in found.items())
+
+
+def _folder(options: Options, base: Path, cache: Path) -> Path:
+    """Where the packages are unpacked: the section's folder, or a download in the cache."""
+    if options["folder"]:
+        folder = base / Path(options["folder"]).expanduser()
+        if not (folder / "usr/share/libreoffice/help").is_dir():
+            raise InputError(
+                f"[corpus] folder: {folder} has no usr/share/libreoffice/help. Unpack there (dpkg-deb -x): "
+                f"{', '.join(_packages(options))}."
+            )
+        return folder
+    kind = "help-and-interface" if options["catalogs"] else "help"
+    return make_once(
+        cache / "libreoffice" / f"{_foreign(options)}-{kind}",
+        lambda partial: _download(_packages(options), partial),
+    )
+
+
+def _download(packages: list[str], folder: Path) -> None:
+    """Fetch packages in their present revision and unpack them; installs nothing.
+
+    Raises:
+        InputError: no apt, or it can't fetch them.
+    """
+    by_hand = f"or unpack {', '.join(packages)} yourself (dpkg-deb -x) and set [corpus] folder"
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        raise InputError(f"corpus 'lohelp' needs apt-get and dpkg-deb (Debian, Ubuntu), {by_hand}.")
+    folder.mkdir(parents=True)
+    archives = folder / "archives"
+    archives.mkdir()
+    try:
+        _call(["apt-get", "download", "--quiet", *packages], archives)
+        for archive in sorted(archives.glob("*.deb")):
+            _call(["dpkg-deb", "-x", str(archive), str(folder)], archives)
+    except subprocess.CalledProcessError as error:
+        problems = [line for line in error.stderr.splitlines() if line.strip()]
+        raise InputError(
+            f"corpus 'lohelp': {error.cmd[0]} failed ({problems[0] if problems else error}). "
+            f"Run `sudo apt-get update` and try again, {by_hand}."
+        ) from error
+    shutil.rmtree(archives)
+
+
+def _call(command: list[str], folder: Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def _check(options: Options) -> None:
+    languages = (options["source"], options["target"])
+    if languages.count("en") != 1:
+        raise InputError(
+            f"[corpus] source and target are {languages[0]!r} and {languages[1]!r}: one must be 'en', "
+            "and the other not."
+        )
+    if options["min_words"] > options["max_words"]:
+        raise InputError(f"[corpus] min_words is above max_words ({options['max_words']}).")
+
+
+LOHELP = CorpusReader(
+    name="lohelp",
+    kind="parallel",
+    options=(
+        Setting("source", None, str, choices=LANGUAGES, description="the language to translate from"),
+        Setting("target", None, str, choices=LANGUAGES, description="the language to translate to"),
+        Setting("train", 24_000, int, 1, description="pairs to train on"),
+        Setting("dev", 1_000, int, 1, description="pairs to tune on"),
+        Setting("test", 1_000, int, 1, description="pairs to test on"),
+        Setting("min_words", 1, int, 1, description="a pair's shorter side has as many tokens or more"),
+        Setting("max_words", 60, int, 1, description="a pair's longer side has as many tokens or fewer"),
+        Setting("catalogs", True, bool, description="take the interface's texts too, not only help pages"),
+        Setting("seed", 1, int, 0, description="of the random split"),
+        Setting("folder", "", str, description="where the packages are unpacked; none: download them"),
+    ),
+    depends=_depends,
+    read=_read,
+    check=_check,
+)

@@ -1,0 +1,116 @@
+"""LibreOffice's help pages and interface catalogs, as its Debian packages have them."""
+
+from __future__ import annotations
+
+import html
+import re
+import struct
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora.text_reading import decoded
+
+_BLOCK = re.compile(r'<(h[1-6]|p) id="([^"]+)"([^>]*)>(.*?)</\1>', re.DOTALL)
+_TAG = re.compile(r"(</?[a-zA-Z][^>]*>)")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+_CODE = re.compile(r'class="[^"]*(?:code|image)')
+_ACCELERATOR = re.compile(r"\s?\([_~&]\w\)|[_~]")
+
+
+def help_texts(folder: Path, language: str) -> Iterator[tuple[tuple[str, str, str], str]]:
+    """Headings and paragraphs of all pages: (page, tag, id) and text. Program code is left out.
+
+    Args:
+        folder: an unpacked package tree, with usr/share/libreoffice/help in it.
+        language: the name of the language's folder of pages.
+
+    Raises:
+        InputError: no pages, or one that is not UTF-8.
+    """
+    root = folder / "usr/share/libreoffice/help" / language / "text"
+    pages = sorted(root.rglob("*.html"))
+    if not pages:
+        raise InputError(f"no help pages in {root}: unpack the package libreoffice-help-{language.lower()}.")
+    for page in pages:
+        content = decoded(page.read_bytes(), page)
+        name = page.relative_to(root).as_posix()
+        for tag, identifier, attributes, body in _BLOCK.findall(content):
+            if not _CODE.search(attributes):
+                yield (name, tag, identifier), tidy(_visible(body))
+
+
+def _visible(body: str) -> str:
+    """The text of a paragraph: tags stripped, and of what differs between systems or modules one version.
+
+    A switch is a span of class switchinline around hidden spans, one a version. The default is taken, or
+    the first where there is none.
+    """
+    if "switchinline" not in body:
+        return html.unescape(_TAG.sub("", body))
+    # Spans that are open, innermost last: (what it is, its versions: whether the default, and the text).
+    spans: list[tuple[str, list[tuple[bool, list[str]]]]] = [("text", [(True, [])])]
+    for piece in _TAG.split(body):
+        if piece.startswith("<span"):
+            kind = "switch" if "switchinline" in piece else "version" if "hidden=" in piece else "text"
+            spans.append((kind, [] if kind == "switch" else [('id="defaulttext' in piece, [])]))
+        elif piece == "</span>" and len(spans) > 1:
+            kind, versions = spans.pop()
+            default = next((text for is_default, text in versions if is_default), None)
+            text = default if default is not None else versions[0][1] if versions else []
+            outer_kind, outer = spans[-1]
+            if outer_kind == "switch":
+                outer.append((kind == "version" and versions[0][0], text))
+            else:
+                outer[0][1].extend(text)
+        elif not _TAG.fullmatch(piece) and spans[-1][0] != "switch":
+            spans[-1][1][0][1].append(piece)
+    return html.unescape("".join(spans[0][1][0][1]))
+
+
+def catalog_texts(folder: Path, language: str) -> Iterator[tuple[str, str]]:
+    """English and translated texts of the user interface, from the catalogs (*.mo) of a language.
+
+    Accelerator marks are stripped, %PRODUCTNAME is filled in. Of plural forms the first is taken.
+
+    Args:
+        folder: an unpacked package tree, with usr/lib/libreoffice/program/resource in it.
+        language: the name of the language's folder of catalogs.
+    """
+    root = folder / "usr/lib/libreoffice/program/resource" / language / "LC_MESSAGES"
+    catalogs = sorted(root.glob("*.mo"))
+    if not catalogs:
+        package = f"libreoffice-l10n-{language.lower().replace('_', '-')}"
+        raise InputError(f"no catalogs in {root}: unpack {package}, or set catalogs = false.")
+    for catalog in catalogs:
+        for key, text in _messages(catalog):
+            yield _label(key.rpartition("\x04")[2]), _label(text)
+
+
+def _messages(path: Path) -> list[tuple[str, str]]:
+    """Key and text of every message of a GNU catalog; a key is [context \\x04] English."""
+    data = path.read_bytes()
+    try:
+        order = "<" if struct.unpack_from("<I", data)[0] == 0x950412DE else ">"
+        magic, _, count, keys, texts = struct.unpack_from(f"{order}5I", data)
+        if magic != 0x950412DE:
+            raise ValueError("wrong first bytes")
+        both = []
+        for table in (keys, texts):
+            places = struct.unpack_from(f"{order}{2 * count}I", data, table)
+            spans = zip(places[::2], places[1::2], strict=True)
+            both.append([data[at : at + size].split(b"\0")[0].decode() for size, at in spans])
+        return [(key, text) for key, text in zip(*both, strict=True) if key]
+    except (struct.error, ValueError) as error:
+        raise InputError(f"{path} is not a catalog of translations ({error}).") from error
+
+
+def _label(text: str) -> str:
+    plain = _TAG.sub("", text).replace("%PRODUCTNAME", "LibreOffice")
+    return tidy(_ACCELERATOR.sub("", plain))
+
+
+def tidy(text: str) -> str:
+    """Composed characters, no invisible ones, single blanks."""
+    return " ".join(_INVISIBLE.sub("", unicodedata.normalize("NFC", text)).split())

@@ -1,0 +1,101 @@
+"""From raw pairs of texts to a parallel corpus: clean, make unique, split."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora.corpus import Lines, ParallelCorpus
+from hpobench_nmt.runner.corpora.tokenise import tokenise
+
+Pair = tuple[str, str]
+_RATIO, _SLACK = 3, 3  # a pair is dropped where one side has more than 3 times the other's tokens, and 3
+
+
+def clean(texts: Iterable[Pair], languages: Pair, min_words: int, max_words: int) -> list[Pair]:
+    """Tokenised pairs in which no source occurs twice and no target does, upper and lower case alike.
+
+    Dropped: sides with fewer than min_words or more than max_words tokens, sides without a letter (of the
+    language's script), pairs whose two sides are the same or too unlike in length. Of the translations
+    of one source the most frequent is kept, and likewise of the sources of one target; with equal counts,
+    the first in the alphabet.
+    """
+    counts = Counter(texts)
+    seen_sources, seen_targets = set[str](), set[str]()
+    kept = []
+    for source, target in sorted(counts, key=lambda pair: (-counts[pair], pair)):
+        sides = (tokenise(source), tokenise(target))
+        line = (" ".join(sides[0]), " ".join(sides[1]))
+        keys = (line[0].casefold(), line[1].casefold())
+        short, long = sorted(len(side) for side in sides)
+        if not min_words <= short <= long <= max_words or long > _RATIO * short + _SLACK:
+            continue
+        if keys[0] == keys[1] or not all(map(_written_in, (source, target), languages)):
+            continue
+        if keys[0] not in seen_sources and keys[1] not in seen_targets:
+            seen_sources.add(keys[0])
+            seen_targets.add(keys[1])
+            kept.append(line)
+    return kept
+
+
+_OTHER_SCRIPT = {
+    "el": ("\u0370", "\u03ff"),
+    "ja": ("\u3040", "\u9fff"),
+    "ko": ("\uac00", "\ud7a3"),
+    "ru": ("\u0400", "\u04ff"),
+    "zh": ("\u3400", "\u9fff"),
+    "zh-tw": ("\u3400", "\u9fff"),
+}
+
+
+def _written_in(text: str, language: str) -> bool:
+    """Whether a text has a letter of the language's script: one left in English often has none."""
+    if language not in _OTHER_SCRIPT:
+        return any(map(str.isalpha, text))
+    first, last = _OTHER_SCRIPT[language]
+    return any(first <= character <= last for character in text)
+
+
+def split(
+    name: str,
+    languages: Pair,
+    pairs: Iterable[Pair],
+    sizes: Mapping[str, int],
+    seed: int,
+    provenance: Mapping[str, str],
+) -> ParallelCorpus:
+    """A corpus of so many pairs a part, drawn at random; dev and test do not depend on train's size.
+
+    Raises:
+        InputError: fewer pairs than asked for.
+    """
+    ordered = sorted(pairs)
+    held_out = sizes["dev"] + sizes["test"]
+    wanted = sizes["train"] + held_out
+    if wanted > len(ordered):
+        raise InputError(
+            f"corpus {name!r}: only {len(ordered):,} pairs {'-'.join(languages)} are left after cleaning, "
+            f"not {wanted:,}: set train = {max(len(ordered) - held_out, 0)} at most, or a smaller min_words."
+        )
+    order = np.random.default_rng(seed).permutation(len(ordered))
+    drawn = [ordered[i] for i in order[:wanted]]
+    parts = {"dev": drawn[: sizes["dev"]], "test": drawn[sizes["dev"] : held_out], "train": drawn[held_out:]}
+    return parallel_corpus(name, languages, {p: _sides(pairs) for p, pairs in parts.items()}, provenance)
+
+
+def _sides(pairs: Iterable[Pair]) -> tuple[Lines, Lines]:
+    sources, targets = zip(*pairs, strict=True)
+    return sources, targets
+
+
+def parallel_corpus(
+    name: str, languages: Pair, parts: Mapping[str, tuple[Lines, Lines]], provenance: Mapping[str, str]
+) -> ParallelCorpus:
+    """A corpus of these parts, its size in the provenance."""
+    train, dev, test = parts["train"], parts["dev"], parts["test"]
+    size = f"train {len(train[0]):,} pairs, dev {len(dev[0]):,}, test {len(test[0]):,}"
+    return ParallelCorpus(name, *languages, train, dev, test, {**provenance, "size": size})

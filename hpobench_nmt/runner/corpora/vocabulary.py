@@ -1,0 +1,121 @@
+"""From texts to a text corpus: cut to length, choose the vocabulary on train, number the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora.corpus import PARTS, TextCorpus, Unit
+from hpobench_nmt.runner.corpora.corpus_reader import Options
+
+UNKNOWN, END = "<unk>", "<eos>"
+_END_CODE = 0x110000  # of END among characters: the first number that is no character's
+
+Codes = NDArray[np.integer[Any]]
+
+
+def word_corpus(
+    name: str, parts: Mapping[str, Sequence[str]], options: Options, provenance: Mapping[str, str]
+) -> TextCorpus:
+    """A corpus of words, given as a sequence a part; see `_numbered`."""
+    code: dict[str, int] = {}
+    coded = {}
+    for part in PARTS:
+        tokens = _cut(parts[part], part, options)
+        coded[part] = np.fromiter((code.setdefault(t, len(code)) for t in tokens), np.int64, len(tokens))
+    names = tuple(code)
+    return _numbered(name, "word", coded, names.__getitem__, options, provenance)
+
+
+def character_corpus(
+    name: str,
+    parts: Mapping[str, Sequence[str]],
+    options: Options,
+    provenance: Mapping[str, str],
+    *,
+    ends: bool,
+) -> TextCorpus:
+    """A corpus of characters, given as documents a part; with ends, END is after each document."""
+    end = np.full(int(ends), _END_CODE, np.uint32)
+    coded = {}
+    for part in PARTS:
+        pieces = [end[:0]]
+        for text in parts[part]:
+            pieces += [np.frombuffer(text.encode("utf-32-le"), "<u4"), end]
+        coded[part] = _cut(np.concatenate(pieces), part, options)
+
+    def token(code: int) -> str:
+        return END if code == _END_CODE else chr(code)
+
+    return _numbered(name, "character", coded, token, options, provenance)
+
+
+def byte_corpus(
+    name: str, parts: Mapping[str, bytes], options: Options, provenance: Mapping[str, str]
+) -> TextCorpus:
+    """A corpus of bytes; those that are no printable ASCII are called <0A> and so on."""
+    coded = {part: _cut(np.frombuffer(parts[part], np.uint8), part, options) for part in PARTS}
+    return _numbered(name, "character", coded, _byte_name, options, provenance)
+
+
+def _byte_name(byte: int) -> str:
+    return chr(byte) if 32 <= byte < 127 else f"<{byte:02X}>"
+
+
+def _cut(tokens: Any, part: str, options: Options) -> Any:
+    """The last so many tokens of train, the first so many of dev and test; all for 0."""
+    limit = options[f"{part}_tokens"]
+    if not limit:
+        return tokens
+    return tokens[-limit:] if part == "train" else tokens[:limit]
+
+
+def _numbered(
+    name: str,
+    unit: Unit,
+    coded: Mapping[str, Codes],
+    token: Callable[[int], str],
+    options: Options,
+    provenance: Mapping[str, str],
+) -> TextCorpus:
+    """A corpus of tokens that are still in arbitrary codes, with the vocabulary chosen on train.
+
+    The vocabulary is <unk>, <eos> if it occurs, and train's other tokens by falling frequency. A vocabulary
+    of characters has <unk> only if a character is left out.
+
+    Raises:
+        InputError: a part that is empty.
+    """
+    for part, codes in coded.items():
+        if len(codes) < 2:
+            raise InputError(
+                f"corpus {name!r}: no text is left for {part}: its source is empty, or the corpus's options "
+                "leave all of it out."
+            )
+    size = max(int(codes.max()) for codes in coded.values()) + 1
+    counts = np.bincount(coded["train"], minlength=size)
+    names = {int(code): token(int(code)) for code in np.flatnonzero(counts)}
+    special = [UNKNOWN, *(text for text in names.values() if text == END)]
+    frequent = sorted(
+        (c for c, text in names.items() if counts[c] >= options["min_count"] and text not in special),
+        key=lambda c: (-counts[c], names[c]),
+    )
+    if options["vocabulary"]:
+        frequent = frequent[: options["vocabulary"] - len(special)]
+    vocabulary = (*special, *(names[code] for code in frequent))
+    number = np.zeros(size, np.int64)  # of each code
+    number[frequent] = np.arange(len(special), len(vocabulary))
+    number[[code for code, text in names.items() if text == END]] = 1
+    if unit == "character" and not any((number[codes] == 0).any() for codes in coded.values()):
+        vocabulary, number = vocabulary[1:], number - 1
+    streams = {part: number[codes] for part, codes in coded.items()}
+    lengths = ", ".join(f"{part} {len(stream):,}" for part, stream in streams.items())
+    about = f"{lengths} {unit}s; vocabulary {len(vocabulary):,}"
+    if vocabulary[0] == UNKNOWN:
+        shares = ", ".join(f"{part} {(stream == 0).mean():.2%}" for part, stream in streams.items())
+        about += f"; {UNKNOWN}: {shares}"
+    return TextCorpus(name, unit, vocabulary, **streams, provenance={**provenance, "size": about})

@@ -1,0 +1,95 @@
+"""Devices to train on: which there are, and which ones a ledger's rows were trained on."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.runner.ledger import Ledger
+
+
+def find_devices(text: str) -> list[str]:
+    """Devices from "auto" (all CUDA devices, else the CPU), "cpu", "cuda" or "cuda:0,cuda:1".
+
+    Raises:
+        InputError: this machine has no such device.
+    """
+    if text == "cpu":
+        return ["cpu"]
+    import torch
+
+    found = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    if text == "auto":
+        return found or ["cpu"]
+    wanted = found if text == "cuda" else [part.strip() for part in text.split(",")]
+    if not found and (text == "cuda" or any(w.startswith("cuda:") for w in wanted)):
+        raise InputError(f"--device {text}: torch {torch.__version__} finds no CUDA device here.")
+    for device in wanted:
+        if device not in found:
+            raise unknown("device", device, ["auto", "cpu", "cuda", *found], "(--device)")
+    return wanted
+
+
+def cluster_device(text: str, backend: str) -> str:
+    """The kind of device that a cluster's trainings use, "cpu" or "cuda": the cluster assigns the devices."""
+    if text not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {text}: with --backend {backend} it is 'cpu' or 'cuda'.")
+    return "cpu" if text == "auto" else text
+
+
+def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> None:
+    """Raise InputError if "auto" has found another kind of device than the ledger's rows were trained on.
+
+    Times measured on different kinds of devices cannot be compared, and neither can the models that rows of
+    dynamic evaluation share.
+
+    Args:
+        path: the ledger's file.
+        ledger: its content.
+        devices: the devices found.
+    """
+    now = devices[0].partition(":")[0]
+    for record in ledger.records:
+        if record.device and not record.device.startswith(now):
+            raise InputError(
+                f"{path}: has rows trained on {record.device!r}, and --device auto finds {now!r}. "
+                f"To mix them in one table all the same, say --device {now}."
+            )
+
+
+def device_name(device: str) -> str:
+    """A device with the name of its model, for the ledger."""
+    if device.startswith("cuda"):
+        import torch
+
+        return f"{device}: {torch.cuda.get_device_name(device)}"
+    return f"cpu, one thread: {_cpu_model()}"
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def library_versions(device: str) -> dict[str, str]:
+    """Versions of Python, this package, numpy and torch, and of CUDA's libraries if the device uses them."""
+    found = {"python": platform.python_version()}
+    for package in ("hpobench-nmt", "numpy", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    if device.startswith("cuda"):
+        import torch
+
+        found["cuda"] = str(torch.version.cuda)
+        found["cudnn"] = str(torch.backends.cudnn.version())
+    return found

@@ -1,0 +1,209 @@
+"""The trainings that a spec still needs, dispatched to processes on this machine or to a cluster."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from typing import Any, Literal
+
+from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
+from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.runner.devices import find_devices
+from hpobench_nmt.runner.ledger import Ledger, Record, training_key
+from hpobench_nmt.runner.processes import Processes
+from hpobench_nmt.runner.spec import Spec, describe
+from hpobench_nmt.runner.train_row import GO_ON, train_and_record
+from hpobench_nmt.runner.workspace import Workspace, remove_leftovers
+
+
+def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """(row, replicate) of the trainings that are still to do.
+
+    Rows come in a random order, the same every time, so that what is there when a run is stopped is a
+    fair sample of the grid. Trainings again with other seeds come last.
+    """
+    finished = ledger.finished()
+    order = generator(spec.seed, "order").permutation(len(spec.configs)).tolist()
+    wanted = [(row, 0) for row in order]
+    # Seed after seed of a row: jobs that run at once do not all wait for one model that a seed stands for.
+    wanted += [(row, turn + 1) for row in spec.replicate_rows for turn in range(spec.replicated[1])]
+    chosen = set(rows)
+    return [
+        (row, replicate)
+        for row, replicate in wanted
+        if row in chosen and training_key(spec.configuration(row), replicate) not in finished
+    ]
+
+
+def train(
+    workspace: Workspace,
+    trainings: Sequence[tuple[int, int]],
+    devices: Sequence[str],
+    jobs: int,
+    backend: Backend = "loky",
+    progress: Callable[[int, int], None] | None = None,
+    notify: Callable[[str], None] = lambda message: None,
+) -> None:
+    """Train configurations and record them in the ledger.
+
+    Args:
+        workspace: the spec and its ledger.
+        trainings: (row, replicate) pairs.
+        devices: "cpu", or CUDA devices to share among the jobs.
+        jobs: trainings at a time.
+        backend: "loky" for processes on this machine; "dask" or "ray" for a cluster whose machines share
+            the folder. Ray gives each training its part of a GPU.
+        progress: called with (done, total).
+        notify: called with a line about each failed configuration.
+
+    Raises:
+        RunError: something is wrong with the run, not with a configuration. What was recorded is kept.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+    done = 0
+    remaining = list(trainings)
+    for wait in (False, True):
+        # Another run may be at the same ledger. What it trains now is waited for at the end.
+        elsewhere = []
+        for training, record in _run(workspace, remaining, devices, jobs, backend, wait):
+            if record is None:
+                elsewhere.append(training)
+                continue
+            done += 1
+            if record.status == "failed":
+                notify(f"Failed: {describe(record.config)}: {record.reason}")
+            if progress:
+                progress(done, len(trainings))
+        remaining = elsewhere
+    remove_leftovers(workspace)
+
+
+Trained = Iterator[tuple[tuple[int, int], Record | None]]
+
+
+def _run(
+    workspace: Workspace,
+    trainings: Sequence[tuple[int, int]],
+    devices: Sequence[str],
+    jobs: int,
+    backend: Backend,
+    wait: bool,
+) -> Trained:
+    if not trainings:
+        return iter(())
+    if backend == "loky":
+        return _run_local(workspace, trainings, devices, jobs, wait)
+    return _run_on_cluster(workspace, trainings, devices, jobs, wait, backend)
+
+
+def _run_local(
+    workspace: Workspace, trainings: Sequence[tuple[int, int]], devices: Sequence[str], jobs: int, wait: bool
+) -> Trained:
+    free: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for job in range(jobs):
+        free.put(devices[job % len(devices)])
+    processes = Processes()
+
+    def on_free_device(training: tuple[int, int]) -> Record | None:
+        device = free.get()
+        try:
+            return train_and_record(workspace, *training, device, processes, wait)
+        finally:
+            free.put(device)
+
+    with ThreadPoolExecutor(jobs) as threads:
+        futures = {threads.submit(on_free_device, training): training for training in trainings}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            processes.stop()
+
+
+def _run_on_cluster(
+    workspace: Workspace,
+    trainings: Sequence[tuple[int, int]],
+    devices: Sequence[str],
+    jobs: int,
+    wait: bool,
+    backend: Literal["dask", "ray"],
+) -> Trained:
+    # The spec goes along as it is now: its file may change while the trainings run.
+    there = replace(workspace, folder=workspace.folder.resolve(), cache=workspace.cache.resolve())
+    place = (there, devices[0], wait)
+    run = _run_on_ray if backend == "ray" else _run_on_dask
+    with cluster(backend, jobs, processes=False):
+        try:
+            yield from run(trainings, place, jobs)
+        except (InputError, RunError):
+            raise
+        except Exception as error:  # each backend has its own for a worker that died
+            raise RunError(f"the cluster stopped ({one_line(error)}). {GO_ON}") from error
+
+
+def _run_on_dask(
+    trainings: Sequence[tuple[int, int]], place: tuple[Workspace, str, bool], jobs: int
+) -> Trained:
+    import joblib
+
+    with joblib.parallel_config(backend="dask", n_jobs=jobs):
+        pool = joblib.Parallel(batch_size=1, return_as="generator_unordered")
+        yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
+
+
+def _run_on_ray(
+    trainings: Sequence[tuple[int, int]], place: tuple[Workspace, str, bool], jobs: int
+) -> Trained:
+    """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    _, device, _ = place
+    share = 0.0
+    if device != "cpu":
+        resources: Any = ray.cluster_resources
+        gpus = int(resources().get("GPU", 0))
+        if not gpus:
+            raise InputError(
+                "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
+            )
+        share = gpu_share(jobs, gpus)
+    remote: Any = ray.remote(num_cpus=1, num_gpus=share, max_retries=0)(_train_remotely)
+    waiting = iter(trainings)
+    running = [remote.remote(training, *place) for training in itertools.islice(waiting, jobs)]
+    while running:
+        [ended], running = ray.wait(running)
+        try:
+            yield ray.get(ended)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        running += [remote.remote(training, *place) for training in itertools.islice(waiting, 1)]
+
+
+def gpu_share(jobs: int, gpus: int) -> float:
+    """The part of a GPU that each of so many trainings takes, in Ray's steps of 0.0001.
+
+    A training never has parts of two: of 3 on 2 GPUs each takes half of one.
+    """
+    return math.floor(1e4 / math.ceil(jobs / gpus)) / 1e4
+
+
+def _train_remotely(
+    training: tuple[int, int], workspace: Workspace, device: str, wait: bool
+) -> tuple[tuple[int, int], Record | None]:
+    found = find_devices(device)  # an error of one line where the machine has none
+    if len(found) > 1:
+        raise InputError(
+            f"--device {device}: a worker sees {len(found)} CUDA devices, and all would take the first. "
+            "Start each with one of its own: CUDA_VISIBLE_DEVICES=0 dask worker …"
+        )
+    return training, train_and_record(workspace, *training, device, Processes(), wait)

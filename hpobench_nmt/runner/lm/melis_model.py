@@ -1,0 +1,152 @@
+"""The language models of Melis et al. (2018): LSTM, NAS or RHN cells, with all their kinds of dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hpobench_nmt.runner.lm.cells import Mask
+from hpobench_nmt.runner.lm.dropout import mask
+from hpobench_nmt.runner.lm.parameter_budget import ModelShape
+from hpobench_nmt.runner.lm.recurrent_layers import (
+    LayerState,
+    LSTMLayer,
+    NASLayer,
+    RHNLayer,
+    adapted_layer,
+    constant,
+    embed,
+    orthogonal,
+    weight,
+)
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Rates of dropout.
+
+    Attributes:
+        input: of embedded words.
+        layer: between layers; an RHN has none, since only its state goes up.
+        state: of the recurrent state, one mask a sequence; the other masks are drawn for each time step.
+        output: of the combined output, and again of its projection.
+        recurrent: whether `state` is recurrent dropout, on the update of the memory (Semeniuta et al.
+            2016), in place of variational dropout, on the state (Gal & Ghahramani 2016).
+    """
+
+    input: float = 0.0
+    layer: float = 0.0
+    state: float = 0.0
+    output: float = 0.0
+    recurrent: bool = False
+
+
+class MelisModel(nn.Module):
+    """An embedding, recurrent layers whose outputs are added up, and an optional down-projection.
+
+    Args:
+        shape: what it looks like.
+        hidden: units of each layer, H.
+        embedding: size of an embedded word, E; H where the shape is square.
+        dropout: rates.
+        zero_state: in training, how likely a sequence starts from zeros whatever state it is given.
+        generator: draws the initial weights and, in training, the masks. On the model's device.
+    """
+
+    def __init__(
+        self,
+        shape: ModelShape,
+        hidden: int,
+        embedding: int,
+        *,
+        dropout: Dropout,
+        zero_state: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.rates, self.zero_state, self.generator = dropout, zero_state, generator
+        output = embedding if shape.projection else hidden
+        self.output_weight = weight(shape.vocabulary, output, generator)
+        self.output_bias = constant(0.0, generator, shape.vocabulary)
+        self.input_weight = self.output_weight
+        if not shape.shared:
+            self.input_weight = weight(shape.vocabulary, embedding, generator)
+        self.projection: nn.Parameter | None = None
+        if shape.projection:
+            self.projection = orthogonal(embedding, hidden, generator)
+        inputs = [embedding, *[hidden] * (shape.depth - 1)]
+        layers: list[nn.Module]
+        if shape.cell == "rhn":
+            layers = [RHNLayer(embedding, hidden, shape.depth, generator)]
+        elif shape.cell == "nas":
+            layers = [NASLayer(n, hidden, generator) for n in inputs]
+        else:
+            layers = [LSTMLayer(n, hidden, shape.gates, generator) for n in inputs]
+        self.layers = nn.ModuleList(layers)
+        self.hidden_sizes = (hidden,) * len(layers)
+
+    def initial_state(self, batch: int) -> tuple[LayerState, ...]:
+        """Zeros of shape (batch, H): a pair (h, c) a layer; an RHN has only h."""
+        zeros = self.output_weight.new_zeros(batch, self.hidden_sizes[0])
+        return tuple((zeros,) * (1 if isinstance(layer, RHNLayer) else 2) for layer in self.layers)
+
+    def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
+        """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
+        if self.training and self._by_chance(self.zero_state):
+            state = self.initial_state(tokens.shape[1])
+        x = self._dropped(embed(self.input_weight, tokens, self.output_weight), self.rates.input)
+        outputs, after = [], []
+        for i, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
+            x, new = layer(self._dropped(x, self.rates.layer) if i else x, before, *self._masks(tokens))
+            outputs.append(x)
+            after.append(new)
+        return self._combined(outputs), tuple(after)
+
+    def adapted(
+        self, tokens: Tensor, state: Sequence[LayerState], matrices: Sequence[Tensor]
+    ) -> tuple[Tensor, tuple[LayerState, ...]]:
+        """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
+
+        One matrix a layer, each square. A step at a time: for evaluation, not for training.
+        """
+        x = embed(self.input_weight, tokens, self.output_weight)
+        outputs, after = [], []
+        for layer, before, matrix in zip(self.layers, state, matrices, strict=True):
+            x, new = adapted_layer(layer, x, before, matrix)
+            outputs.append(x)
+            after.append(new)
+        return self._combined(outputs), tuple(after)
+
+    def regularisation(self) -> float:
+        """Nothing: weight decay is the optimiser's."""
+        return 0.0
+
+    def _combined(self, outputs: list[Tensor]) -> Tensor:
+        x = self._dropped(sum(outputs[1:], outputs[0]), self.rates.output)
+        if self.projection is None:
+            return x
+        return self._dropped(functional.linear(x, self.projection), self.rates.output)
+
+    def _dropped(self, x: Tensor, rate: float) -> Tensor:
+        """x, shape (T, B, .), with a mask of its own for every time step."""
+        if not (self.training and rate):
+            return x
+        return x * mask(tuple(x.shape), rate, x, self.generator)
+
+    def _masks(self, tokens: Tensor) -> tuple[Mask, Mask]:
+        """State mask and update mask of one layer for a whole sequence."""
+        if not (self.training and self.rates.state):
+            return None, None
+        shape = (tokens.shape[1], self.hidden_sizes[0])
+        drawn = mask(shape, self.rates.state, self.output_weight, self.generator)
+        return (None, drawn) if self.rates.recurrent else (drawn, None)
+
+    def _by_chance(self, probability: float) -> bool:
+        if not probability:
+            return False
+        device = self.generator.device
+        return float(torch.rand((), generator=self.generator, device=device)) < probability

@@ -1,0 +1,207 @@
+"""The multiplicative LSTM of Krause et al. (2016), with weight normalisation (Salimans & Kingma 2016).
+
+    m_t = (W_mx x_t) . (W_mh (s . h_t-1))       each input has a transition of its own; s the state mask
+    z_t = W_hx x_t + W_hm m_t + b
+    c_t, h_t from z_t as in an LSTM with untied gates
+
+Each of the four matrices is normalised row by row: w = g v / |v|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from torch.nn.utils.parametrizations import weight_norm
+
+from hpobench_nmt.runner.lm.cells import (
+    Mask,
+    back_through_time,
+    lstm_factors,
+    lstm_step,
+    masked,
+    outer,
+    shifted,
+)
+from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
+from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
+
+# Memories start out being kept for a while.
+_FORGET_BIAS = 3.0
+
+
+def mlstm(
+    inputs: Tensor,
+    factor: Tensor,
+    to_factor: Tensor,
+    from_product: Tensor,
+    h: Tensor,
+    c: Tensor,
+    state_mask: Mask = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A layer of multiplicative LSTM cells.
+
+    Args:
+        inputs: W_hx x_t + b, shape (T, B, 4 H), blocks o, f, i, j.
+        factor: W_mx x_t, shape (T, B, H).
+        to_factor: W_mh, shape (H, H).
+        from_product: W_hm, shape (4 H, H).
+        h, c: the state, shape (B, H).
+        state_mask: on h_t-1, shape (B, H).
+
+    Returns:
+        Outputs (T, B, H), and h and c after the last step.
+    """
+    outputs, c = _MLSTM.apply(inputs, factor, to_factor, from_product, h, c, state_mask)  # type: ignore[no-untyped-call]
+    return outputs, outputs[-1], c
+
+
+class MLSTM(nn.Module):
+    """A character model: embedding, one mLSTM layer, separate output embedding.
+
+    Args:
+        vocabulary: number of symbols, V.
+        embedding_size: E.
+        hidden_size: H.
+        dropout_embedding: of embedded symbols, one mask a sequence.
+        dropout_hidden: of h, one mask a sequence for the recurrence and the output.
+        normalised: whether weights are normalised.
+        generator: draws the initial weights and, in training, the masks. On the model's device.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        embedding_size: int,
+        hidden_size: int,
+        dropout_embedding: float,
+        dropout_hidden: float,
+        normalised: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        device = generator.device
+        self.input_weight = nn.Parameter(
+            torch.empty(vocabulary, embedding_size, device=device).uniform_(-0.2, 0.2, generator=generator)
+        )
+        self.layer = MLSTMLayer(embedding_size, hidden_size, normalised, generator)
+        self.output_weight = orthogonal(vocabulary, hidden_size, generator)
+        self.output_bias = constant(0.0, generator, vocabulary)
+        self.hidden_sizes = (hidden_size,)
+        self.dropout_embedding, self.dropout_hidden = dropout_embedding, dropout_hidden
+        self.generator = generator
+
+    def initial_state(self, batch: int) -> LayerState:
+        """Zeros: (h, c), each of shape (batch, H)."""
+        zeros = self.output_weight.new_zeros(batch, self.hidden_sizes[0])
+        return zeros, zeros
+
+    def forward(self, tokens: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
+        """Hidden vectors, shape (T, B, H), of tokens, shape (T, B), and the state after them."""
+        x = embed(self.input_weight, tokens, self.output_weight)
+        if not self.training:
+            x, state = self.layer(x, state)
+            return x, state
+        x = locked_dropout(x, self.dropout_embedding, self.generator)
+        drawn: Mask = None
+        if self.dropout_hidden:
+            drawn = mask(tuple(state[0].shape), self.dropout_hidden, x, self.generator)
+        x, state = self.layer(x, state, drawn)
+        return masked(x, drawn), state
+
+    def adapted(
+        self, tokens: Tensor, state: LayerState, matrices: Sequence[Tensor]
+    ) -> tuple[Tensor, LayerState]:
+        """The forward pass with h' = h + M h on the first units (Krause et al. 2018, eq. 9).
+
+        A step at a time: for evaluation, not for training.
+        """
+        (matrix,) = matrices
+        return adapted_layer(self.layer, embed(self.input_weight, tokens, self.output_weight), state, matrix)
+
+    def regularisation(self) -> float:
+        """Nothing is added to the loss."""
+        return 0.0
+
+
+class MLSTMLayer(nn.Module):
+    """One layer of multiplicative LSTM cells, its matrices normalised or not."""
+
+    def __init__(self, inputs: int, hidden: int, normalised: bool, generator: torch.Generator) -> None:
+        super().__init__()
+        self.maps = nn.ModuleDict()
+        for name, rows, columns in (
+            ("hx", 4 * hidden, inputs),
+            ("mx", hidden, inputs),
+            ("mh", hidden, hidden),
+            ("hm", 4 * hidden, hidden),
+        ):
+            linear = nn.Linear(columns, rows, bias=False, device="meta")
+            linear.weight = orthogonal(rows, columns, generator)
+            self.maps[name] = weight_norm(linear) if normalised else linear
+        self.bias = constant(0.0, generator, 4 * hidden)
+        self.bias.data[hidden : 2 * hidden] = _FORGET_BIAS
+
+    def forward(self, x: Tensor, state: LayerState, state_mask: Mask = None) -> tuple[Tensor, LayerState]:
+        """Outputs, shape (T, B, H), of inputs, shape (T, B, E), and the state (h, c) after them."""
+        weights: dict[str, Any] = {name: linear.weight for name, linear in self.maps.items()}
+        h, c = state
+        inputs = functional.linear(x, weights["hx"], self.bias)
+        factor = functional.linear(x, weights["mx"])
+        x, h, c = mlstm(inputs, factor, weights["mh"], weights["hm"], h, c, state_mask)
+        return x, (h, c)
+
+
+class _MLSTM(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        factor: Tensor,
+        to_factor: Tensor,
+        from_product: Tensor,
+        h: Tensor,
+        c: Tensor,
+        state_mask: Mask,
+    ) -> tuple[Tensor, Tensor]:
+        z = torch.empty_like(inputs)
+        factors, products, cells, squashed, outputs = h.new_empty((5, len(inputs), *h.shape)).unbind(0)
+        last_h, last_c = h, c
+        for t, (x, multiplier) in enumerate(zip(inputs.unbind(0), factor.unbind(0), strict=True)):
+            torch.mm(masked(last_h, state_mask), to_factor.t(), out=factors[t])
+            torch.mul(factors[t], multiplier, out=products[t])
+            torch.addmm(x, products[t], from_product.t(), out=z[t])
+            lstm_step(z[t], cells[t], squashed[t], outputs[t], last_c, "untied", None)
+            last_h, last_c = outputs[t], cells[t]
+        ctx.save_for_backward(
+            z, factors, products, cells, squashed, outputs, factor, to_factor, from_product, h, c, state_mask
+        )
+        return outputs, last_c.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_outputs: Tensor, grad_c: Tensor) -> tuple[Tensor | None, ...]:
+        z, factors, products, cells, squashed, outputs, factor, to_factor, from_product, h, c, state_mask = (
+            ctx.saved_tensors
+        )
+        blocks = z.view(*z.shape[:2], 4, h.shape[1])
+        of_z, of_cell, carried = lstm_factors(blocks, shifted(c, cells), squashed, "untied", None)
+        d_product, d_factor = torch.empty_like(products), torch.empty_like(factors)
+
+        def to_state(t: int, dz: Tensor) -> Tensor:
+            torch.mm(dz, from_product, out=d_product[t])
+            torch.mul(d_product[t], factor[t], out=d_factor[t])
+            return masked(d_factor[t] @ to_factor, state_mask)
+
+        dz, dh, dc = back_through_time(of_z, 1, of_cell, carried, grad_outputs, grad_c, to_state)
+        d_to_factor = d_from_product = None
+        if ctx.needs_input_grad[2]:
+            d_to_factor = outer(d_factor, masked(shifted(h, outputs), state_mask))
+        if ctx.needs_input_grad[3]:
+            d_from_product = outer(dz, products)
+        return dz, d_product.mul_(factors), d_to_factor, d_from_product, dh, dc, None

@@ -1,0 +1,105 @@
+"""The neural cache: recent words weighed by how alike the hidden states before them are (Grave et al. 2017).
+
+Krause et al. 2018, eq. 3. With h_t the hidden vector that predicts token t+1 and W the window,
+
+    p_cache(w) = sum_i exp(theta h_t.h_i) [x_i+1 = w] / sum_i exp(theta h_t.h_i),   t - W <= i < t
+    p(w) = (1 - lambda) p_model(w) + lambda p_cache(w)
+
+Time O(N W D), in matrix products over blocks of queries; memory N D for the hidden vectors, and
+block (W + block) for the scores.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpobench_nmt.runner.lm.language_model import LanguageModel
+from hpobench_nmt.runner.lm.softmax import linear_nll
+from hpobench_nmt.runner.lm.static import evaluating, hidden_vectors
+
+Tokens = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class NeuralCache:
+    """Settings of a neural cache.
+
+    Attributes:
+        window: how many of the last hidden vectors it holds.
+        theta: flatness; 0 weighs all alike.
+        weight: lambda, its share of the probability.
+    """
+
+    window: int
+    theta: float
+    weight: float
+
+
+def cache_nll(model: LanguageModel, tokens: Tokens, cache: NeuralCache) -> Floats:
+    """Negative log-likelihood (nats) of every token but the first, shape (N - 1,)."""
+    log_model, log_cache = _read(model, tokens, cache.window, [cache.theta])
+    return _mixed(log_model, log_cache[0], cache.weight)
+
+
+def tuned_cache(
+    model: LanguageModel, tokens: Tokens, window: int, thetas: Sequence[float], weights: Sequence[float]
+) -> NeuralCache:
+    """The best of all pairs of theta and lambda on these tokens. The model reads them once."""
+    log_model, log_caches = _read(model, tokens, window, thetas)
+    losses = {
+        (theta, weight): float(_mixed(log_model, log_cache, weight).mean())
+        for (theta, log_cache), weight in itertools.product(zip(thetas, log_caches, strict=True), weights)
+    }
+    theta, weight = min(losses, key=lambda pair: losses[pair])
+    return NeuralCache(window, theta, weight)
+
+
+def _read(
+    model: LanguageModel, tokens: Tokens, window: int, thetas: Sequence[float]
+) -> tuple[Floats, list[Floats]]:
+    """log p_model of every token but the first, and log p_cache for each theta."""
+    with evaluating(model):
+        pieces = []
+        parts = []
+        for hidden, targets in hidden_vectors(model, tokens):
+            pieces.append((hidden, targets))
+            parts.append(-linear_nll(hidden, model.output_weight, model.output_bias, targets))
+    hidden = torch.cat([piece[0] for piece in pieces])
+    targets = torch.cat([piece[1] for piece in pieces])
+    log_model = torch.cat(parts).cpu().numpy().astype(np.float64)
+    log_caches: list[list[Tensor]] = [[] for _ in thetas]
+    for start in range(0, len(hidden), _BLOCK):
+        queries = hidden[start : start + _BLOCK]
+        first = max(0, start - window)
+        last = start + len(queries) - 1
+        scores = queries @ hidden[first:last].t()
+        t = torch.arange(start, last + 1, device=hidden.device)[:, None]
+        i = torch.arange(first, last, device=hidden.device)[None, :]
+        outside = (i >= t) | (i < t - window)
+        other = outside | (targets[None, first:last] != targets[start : last + 1, None])
+        for theta, logs in zip(thetas, log_caches, strict=True):
+            scaled = scores * theta
+            whole = scaled.masked_fill(outside, -torch.inf).logsumexp(1)
+            logs.append(scaled.masked_fill_(other, -torch.inf).logsumexp(1) - whole)
+    # The first position has nothing cached: nothing minus nothing.
+    caches = [torch.cat(logs).cpu().numpy().astype(np.float64) for logs in log_caches]
+    return log_model, caches
+
+
+def _mixed(log_model: Floats, log_cache: Floats, weight: float) -> Floats:
+    """-log of the mixture; the model alone where the cache is still empty (NaN)."""
+    if not weight:
+        return -log_model
+    with np.errstate(invalid="ignore"):
+        mixed = np.logaddexp(np.log1p(-weight) + log_model, np.log(weight) + log_cache)
+    return -np.where(np.isnan(log_cache), log_model, mixed)

@@ -1,0 +1,70 @@
+"""Static evaluation: the model as it was trained, reading one stream from its first token to its last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpobench_nmt.runner.lm.language_model import LanguageModel, streams
+from hpobench_nmt.runner.lm.softmax import linear_nll
+
+Tokens = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_STEPS = 256
+
+
+@contextmanager
+def evaluating(model: LanguageModel) -> Iterator[None]:
+    """The model without dropout inside; as it was after."""
+    before = model.training
+    model.train(False)
+    try:
+        yield
+    finally:
+        model.train(before)
+
+
+def hidden_vectors(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the model makes of a stream, piece by piece: hidden vectors, (n, D), and next tokens, (n,).
+
+    Args:
+        model: in evaluation mode.
+        tokens: the stream, shape (N,); N - 1 of them are predicted.
+        batch: parallel streams to cut it into: faster, but each begins with an empty state.
+    """
+    columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
+    columns = columns.to(model.output_weight.device)
+    state = model.initial_state(batch)
+    with torch.no_grad():
+        for start in range(0, len(columns) - 1, _STEPS):
+            inputs = columns[start : start + _STEPS][: len(columns) - 1 - start]
+            hidden, state = model(inputs, state)
+            targets = columns[start + 1 : start + 1 + len(inputs)]
+            yield hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+
+
+def static_nll(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Floats:
+    """Negative log-likelihood (nats) of every token but the first, in order where batch is 1."""
+    with evaluating(model):
+        parts = [
+            linear_nll(hidden, model.output_weight, model.output_bias, targets).cpu().numpy()
+            for hidden, targets in hidden_vectors(model, tokens, batch)
+        ]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def perplexity(nll: Floats) -> float:
+    """exp of the mean negative log-likelihood."""
+    return math.exp(min(float(nll.mean()), 700.0))
+
+
+def bits(nll: Floats) -> float:
+    """Mean negative log-likelihood in bits."""
+    return float(nll.mean()) / math.log(2.0)

@@ -1,0 +1,99 @@
+"""A parallel corpus in subwords and in Sockeye's format: made once for all jobs that can share it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+from hpobench_nmt.runner.locks import make_once
+from hpobench_nmt.runner.nmt.bpe import Bpe, learn
+from hpobench_nmt.runner.nmt.commands import run_command
+
+Lines = Sequence[str]
+
+
+class ParallelText(Protocol):
+    """What is needed of a parallel corpus: (source lines, target lines) of each part."""
+
+    @property
+    def train(self) -> tuple[Lines, Lines]:
+        """What models are trained on."""
+
+    @property
+    def dev(self) -> tuple[Lines, Lines]:
+        """What they are chosen by."""
+
+    @property
+    def test(self) -> tuple[Lines, Lines]:
+        """What is looked at once."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A folder with a corpus in subwords (train.source, train.target, dev.source, …) and binary in data/."""
+
+    folder: Path
+
+    @property
+    def data(self) -> Path:
+        """Sockeye's prepared training data."""
+        return self.folder / "data"
+
+    def file(self, part: str, side: str) -> Path:
+        """The subwords of one part ("train", "dev", "test") and side ("source", "target")."""
+        return self.folder / f"{part}.{side}"
+
+    def target_bpe(self) -> Bpe:
+        """The segmentation that turns translations back into text."""
+        return Bpe((self.folder / "target.model").read_bytes())
+
+
+def prepare(
+    corpus: ParallelText, symbols: int, max_length: int, cache: Path, pauses_for: Path | None = None
+) -> Prepared:
+    """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
+
+    Args:
+        corpus: source and target lines of train, dev and test.
+        symbols: subwords of each side.
+        max_length: longer training sentences (in subwords, of either side) are left out.
+        cache: the folder is made here, named after the text and the settings, unless it is there already.
+        pauses_for: as in run_command.
+
+    Raises:
+        TrainingFailed: the text has fewer subwords than that, or more characters; or Sockeye failed.
+    """
+    name = f"nmt-{_fingerprint(corpus)}-bpe{symbols}-length{max_length}"
+
+    def make(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        prepared = Prepared(folder)
+        for side, index in (("source", 0), ("target", 1)):
+            model = learn(corpus.train[index], symbols, side)
+            (folder / f"{side}.model").write_bytes(model)
+            bpe = Bpe(model)
+            for part, lines in (("train", corpus.train), ("dev", corpus.dev), ("test", corpus.test)):
+                text = "".join(line + "\n" for line in bpe.encode(lines[index]))
+                prepared.file(part, side).write_text(text, "utf-8", newline="\n")
+        arguments = ["--source", str(prepared.file("train", "source"))]
+        arguments += ["--target", str(prepared.file("train", "target"))]
+        arguments += ["--max-seq-len", f"{max_length}:{max_length}", "--output", str(prepared.data)]
+        run_command("sockeye.prepare_data", arguments, folder / "prepare.log", pauses_for)
+
+    return Prepared(make_once(cache / name, make))
+
+
+def _fingerprint(corpus: ParallelText) -> str:
+    """A hash of the corpus's text and of the libraries that prepare it."""
+    digest = hashlib.sha256()
+    for library in ("sentencepiece", "sockeye"):
+        digest.update(f"{library} {version(library)}\n".encode())
+    for part in (corpus.train, corpus.dev, corpus.test):
+        for lines in part:
+            digest.update(f"{len(lines)}\n".encode())
+            digest.update("\n".join(lines).encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,133 @@
+"""One row of the ledger: a training is claimed, run in a process of its own, and recorded."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import Timeout
+
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.runner import ledger as ledgers
+from hpobench_nmt.runner.devices import device_name, library_versions
+from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.ledger import Record
+from hpobench_nmt.runner.processes import Crashed, Killed, Processes
+from hpobench_nmt.runner.spec import Configuration, Spec, describe
+from hpobench_nmt.runner.training_process import TrainingResult, train_one
+from hpobench_nmt.runner.workspace import Workspace, claim
+
+GO_ON = "Run the same command again to go on."
+_ATTEMPTS = 2
+_POLL_SECONDS = 1.0  # between looks at whether another run has finished a training, or this one is to stop
+_LEAST_FREE_BYTES = 2**16
+
+
+def train_and_record(
+    workspace: Workspace, row: int, replicate: int, device: str, processes: Processes, wait: bool = True
+) -> Record | None:
+    """Train one configuration and append its record, unless the ledger holds it by now.
+
+    Returns:
+        its record; None when another run is training it and `wait` is false.
+
+    Raises:
+        RunError: what is wrong with the run.
+    """
+    configuration = workspace.spec.configuration(row)
+    key = ledgers.training_key(configuration, replicate)
+    folder = workspace.training_folder(configuration, replicate)
+    while True:
+        if known := ledgers.read_ledger(workspace.ledger).finished().get(key):
+            return known
+        if processes.stopped:
+            raise RunError(f"stopped. {GO_ON}")
+        lock = claim(folder)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=_POLL_SECONDS if wait else 0)
+            break
+        except Timeout:
+            if not wait:
+                return None
+        except FileNotFoundError:
+            continue  # another run has just finished the ledger and cleared up
+        except OSError as error:
+            raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
+    with lock:
+        record = ledgers.read_ledger(workspace.ledger).finished().get(key)
+        if record is None:
+            record = _train(workspace, configuration, replicate, device, processes, folder)
+            ledgers.append(workspace.ledger, record)
+        shutil.rmtree(folder, ignore_errors=True)
+    return record
+
+
+def _train(
+    workspace: Workspace,
+    configuration: Configuration,
+    replicate: int,
+    device: str,
+    processes: Processes,
+    folder: Path,
+) -> Record:
+    spec = workspace.spec
+    scratch = folder / "scratch"
+    seed = spec.training_seed(configuration, replicate)
+    settings = spec.settings(configuration)
+    job = Job(settings, seed, spec.corpus, spec.base, workspace.cache, scratch, device)
+    started, clock = datetime.now(UTC), time.perf_counter()
+    result = _attempt(spec, job, processes, folder / "log")
+    if result.wrong_input:
+        raise InputError(f"{describe(configuration)}: {result.wrong_input}")
+    outcome = result.outcome
+    return Record(
+        config=configuration,
+        replicate=replicate,
+        seed=seed,
+        status="done" if outcome else "failed",
+        reason=result.failure,
+        metrics=dict(outcome.metrics) if outcome else {},
+        curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
+        converged=outcome.converged if outcome else True,
+        tuned=dict(outcome.tuned) if outcome else {},
+        device=result.device or device_name(device),
+        versions=dict(result.versions) or library_versions(device),
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(result.seconds or time.perf_counter() - clock, 3),
+    )
+
+
+def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> TrainingResult:
+    for attempt in range(_ATTEMPTS):
+        last = attempt + 1 == _ATTEMPTS
+        shutil.rmtree(job.scratch.parent, ignore_errors=True)  # what a training that was killed left
+        try:
+            job.scratch.mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
+        try:
+            result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log)
+            # What took the memory may have been another training, and a kill may come from anywhere.
+            if last or not result.starved:
+                return result
+        except Killed as error:
+            if processes.stopped:
+                raise RunError(f"stopped. {GO_ON}") from None
+            if error.asked_to_stop:
+                raise RunError(f"a training was {error}. {GO_ON}") from None
+            if last:
+                return TrainingResult(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
+        except Crashed as error:
+            _refuse_full_disk(job)
+            raise RunError(f"a training stopped with an error: {error} Its output is in {log}.") from None
+    raise AssertionError("unreachable")
+
+
+def _refuse_full_disk(job: Job) -> None:
+    """Raise RunError where there is no room: libraries have errors of their own for it."""
+    for folder in (job.scratch, job.cache):
+        if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
+            raise RunError(f"{folder}: no room left on the disk. Make room. {GO_ON}")

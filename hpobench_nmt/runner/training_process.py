@@ -1,0 +1,71 @@
+"""The function that runs in a training's own process."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.devices import device_name, library_versions
+from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training ended: with an outcome, with a failure, or with an error of the whole run.
+
+    Attributes:
+        outcome: what was measured; None if the training failed.
+        failure: why the configuration could not be trained.
+        wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
+        device: the device's name.
+        versions: of the libraries used.
+        seconds: of training and measuring, without the start of the process; 0 if it was killed.
+        starved: it ran out of memory, or a command that it had started was killed.
+    """
+
+    outcome: Outcome | None = None
+    failure: str = ""
+    wrong_input: str = ""
+    device: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    starved: bool = False
+
+
+def train_one(family: str, job: Job) -> TrainingResult:
+    """Train and measure one configuration. Running out of memory is a failure of the configuration."""
+    import torch
+
+    torch.set_num_threads(1)  # the same sums in the same order on every machine
+    start = time.perf_counter()
+    outcome, failure, starved = None, "", False
+    try:
+        outcome = _finite(load_family(family).train(job))
+    except TrainingFailed as error:
+        failure, starved = str(error), isinstance(error, TrainingStarved)
+    except InputError as error:
+        return TrainingResult(wrong_input=str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        failure, starved = "out of memory", True
+    seconds = time.perf_counter() - start
+    versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
+    return TrainingResult(outcome, failure, "", device_name(job.device), versions, seconds, starved)
+
+
+def _finite(outcome: Outcome) -> Outcome:
+    wrong = [name for name, value in outcome.metrics.items() if not math.isfinite(value)]
+    if wrong:
+        raise TrainingFailed(f"{', '.join(wrong)}: not a finite number")
+    return outcome
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or tells_of_no_memory(str(error))

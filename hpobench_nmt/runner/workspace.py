@@ -1,0 +1,97 @@
+"""The folder that a spec is trained in: a copy of the spec, the ledger, and scratch folders of trainings."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.lookup.folder import LEDGER, SPEC
+from hpobench_nmt.runner import ledger as ledgers
+from hpobench_nmt.runner.ledger import Ledger
+from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, short_key
+
+_WORK = "work"
+_CLAIM = ".claim"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A spec and the folders that its trainings read and write.
+
+    Attributes:
+        spec: the models to train.
+        folder: holds the copy of the spec, the ledger and, in the end, the table.
+        cache: holds prepared corpora and models that trainings of all specs share.
+    """
+
+    spec: Spec
+    folder: Path
+    cache: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file."""
+        return self.folder / LEDGER
+
+    @property
+    def work(self) -> Path:
+        """The folder of the trainings that run now: a folder and a lock file for each of them."""
+        return self.folder / _WORK
+
+    def training_folder(self, configuration: Configuration, replicate: int) -> Path:
+        """The folder of one training: its log and its scratch folder. Removed once it is recorded."""
+        return self.work / short_key(configuration, replicate)
+
+
+def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Ledger]:
+    """Prepare the corpus and open the ledger, or begin one, with a copy of the spec beside it.
+
+    Raises:
+        InputError: the ledger in the folder belongs to another spec or to another version of the corpus.
+        RunError: the folder cannot be written.
+    """
+    from hpobench_nmt.runner.corpora import load_corpus
+
+    corpus = load_corpus(spec.corpus, spec.base, cache)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ledgers.reserve(folder)
+        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
+        copy = folder / SPEC
+        if not copy.exists() or copy.resolve() != spec.path.resolve():
+            write_whole(copy, copy_for(spec, folder).encode())
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+    return Workspace(spec, folder, cache), ledger
+
+
+def claim(training_folder: Path) -> FileLock:
+    """The lock of whoever trains in this folder. The system releases it when that process ends."""
+    return FileLock(training_folder.with_name(training_folder.name + _CLAIM))
+
+
+def remove_leftovers(workspace: Workspace) -> None:
+    """Remove the folders of trainings that have ended, and the reserve unless another run is at work here."""
+    busy = False
+    for path in workspace.work.glob(f"*{_CLAIM}"):
+        folder = path.with_suffix("")
+        lock = claim(folder)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            busy = True
+            continue
+        with lock:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # some systems do not remove a file that is open
+                path.unlink()
+    if not busy:
+        with contextlib.suppress(OSError):  # another run may have begun just now
+            workspace.work.rmdir()
+        ledgers.release_reserve(workspace.folder)
