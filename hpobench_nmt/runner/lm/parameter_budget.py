@@ -55,7 +55,7 @@ class ModelShape:
         return self.shared and not self.projection
 
 
-def parameter_count(shape: ModelShape, hidden: int, embedding: int) -> int:
+def parameters_of_shape(shape: ModelShape, hidden: int, embedding: int) -> int:
     """The number of parameters at these sizes."""
     blocks = {"lstm": 3 if shape.gates == "tied" else 4, "nas": 8, "rhn": 2}[shape.cell]
     biases = shape.cell != "nas"
@@ -89,16 +89,16 @@ def solve_sizes(shape: ModelShape, budget: int, ratio: float) -> tuple[int, int]
     least, most = math.ceil(budget * (1 - TOLERANCE)), math.floor(budget * (1 + TOLERANCE))
     best: tuple[float, int, int, int] | None = None
     hidden = 1
-    while parameter_count(shape, hidden, 1) <= most:
+    while parameters_of_shape(shape, hidden, 1) <= most:
         wanted = ratio * hidden
         embedding = max(1, round(wanted))
         if not shape.square:
             # The number of parameters is linear in the embedding size.
-            slope = parameter_count(shape, hidden, 2) - parameter_count(shape, hidden, 1)
-            fixed = parameter_count(shape, hidden, 1) - slope
+            slope = parameters_of_shape(shape, hidden, 2) - parameters_of_shape(shape, hidden, 1)
+            fixed = parameters_of_shape(shape, hidden, 1) - slope
             lowest, highest = math.ceil((least - fixed) / slope), (most - fixed) // slope
             embedding = min(max(embedding, lowest), highest)
-        count = parameter_count(shape, hidden, embedding) if embedding >= 1 else 0
+        count = parameters_of_shape(shape, hidden, embedding) if embedding >= 1 else 0
         off = abs(embedding - wanted)
         if least <= count <= most and off <= max(0.5, _LARGEST_DEVIATION * wanted):
             candidate = (max(off, 0.5), abs(count - budget), hidden, embedding)
@@ -115,7 +115,7 @@ def _infeasible(shape: ModelShape, budget: int, ratio: float) -> str:
     hidden = 0
     while counts[-1] < budget:
         hidden += 1
-        counts.append(parameter_count(shape, hidden, max(1, round(ratio * hidden))))
+        counts.append(parameters_of_shape(shape, hidden, max(1, round(ratio * hidden))))
     nearest = " or ".join(f"{count:,}" for count in counts[-2:] if count)
     return (
         f"no {shape.cell} of depth {shape.depth} has {budget:,} parameters (within {TOLERANCE:.1%}) with "

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import detach, parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel  # noqa: E402
-from hpobench_nmt.runner.lm.parameter_budget import ModelShape, parameter_count  # noqa: E402
+from hpobench_nmt.runner.lm.parameter_budget import ModelShape, parameters_of_shape  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 
 V, H, E = 11, 6, 4
@@ -53,7 +53,7 @@ def test_the_number_of_parameters_is_the_budgets(cell, depth):
             continue
         model = make(cell, depth, gates=gates, shared=shared, projection=projection)
         shape = ModelShape(V, cell, depth, gates, shared, projection)
-        assert parameter_count(model) == parameter_count(shape, H, H if shape.square else E)
+        assert parameter_count(model) == parameters_of_shape(shape, H, H if shape.square else E)
         hidden = output(model, tokens(3, 2))
         assert hidden.shape == (3, 2, E if projection else H)
         assert model.output_weight.shape == (V, hidden.shape[2])

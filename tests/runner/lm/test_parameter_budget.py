@@ -4,7 +4,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.lm.parameter_budget import ModelShape, parameter_count, solve_sizes
+from hpobench_nmt.runner.lm.parameter_budget import ModelShape, parameters_of_shape, solve_sizes
 
 
 @st.composite
@@ -23,7 +23,7 @@ def shapes(draw):
 def all_that_meet(shape, budget, ratio):
     """Every pair of sizes within half a percent of the budget, with the embedding near its ratio."""
     hidden, embedding = np.meshgrid(np.arange(1, 400), np.arange(1, 800), indexing="ij")
-    counts = parameter_count(shape, hidden, embedding)
+    counts = parameters_of_shape(shape, hidden, embedding)
     off = np.abs(embedding - ratio * hidden)
     meets = (np.abs(counts - budget) <= 0.005 * budget) & (off <= np.maximum(0.5, 0.1 * ratio * hidden))
     if shape.square:
@@ -42,7 +42,7 @@ def test_the_budget_is_met_within_half_a_percent_wherever_it_can_be(shape, expon
             solve_sizes(shape, budget, ratio)
         return
     hidden, embedding = solve_sizes(shape, budget, ratio)
-    assert abs(parameter_count(shape, hidden, embedding) - budget) <= 0.005 * budget
+    assert abs(parameters_of_shape(shape, hidden, embedding) - budget) <= 0.005 * budget
     # No other sizes that meet it are nearer to the ratio, beyond rounding.
     assert abs(embedding - ratio * hidden) <= max(0.5, off[meets].min() + 1e-9)
 
@@ -54,7 +54,7 @@ def test_budgets_of_the_papers_size_are_always_met(vocabulary, budget):
         for ratio in (0.1, 0.3, 1):
             shape = ModelShape(vocabulary, cell, depth, projection=ratio != 1)
             hidden, embedding = solve_sizes(shape, budget, ratio)
-            assert abs(parameter_count(shape, hidden, embedding) / budget - 1) <= 0.005
+            assert abs(parameters_of_shape(shape, hidden, embedding) / budget - 1) <= 0.005
             assert abs(embedding - ratio * hidden) <= 0.5
 
 
@@ -62,10 +62,10 @@ def test_budgets_of_the_papers_size_are_always_met(vocabulary, budget):
 @settings(max_examples=100, deadline=None)
 def test_a_model_with_as_many_parameters_as_the_budget_is_found_or_a_better_one(shape, hidden, embedding):
     embedding = hidden if shape.square else embedding
-    budget = parameter_count(shape, hidden, embedding)
+    budget = parameters_of_shape(shape, hidden, embedding)
     found = solve_sizes(shape, budget, embedding / hidden)
     # Nothing beats hitting both the ratio and the budget.
-    assert parameter_count(shape, *found) == budget
+    assert parameters_of_shape(shape, *found) == budget
     assert abs(found[1] - embedding / hidden * found[0]) <= 0.5
 
 
@@ -88,7 +88,7 @@ def test_a_budget_that_cannot_be_met_names_one_that_can():
         solve_sizes(shape, 200_000, 1)
     near = int(str(caught.value).split("budget of ")[1].split(" or")[0].rstrip(".").replace(",", ""))
     assert near < 200_000
-    assert parameter_count(shape, *solve_sizes(shape, near, 1)) == near
+    assert parameters_of_shape(shape, *solve_sizes(shape, near, 1)) == near
 
 
 def test_a_budget_below_the_smallest_model_is_refused():
