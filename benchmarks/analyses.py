@@ -30,7 +30,7 @@ def main() -> None:
     from hpobench_nmt.evaluation.importance import importance
 
     for table in tables:
-        found = importance(table)
+        found = importance(table.response())
         print(
             f"  {table.name}: {found.method}, {len(found.singles)} hyperparameters, {len(found.pairs)} pairs"
         )
@@ -40,7 +40,7 @@ def main() -> None:
 
     start = time.perf_counter()
     for table in tables:
-        importance(table, best_share=0.25)
+        importance(table.response(), best_share=0.25)
     print(f"the same over the best quarter:    {time.perf_counter() - start:6.2f} s")
 
     from hpobench_nmt.analysis.table_sections import analyze_tables

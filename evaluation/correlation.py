@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.core.response import Response
 
 Floats = NDArray[np.float64]
 Common = Literal["all", "pair"]
@@ -72,8 +72,7 @@ class RankCorrelation:
 
 
 def rank_correlation(
-    tables: Sequence[Table],
-    metric: str | None = None,
+    responses: Sequence[Response],
     *,
     common: Common = "all",
     equivalent: Mapping[str, Mapping[float, float]] = EQUIVALENT,
@@ -84,28 +83,26 @@ def rank_correlation(
     name have no common configuration, which is not an error: the cell is NaN and its n_common 0.
 
     Args:
-        tables: two or more.
-        metric: to rank by; by default each table's first objective (or else its first metric).
+        responses: what each of two or more tables ranks by.
         common: on which configurations; see RankCorrelation.
         equivalent: by hyperparameter, values (keys) that are taken as other ones.
 
     O(T^2 N log N).
     """
-    if len(tables) < 2:
+    if len(responses) < 2:
         raise InputError("a correlation needs at least two tables.")
-    names = [t.name for t in tables]
+    names = [r.table for r in responses]
     if len(set(names)) < len(names):
         raise InputError(f"the same table twice: {', '.join(sorted(names))}.")
     if common not in ("all", "pair"):
         raise InputError(f"common must be 'all' or 'pair', not {common!r}.")
-    objectives = [t.objective(metric or t.main_metric) for t in tables]
-    losses = [_by_configuration(t, str(o), equivalent) for t, o in zip(tables, objectives, strict=True)]
-    shape = (len(tables), len(tables))
+    losses = [_by_configuration(r, equivalent) for r in responses]
+    shape = (len(responses), len(responses))
     coefficient, low, high = (np.full(shape, np.nan) for _ in range(3))
     n_common = np.zeros(shape, dtype=np.int64)
     everywhere = set.intersection(*(set(one) for one in losses))
-    for i in range(len(tables)):
-        for j in range(i, len(tables)):
+    for i in range(len(responses)):
+        for j in range(i, len(responses)):
             # Sorted, so that sums round the same way in every process.
             keys = sorted(everywhere if common == "all" else losses[i].keys() & losses[j].keys())
             n_common[i, j] = n_common[j, i] = len(keys)
@@ -115,13 +112,13 @@ def rank_correlation(
                 matrix[i, j] = matrix[j, i] = value
     return RankCorrelation(
         tuple(names),
-        tuple(map(str, objectives)),
+        tuple(str(r.objective) for r in responses),
         common,
         coefficient,
         n_common,
         low,
         high,
-        _taken_as_equal(tables, equivalent),
+        _taken_as_equal(responses, equivalent),
     )
 
 
@@ -156,9 +153,9 @@ def spearman_interval(r: float, n: int) -> tuple[float, float]:
 
 
 def _taken_as_equal(
-    tables: Sequence[Table], equivalent: Mapping[str, Mapping[float, float]]
+    responses: Sequence[Response], equivalent: Mapping[str, Mapping[float, float]]
 ) -> tuple[str, ...]:
-    found = {(h.name, v) for t in tables for h in t.hyperparameters for v in h.values}
+    found = {(h.name, v) for r in responses for h in r.hyperparameters for v in h.values}
     return tuple(
         f"{name} of {stand_in:g} and {value:g}"
         for name, values in equivalent.items()
@@ -168,22 +165,21 @@ def _taken_as_equal(
 
 
 def _by_configuration(
-    table: Table, objective: str, equivalent: Mapping[str, Mapping[float, float]]
+    response: Response, equivalent: Mapping[str, Mapping[float, float]]
 ) -> dict[tuple[tuple[str, float], ...], float]:
     """Loss of each configuration that has one; the key names its hyperparameters, in alphabetical order."""
-    names = [h.name for h in table.hyperparameters]
-    configs = table.configs.copy()
+    names = [h.name for h in response.hyperparameters]
+    configs = response.configs.copy()
     for j, name in enumerate(names):
         for value, stand_in in equivalent.get(name, {}).items():
-            configs[table.configs[:, j] == value, j] = stand_in
+            configs[response.configs[:, j] == value, j] = stand_in
     if len(np.unique(configs, axis=0)) < len(configs):
         raise InputError(
-            f"table {table.name!r}: configurations coincide when values are taken as equal "
+            f"table {response.table!r}: configurations coincide when values are taken as equal "
             f"({', '.join(name for name in names if name in equivalent)}): it holds both values."
         )
-    losses = table.losses([objective])[:, 0]
     return {
         tuple(sorted(zip(names, config, strict=True))): float(loss)
-        for config, loss in zip(configs.tolist(), losses, strict=True)
+        for config, loss in zip(configs.tolist(), response.losses, strict=True)
         if not np.isnan(loss)
     }

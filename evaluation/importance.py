@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
-from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.core.response import Response
+from hpobench_nmt.core.space import scaled_features
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -94,8 +95,7 @@ class Importance:
 
 
 def importance(
-    table: Table,
-    metric: str | None = None,
+    response: Response,
     *,
     best_share: float | None = None,
     seed: int = 0,
@@ -104,8 +104,7 @@ def importance(
     """Importance of every hyperparameter and every pair for a metric.
 
     Args:
-        table: any; rows without the metric are left out.
-        metric: by default the table's first objective.
+        response: the metric of each row; rows without it are left out.
         best_share: None for the whole space, or the share of the rows (their best) that sets the
             threshold of the best part, such as 0.25.
         seed: of the forest.
@@ -121,23 +120,21 @@ def importance(
         raise InputError(
             f"the best part must be a share of the rows above 0 and up to 1, not {best_share!r}."
         )
-    objective = table.objective(metric or table.main_metric)
-    where = f"table {table.name!r}, metric {objective.metric!r}"
-    loss = table.losses([objective])[:, 0]
+    where, loss = response.where, response.losses
     known = np.flatnonzero(~np.isnan(loss))
     if len(known) < 2:
         raise InputError(f"{where}: importance needs at least 2 rows that have it, not {len(known)}.")
-    loss = loss[known]
+    loss, features = loss[known], scaled_features(response.hyperparameters, response.configs[known])
     if (loss == loss[0]).all():
         raise InputError(f"{where} is the same in every row: there is no variance to explain.")
     # Sorted losses up to the last of the best part: the ceil keeps at least one row.
     limit = np.inf if best_share is None else np.sort(loss)[ceil(best_share * len(loss) - 1e-9) - 1]
     # The grid of the values that occur; a value without a row would only be guessed.
-    axes = [np.unique(column) for column in table.features[known].T]
+    axes = [np.unique(column) for column in features.T]
     n_grid = int(np.prod([len(a) for a in axes], dtype=np.float64))
     exact = len(known) == n_grid
     if exact:
-        boxes = [column[:, None] == axis for column, axis in zip(table.features[known].T, axes, strict=True)]
+        boxes = [column[:, None] == axis for column, axis in zip(features.T, axes, strict=True)]
         shares = variance_shares(loss, boxes, loss <= limit)
         found = [shares] if shares else []
         r2 = np.nan
@@ -147,22 +144,22 @@ def importance(
                 f"{where}: {len(known)} of the {n_grid:,} configurations of the grid have it; with fewer "
                 f"than {_FEWEST_ROWS} the others cannot be estimated."
             )
-        found, r2 = _forest_shares(table.features[known], loss, axes, limit, seed, trees)
+        found, r2 = _forest_shares(features, loss, axes, limit, seed, trees)
     if not found:
         raise InputError(
             f"{where} is the same in all of the best {best_share:.0%}: there is no variance to explain."
         )
     return Importance(
-        table=table.name,
-        metric=objective.metric,
+        table=response.table,
+        metric=response.objective.metric,
         method="exact" if exact else "forest",
         best_share=best_share,
-        threshold=None if best_share is None else float(-limit if objective.direction == "max" else limit),
-        direction=objective.direction,
+        threshold=None if best_share is None else response.objective.to_raw(float(limit)),
+        direction=response.objective.direction,
         n_rows=len(known),
         n_grid=n_grid,
         n_best=int((loss <= limit).sum()),
-        effects=_effects([h.name for h in table.hyperparameters], found, exact),
+        effects=_effects([h.name for h in response.hyperparameters], found, exact),
         out_of_bag_r2=r2,
     )
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, kendalltau, t
 
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.core.response import Response
 
 Floats = NDArray[np.float64]
 
@@ -122,15 +122,14 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
     )
 
 
-def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None) -> SeedNoise:
+def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
     """Noise of a table's metric from trainings with other seeds.
 
     Args:
-        table: holds one training a configuration, which counts as one more.
+        response: one training of each configuration, which counts as one more.
         replicates: one line a training, with a column for each hyperparameter and for the metric, in raw
             units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
             out, as are those without the metric.
-        metric: by default the table's first objective.
 
     Raises:
         InputError: a column is absent, or no configuration has two trainings.
@@ -138,17 +137,17 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
     The table's value of a configuration that was chosen for being the best is lucky on average, which
     widens the spread a little; its `luck` tells.
     """
-    objective = table.objective(metric or table.main_metric)
-    sign = -1.0 if objective.direction == "max" else 1.0
-    names = [h.name for h in table.hyperparameters]
+    objective, in_table = response.objective, response.values
+    names = [h.name for h in response.hyperparameters]
     for column in [*names, objective.metric]:
         if column not in replicates.columns:
-            raise unknown("column", column, map(str, replicates.columns), f"(replicates of {table.name!r})")
+            raise unknown(
+                "column", column, map(str, replicates.columns), f"(replicates of {response.table!r})"
+            )
     if "replicate" in replicates.columns:
         replicates = replicates[replicates["replicate"] != 0]
     replicates = replicates[replicates[objective.metric].notna()]
-    in_table = table.column(objective.metric)
-    row_of = {tuple(config): row for row, config in enumerate(table.configs.tolist())}
+    row_of = {tuple(config): row for row, config in enumerate(response.configs.tolist())}
     configs = [tuple(config) for config in replicates[names].to_numpy(np.float64).tolist()]
     own_values = {c: float(in_table[row_of[c]]) if c in row_of else np.nan for c in configs}
     values, shared, lost = _without_shared_seeds(
@@ -162,12 +161,13 @@ def seed_noise(table: Table, replicates: pd.DataFrame, metric: str | None = None
         for config, values in again.items()
     ]
     # Best in the table first; NaN, which no table has a value for, last.
+    sign = objective.to_loss(1.0)
     groups.sort(key=lambda g: (np.isnan(g[2]), sign * g[2] if not np.isnan(g[2]) else 0.0))
     pooled = pooled_noise([_with(own, values) for _, _, own, values in groups], lost)
     losses = np.sort(sign * in_table[~np.isnan(in_table)])
     limit = pooled.smallest_difference
     return SeedNoise(
-        table=table.name,
+        table=response.table,
         metric=objective.metric,
         trainings=_trainings(groups),
         configurations=_configurations(groups, names, pooled.sd, sign),

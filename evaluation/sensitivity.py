@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.response import Response
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.evaluation.scores import make_goal
-from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -80,44 +80,33 @@ class Sensitivity:
     coverage: float
 
 
-def sensitivity(
-    table: Table,
-    objective: str | Objective | None = None,
-    tolerance: float | None = None,
-    *,
-    seed: int = 0,
-) -> Sensitivity:
+def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensitivity:
     """How sensitive a metric is around the table's best row.
 
     Args:
-        table: any; rows without the metric never count, but cost a search a trial.
-        objective: by default the table's first.
-        tolerance: d, in the metric's unit; by default the table's own, see Table.tolerance.
+        response: the metric of each row; rows without it never count, but cost a search a trial.
+        tolerance: d, in the metric's unit.
         seed: of the sample of coarse grids, where there are too many to try all.
     """
-    goal = table.objective(objective or table.main_metric)
-    loss = table.losses([goal])[:, 0]
+    loss, axes, configs = response.losses, response.hyperparameters, response.configs
     if np.isnan(loss).all():
-        raise InputError(f"table {table.name!r}: metric {goal.metric!r} is missing in every row.")
+        raise InputError(f"{response.where} is missing in every row.")
     if np.nanmin(loss) == np.nanmax(loss):
-        raise InputError(
-            f"table {table.name!r}: metric {goal.metric!r} is the same in every row: nothing is sensitive."
-        )
-    d = table.tolerance(goal) if tolerance is None else float(tolerance)
-    if not d >= 0:
-        raise InputError(f"the tolerance must be 0 or more, not {d:g}.")
-    counts = make_goal("ftc", loss[:, None], tolerance=d).targets
+        raise InputError(f"{response.where} is the same in every row: nothing is sensitive.")
+    if not tolerance >= 0:
+        raise InputError(f"the tolerance must be 0 or more, not {tolerance:g}.")
+    counts = make_goal("ftc", loss[:, None], tolerance=tolerance).targets
     known = ~np.isnan(loss)
     best = np.flatnonzero(loss == np.nanmin(loss))
     gaps = loss - np.nanmin(loss)
-    steps = grid_steps(table, best)
+    steps = grid_steps(axes, configs, best)
     near = known & (steps >= 1) & (steps <= NEAR)
     far = known & (steps > NEAR)
-    reach = _reach(table, int(best[0]), counts)
+    reach = _reach(axes, configs, int(best[0]), counts)
     return Sensitivity(
-        table=table.name,
-        objective=str(goal),
-        tolerance=d,
+        table=response.table,
+        objective=str(response.objective),
+        tolerance=float(tolerance),
         gaps=gaps,
         steps=steps,
         by_steps=_by_steps(gaps, steps, counts),
@@ -127,9 +116,9 @@ def sensitivity(
         n_far=int(far.sum()),
         reach=reach,
         interval_trials=prod(ceil(1 / share - 1e-9) for share in reach["share"]),
-        random_trials=random_order(len(table), int(counts.sum())),
-        grids=coarse_grids(table, counts, seed=seed),
-        coverage=len(table) / prod(len(h.values) for h in table.hyperparameters),
+        random_trials=random_order(len(response), int(counts.sum())),
+        grids=coarse_grids(axes, configs, counts, seed=seed),
+        coverage=len(response) / prod(len(h.values) for h in axes),
     )
 
 
@@ -139,13 +128,13 @@ def share_within(gaps: Floats, distances: Floats) -> Floats:
     return np.searchsorted(ordered, distances, side="right") / max(len(ordered), 1)
 
 
-def grid_steps(table: Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Grid steps from every row to the nearest of some rows, shape (N,). O(N H) for each of them."""
-    columns = zip(table.hyperparameters, table.configs.T, strict=True)
+    columns = zip(axes, configs.T, strict=True)
     ranks = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
-    n_steps = np.array([len(h.values) - 1 for h in table.hyperparameters])
+    n_steps = np.array([len(h.values) - 1 for h in axes])
     scale = np.minimum(1.0, (_MOST_VALUES - 1) / np.maximum(n_steps, 1))
-    nearest = np.full(len(table), np.iinfo(np.int64).max)
+    nearest = np.full(len(configs), np.iinfo(np.int64).max)
     for row in rows:
         # A difference in rank that is not 0 is a step at least.
         steps = np.ceil(np.abs(ranks - ranks[row]) * scale - 1e-9).sum(axis=1)
@@ -173,22 +162,25 @@ def random_order_chance(n_rows: int, n_targets: int) -> Floats:
     return np.append(0.0, 1.0 - missed)
 
 
-def coarse_grids(table: Table, counts: Bools, *, seed: int = 0) -> pd.DataFrame:
+def coarse_grids(
+    axes: Sequence[Hyperparameter], configs: Floats, counts: Bools, *, seed: int = 0
+) -> pd.DataFrame:
     """Grid searches that try g values a hyperparameter, over every choice of these values.
 
     A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values
     are good, so all choices are alike; a grid succeeds if it holds a row that counts.
 
     Args:
-        table: its declared values are those that may be tried.
+        axes: their declared values are those that may be tried.
+        configs: of the rows, shape (N, H).
         counts: rows that count, shape (N,).
         seed: for more than 20,000 choices, 5,000 are drawn with it.
 
     Returns:
         columns values (g, from 1 to 9 and to the full grid), trials, choices, success, exact.
     """
-    sizes = [len(h.values) for h in table.hyperparameters]
-    columns = zip(table.hyperparameters, table.configs[counts].T, strict=True)
+    sizes = [len(h.values) for h in axes]
+    columns = zip(axes, configs[counts].T, strict=True)
     targets = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
     lines = []
     for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):
@@ -198,7 +190,7 @@ def coarse_grids(table: Table, counts: Bools, *, seed: int = 0) -> pd.DataFrame:
         rng = np.random.default_rng([seed, g])
         options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
         # Every row is on the same share of the grids.
-        trials = len(table) * prod(k / size for k, size in zip(taken, sizes, strict=True))
+        trials = len(configs) * prod(k / size for k, size in zip(taken, sizes, strict=True))
         lines.append((g, trials, float(choices), float(_hits(options, which, targets).mean()), exact))
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
 
@@ -267,13 +259,13 @@ def _by_steps(gaps: Floats, steps: NDArray[np.int64], counts: Bools) -> pd.DataF
     return pd.DataFrame(lines, columns=["steps", "rows", "within", "share", "median_gap"])
 
 
-def _reach(table: Table, best: int, counts: Bools) -> pd.DataFrame:
+def _reach(axes: Sequence[Hyperparameter], configs: Floats, best: int, counts: Bools) -> pd.DataFrame:
     lines = []
-    for j, h in enumerate(table.hyperparameters):
-        others = np.delete(table.configs, j, axis=1)
+    for j, h in enumerate(axes):
+        others = np.delete(configs, j, axis=1)
         line = (others == others[best]).all(axis=1) & counts
-        good = np.isin(h.values, table.configs[line, j])
-        here = h.values.index(table.configs[best, j])
+        good = np.isin(h.values, configs[line, j])
+        here = h.values.index(configs[best, j])
         low = high = here
         while low > 0 and good[low - 1]:
             low -= 1

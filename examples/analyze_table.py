@@ -7,11 +7,11 @@ from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.render.plots.table_analyses import plot_importance, plot_search_cost
 
 table = hb.load_table("sotu-ngram")
-parts = [importance(table), importance(table, best_share=0.25)]
+parts = [importance(table.response()), importance(table.response(), best_share=0.25)]
 print(parts[0].effects.head())
 plot_importance(parts).savefig("importance.png")
 
 # %% Would a grid search have found a configuration as good?
-found = sensitivity(table, tolerance=1.0)
+found = sensitivity(table.response(), tolerance=1.0)
 print(found.grids)
 plot_search_cost(found).savefig("search.png")

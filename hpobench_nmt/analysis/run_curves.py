@@ -87,8 +87,7 @@ def regret_curves(results: Results, table: str) -> Curves:
     curves[EXACT] = random_search_regret(instance.losses[:, 0] - best, longest)
     frame = _frame(curves)
     objective = instance.objectives[0]
-    sign = -1.0 if objective.direction == "max" else 1.0
-    frame["best_value"] = sign * (best + frame["mean"])
+    frame["best_value"] = objective.to_raw((best + frame["mean"]).to_numpy())
     quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
     return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
 

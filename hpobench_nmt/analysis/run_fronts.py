@@ -165,7 +165,8 @@ def _labels(instance: Instance) -> tuple[str, str]:
 
 def _raw(instance: Instance, losses: Floats) -> Floats:
     """Losses as the table has them."""
-    return losses * [-1.0 if o.direction == "max" else 1.0 for o in instance.objectives]
+    columns = zip(instance.objectives, losses.T, strict=True)
+    return np.column_stack([objective.to_raw(column) for objective, column in columns])
 
 
 def _in_order(instance: Instance, rows: Rows) -> Rows:

@@ -135,8 +135,9 @@ def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
 
 
 def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: str) -> Section:
-    every = rank_correlation(tables, metric, common="all")
-    pairs = rank_correlation(tables, metric, common="pair")
+    responses = [table.response(metric) for table in tables]
+    every = rank_correlation(responses, common="all")
+    pairs = rank_correlation(responses, common="pair")
     telling = pairs if np.isnan(every.coefficient).all() else every
     return Section(
         table="",
@@ -151,10 +152,11 @@ def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: 
 
 
 def _importance(table: Table, metric: str, best_share: float, seed: int) -> Section:
-    parts = [importance(table, metric, seed=seed)]
+    response = table.response(metric)
+    parts = [importance(response, seed=seed)]
     problem: tuple[str, ...] = ()
     try:
-        parts.append(importance(table, metric, best_share=best_share, seed=seed))
+        parts.append(importance(response, best_share=best_share, seed=seed))
     except InputError as error:
         # The whole space still has something to say.
         problem = (str(error),)
@@ -212,7 +214,8 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
 
 
 def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) -> Section:
-    found = sensitivity(table, metric, tolerance, seed=seed)
+    near_enough = table.tolerance(metric) if tolerance is None else tolerance
+    found = sensitivity(table.response(metric), near_enough, seed=seed)
     name = found.objective.rpartition(":")[0]
     unit = table.metric(name).unit
     stem = f"{table.name}-sensitivity"
@@ -242,7 +245,7 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
 
 
 def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
-    found = seed_noise(table, replicates, metric)
+    found = seed_noise(table.response(metric), replicates)
     unit = table.metric(found.metric).unit
     stem = f"{table.name}-noise"
     shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]

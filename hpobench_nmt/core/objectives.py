@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from hpobench_nmt.core.errors import InputError
 
 Floats = NDArray[np.float64]
 Direction = Literal["min", "max"]
+Values = TypeVar("Values", float, Floats)
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,10 @@ class Objective:
     def __str__(self) -> str:
         return f"{self.metric}:{self.direction}"
 
-    def to_loss(self, values: Floats) -> Floats:
-        """Raw values as losses to minimise, any shape: negated where the largest is the best."""
+    def to_loss(self, values: Values) -> Values:
+        """Raw values as losses to minimise, a number or any shape: negated where the largest is the best."""
         return -values if self.direction == "max" else values
 
-    def to_raw(self, losses: Floats) -> Floats:
-        """Losses as raw values of the metric, any shape: the inverse of `to_loss`."""
+    def to_raw(self, losses: Values) -> Values:
+        """Losses as raw values of the metric, a number or any shape: the inverse of `to_loss`."""
         return -losses if self.direction == "max" else losses

@@ -16,6 +16,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Direction, Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, scaled_features
 
 Floats = NDArray[np.float64]
@@ -160,6 +161,11 @@ class Table:
             values = self.column(objective.metric)
             columns.append(objective.to_loss(values))
         return np.column_stack(columns)
+
+    def response(self, objective: str | Objective | None = None) -> Response:
+        """One metric as a function of the configuration; by default `main_metric`. O(1)."""
+        goal = self.objective(objective or self.main_metric)
+        return Response(self.name, goal, self.hyperparameters, self.configs, self.column(goal.metric))
 
     @property
     def main_metric(self) -> str:

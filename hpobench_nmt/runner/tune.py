@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.space import scaled_features
@@ -113,4 +113,4 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
 
 def _loss(record: Record, metric: Metric) -> float:
     value = float(record.metrics.get(metric.name, np.nan))
-    return -value if metric.direction == "max" else value
+    return Objective(metric.name, metric.direction).to_loss(value)

@@ -61,11 +61,11 @@ def test_what_is_said_is_what_was_computed(two, again):
     toy = two[0]
     frame = again(toy, [3, 9, 20])
     sections = analyze_tables(two, replicates={"toy": frame}, tolerance=0.7)
-    r = rank_correlation(two)
+    r = rank_correlation([table.response() for table in two])
     note = only(sections, "correlation").notes[1]
     assert f"toy and other, {r.coefficient[0, 1]:.3f}" in note
     assert f"{r.n_common[0, 1]} configurations" in note
-    whole = importance(toy).singles.iloc[0]
+    whole = importance(toy.response()).singles.iloc[0]
     exact, over, best = only(sections, "importance", "toy").notes
     assert exact.startswith("Exact: all 36")
     assert over.startswith(f"Over the whole space, {whole['first']} explains the most, {whole['share']:.0%}")
@@ -75,11 +75,11 @@ def test_what_is_said_is_what_was_computed(two, again):
     assert front.files["toy-front"]["row"].tolist() == sorted(
         toy.front(["bleu", "seconds"]), key=lambda row: -toy.column("bleu")[row]
     )
-    found = sensitivity(toy, tolerance=0.7)
+    found = sensitivity(toy.response(), tolerance=0.7)
     n = int(found.by_steps["within"].sum())
     within = f"{n} of 36 configurations ({n / 36:.1%}), the best included, are within 0.7 BLEU of the best."
     assert only(sections, "sensitivity", "toy").notes[0].startswith(within)
-    noise = seed_noise(toy, frame)
+    noise = seed_noise(toy.response(), frame)
     spread, believe, rows, order = only(sections, "noise").notes
     assert f"{noise.pooled.sd:.3g} BLEU" in spread
     assert "15 degrees of freedom" in spread
@@ -213,7 +213,7 @@ def test_other_metrics(toy):
     assert "0.7" not in only(sections, "sensitivity").notes[0]
     assert only(sections, "front").title == "toy: memory and seconds"
     reverse = analyze_tables([toy], metric="seconds:max")
-    assert sensitivity(toy, "seconds:max").by_steps.equals(
+    assert sensitivity(toy.response("seconds:max"), toy.tolerance("seconds:max")).by_steps.equals(
         only(reverse, "sensitivity").files["toy-sensitivity-by-steps"]
     )
 
@@ -290,7 +290,7 @@ def test_files(two, tmp_path):
         )
     shares = pd.read_csv(tmp_path / "c" / "toy-importance.csv", keep_default_na=False)
     assert len(shares) == 2 * (3 + 3)
-    assert shares["share"].astype(float).iloc[0] == importance(two[0]).effects["share"].iloc[0]
+    assert shares["share"].astype(float).iloc[0] == importance(two[0].response()).effects["share"].iloc[0]
     blocked = tmp_path / "file"
     blocked.touch()
     with pytest.raises(RunError, match="file: cannot be written"):

@@ -26,6 +26,10 @@ def table(name, configs, values, direction="max", axes=("bpe_symbols", "layers")
     return Table(name, hyperparameters, (Metric("score", direction),), configs, values, ("score",))
 
 
+def correlate(tables, metric=None, **options):
+    return rank_correlation([t.response(metric) for t in tables], **options)
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=30))
 def test_the_coefficient_is_scipys(pairs):
     x, y = np.array(pairs, dtype=float).T
@@ -40,7 +44,7 @@ def test_a_coefficient_by_hand():
     configs = [(1, layers) for layers in range(1, 6)]
     a = table("a", configs, [10, 20, 30, 40, 50])
     b = table("b", configs, [2, 1, 4, 3, 5])
-    found = rank_correlation([a, b])
+    found = correlate([a, b])
     assert found.coefficient == pytest.approx(np.array([[1.0, 0.8], [0.8, 1.0]]))
     assert found.n_common.tolist() == [[5, 5], [5, 5]]
 
@@ -49,7 +53,7 @@ def test_rankings_are_best_first_whatever_the_direction():
     configs = [(1, layers) for layers in range(1, 5)]
     bleu = table("a", configs, [1, 2, 3, 4])
     perplexity = table("b", configs, [40, 30, 20, 10], direction="min")
-    assert rank_correlation([bleu, perplexity]).coefficient[0, 1] == 1.0
+    assert correlate([bleu, perplexity]).coefficient[0, 1] == 1.0
 
 
 def test_equal_values_and_the_order_of_columns_do_not_matter():
@@ -57,29 +61,29 @@ def test_equal_values_and_the_order_of_columns_do_not_matter():
     b = table(
         "b", [(4, 32000), (2, 32000), (1, 32000), (8, 32000)], [3, 2, 1, 0], axes=("layers", "bpe_symbols")
     )
-    found = rank_correlation([a, b])
+    found = correlate([a, b])
     assert found.n_common[0, 1] == 3
     assert found.coefficient[0, 1] == 1.0
     assert found.taken_as_equal == ("bpe_symbols of 30000 and 32000",)
-    assert rank_correlation([a, replace(a, name="c")]).taken_as_equal == ()
-    assert rank_correlation([a, b], equivalent={}).n_common[0, 1] == 0
-    assert rank_correlation([a, b], equivalent={"bpe_symbols": {30000: 32000}}).n_common[0, 1] == 3
+    assert correlate([a, replace(a, name="c")]).taken_as_equal == ()
+    assert correlate([a, b], equivalent={}).n_common[0, 1] == 0
+    assert correlate([a, b], equivalent={"bpe_symbols": {30000: 32000}}).n_common[0, 1] == 3
 
 
 def test_values_that_one_table_tells_apart_cannot_be_equal():
     both = table("both", [(30000, 1), (32000, 1), (30000, 2)], [1, 2, 3])
     with pytest.raises(InputError, match="'both': configurations coincide"):
-        rank_correlation([both, replace(both, name="other")])
+        correlate([both, replace(both, name="other")])
 
 
 def test_common_to_all_or_to_each_pair():
     a = table("a", [(1, n) for n in (1, 2, 3, 4)], [1, 2, 3, 4])
     b = table("b", [(1, n) for n in (1, 2, 3, 4)], [1, 2, 4, 3])
     c = table("c", [(1, n) for n in (2, 3, 4, 5)], [1, 2, 3, 4])
-    every = rank_correlation([a, b, c])
+    every = correlate([a, b, c])
     assert set(every.n_common.ravel()) == {3}
     assert every.coefficient[0, 1] == pytest.approx(0.5)  # ranks 1 2 3 against 1 3 2
-    pairs = rank_correlation([a, b, c], common="pair")
+    pairs = correlate([a, b, c], common="pair")
     assert pairs.n_common[0].tolist() == [4, 4, 3]
     assert pairs.coefficient[0, 1] == pytest.approx(0.8)
     assert pairs.to_frame()["n_common"].tolist() == [4, 3, 3]
@@ -89,7 +93,7 @@ def test_no_common_configuration_is_no_coefficient():
     a = table("a", [(1, 1), (1, 2), (1, 3)], [1, 2, 3])
     b = table("b", [(2, 1), (2, 2), (2, 3)], [1, 2, 3])
     c = table("c", [(1, 1), (1, 2), (1, 3)], [1, 2, 3], axes=("bpe_symbols", "heads"))
-    found = rank_correlation([a, b, c], common="pair")
+    found = correlate([a, b, c], common="pair")
     assert found.n_common.tolist() == [[3, 0, 0], [0, 3, 0], [0, 0, 3]]
     assert np.isnan(found.coefficient[0, 1:]).all()
     assert np.isnan(found.low[0, 1:]).all()
@@ -99,13 +103,13 @@ def test_rows_without_the_metric_are_not_common():
     configs = [(1, n) for n in range(1, 6)]
     a = table("a", configs, [1, 2, np.nan, 4, 5])
     b = table("b", configs, [1, np.nan, 3, 4, 5])
-    assert rank_correlation([a, b]).n_common.tolist() == [[3, 3], [3, 3]]
-    assert rank_correlation([a, b], common="pair").n_common.tolist() == [[4, 3], [3, 4]]
+    assert correlate([a, b]).n_common.tolist() == [[3, 3], [3, 3]]
+    assert correlate([a, b], common="pair").n_common.tolist() == [[4, 3], [3, 4]]
 
 
 def test_a_constant_metric_has_no_ranking():
     configs = [(1, n) for n in range(1, 6)]
-    found = rank_correlation([table("a", configs, [1] * 5), table("b", configs, [1, 2, 3, 4, 5])])
+    found = correlate([table("a", configs, [1] * 5), table("b", configs, [1, 2, 3, 4, 5])])
     assert found.n_common[0, 1] == 5
     assert np.isnan(found.coefficient[0, 1])
 
@@ -113,11 +117,11 @@ def test_a_constant_metric_has_no_ranking():
 def test_bad_input():
     a = table("a", [(1, 1), (1, 2), (1, 3)], [1, 2, 3])
     with pytest.raises(InputError, match="at least two"):
-        rank_correlation([a])
+        correlate([a])
     with pytest.raises(InputError, match="same table twice"):
-        rank_correlation([a, a])
+        correlate([a, a])
     with pytest.raises(InputError, match="Did you mean 'score'"):
-        rank_correlation([a, replace(a, name="b")], "scor")
+        correlate([a, replace(a, name="b")], "scor")
 
 
 def test_a_perfect_order_of_few_pairs_proves_little():
@@ -146,7 +150,7 @@ def test_the_interval_covers(rho):
 def test_figure_4_of_the_paper(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
     tables = [load_table(name) for name in TABLES]
-    found = rank_correlation(tables)
+    found = correlate(tables)
     at = {name: i for i, name in enumerate(found.names)}
     assert (found.n_common == 28).all()
     assert round(found.coefficient[at["ja-en"], at["so-en"]], 3) == 0.084

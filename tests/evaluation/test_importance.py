@@ -68,19 +68,19 @@ def test_a_full_grid_is_exact(grid, best_share):
     assume(len(set(values)) > 1)
     table = grid_table(shape, f)
     names = [h.name for h in table.hyperparameters]
-    whole = importance(table)
+    whole = importance(table.response())
     assert whole.method == "exact"
     truth = brute_shares(table.configs.tolist(), f, np.ones(len(f), dtype=bool))
     assert as_dict(whole, names) == pytest.approx(truth, abs=1e-9)
     best = f <= threshold
     if len(set(f[best])) > 1:
-        part = importance(table, best_share=best_share)
+        part = importance(table.response(), best_share=best_share)
         assert part.threshold == threshold
         assert part.n_best == best.sum()
         assert as_dict(part, names) == pytest.approx(brute_shares(table.configs.tolist(), f, best), abs=1e-9)
     else:
         with pytest.raises(InputError, match="same in all of the best"):
-            importance(table, best_share=best_share)
+            importance(table.response(), best_share=best_share)
 
 
 @settings(deadline=None)
@@ -89,7 +89,7 @@ def test_components_of_every_order_sum_to_the_variance(grid):
     # Singles and pairs are ours; those of three and four hyperparameters are left over, and non-negative.
     shape, values = grid
     assume(len(set(values)) > 1)
-    found = importance(grid_table(shape, values))
+    found = importance(grid_table(shape, values).response())
     total = found.effects["share"].sum()
     assert (found.effects["share"] >= 0).all()
     assert total <= 1 + 1e-9
@@ -100,13 +100,13 @@ def test_components_of_every_order_sum_to_the_variance(grid):
 def test_shares_by_hand():
     # f = 3 a + b with a, b in {-1, 1}: variances 9 and 1, no interaction.
     points = np.array(list(product((-1, 1), (-1, 1), (-1, 1))))
-    additive = importance(grid_table((2, 2, 2), 3 * points[:, 0] + points[:, 1]))
+    additive = importance(grid_table((2, 2, 2), 3 * points[:, 0] + points[:, 1]).response())
     assert as_dict(additive, ["h0", "h1", "h2"]) == pytest.approx(
         {(0,): 0.9, (1,): 0.1, (2,): 0, (0, 1): 0, (0, 2): 0, (1, 2): 0}
     )
     assert additive.singles["first"].tolist() == ["h0", "h1", "h2"]
     # f = a b: neither says anything alone.
-    both = importance(grid_table((2, 2, 2), points[:, 0] * points[:, 1]))
+    both = importance(grid_table((2, 2, 2), points[:, 0] * points[:, 1]).response())
     assert both.pairs.iloc[0][["first", "second", "share"]].tolist() == ["h0", "h1", 1.0]
     assert both.singles["share"].tolist() == [0, 0, 0]
 
@@ -114,7 +114,9 @@ def test_shares_by_hand():
 def test_large_offsets_do_not_drown_small_effects():
     points = np.array(list(product((-1, 1), (-1, 1))))
     f = 1e9 + 3e-3 * points[:, 0] + 1e-3 * points[:, 1]
-    assert importance(grid_table((2, 2), f)).singles["share"].tolist() == pytest.approx([0.9, 0.1], abs=1e-3)
+    assert importance(grid_table((2, 2), f).response()).singles["share"].tolist() == pytest.approx(
+        [0.9, 0.1], abs=1e-3
+    )
 
 
 @settings(deadline=None, max_examples=20)
@@ -146,11 +148,11 @@ def test_a_forests_shares_are_those_of_its_predictions_over_the_grid(seed, shape
 
 
 def test_an_incomplete_grid_is_estimated_by_a_forest(toy):
-    exact = importance(toy)
+    exact = importance(toy.response())
     assert (exact.method, exact.n_rows, exact.n_grid) == ("exact", 36, 36)
     rows = np.arange(36) != 7
     holey = replace(toy, configs=toy.configs[rows], values=toy.values[rows])
-    estimate = importance(holey)
+    estimate = importance(holey.response())
     assert (estimate.method, estimate.n_rows, estimate.n_grid) == ("forest", 35, 36)
     assert estimate.singles["first"].iloc[0] == exact.singles["first"].iloc[0]
     assert estimate.singles["share"].iloc[0] == pytest.approx(exact.singles["share"].iloc[0], abs=0.15)
@@ -168,7 +170,10 @@ def test_a_forest_on_nearly_all_rows_is_nearly_exact():
     rows = np.arange(len(f)) % 29 != 3
     holey = replace(full, configs=full.configs[rows], values=full.values[rows])
     names = [h.name for h in full.hyperparameters]
-    exact, estimate = as_dict(importance(full), names), as_dict(importance(holey), names)
+    exact, estimate = (
+        as_dict(importance(full.response()), names),
+        as_dict(importance(holey.response()), names),
+    )
     assert estimate == pytest.approx(exact, abs=0.03)
 
 
@@ -179,7 +184,7 @@ def test_a_forest_looks_at_the_best_part_too():
     full = grid_table(shape, 100 * (points[:, 0] == 0) + 3 * points[:, 1] + points[:, 2])
     rows = np.arange(len(full)) % 11 != 5
     holey = replace(full, configs=full.configs[rows], values=full.values[rows])
-    whole, best = importance(holey), importance(holey, best_share=0.5)
+    whole, best = importance(holey.response()), importance(holey.response(), best_share=0.5)
     assert (whole.method, best.method) == ("forest", "forest")
     assert whole.singles["first"].iloc[0] == "h0"
     assert best.singles["first"].tolist()[:2] == ["h1", "h2"]
@@ -188,14 +193,14 @@ def test_a_forest_looks_at_the_best_part_too():
 
 def test_a_forest_that_only_learned_noise_is_known_by_its_fit(toy):
     noise = np.random.default_rng(0).normal(size=(35, 3))
-    found = importance(replace(toy, configs=toy.configs[1:], values=noise))
+    found = importance(replace(toy, configs=toy.configs[1:], values=noise).response())
     assert found.out_of_bag_r2 < 0.2
 
 
 def test_rows_without_the_metric_make_the_grid_incomplete(toy):
     values = toy.values.copy()
     values[4, 0] = np.nan
-    found = importance(replace(toy, values=values))
+    found = importance(replace(toy, values=values).response())
     assert (found.method, found.n_rows) == ("forest", 35)
 
 
@@ -203,16 +208,16 @@ def test_a_value_without_a_row_is_not_part_of_the_grid():
     axes = (Hyperparameter("a", (1.0, 2.0, 3.0)), Hyperparameter("b", (1.0, 2.0)))
     configs = np.array([(1, 1), (1, 2), (3, 1), (3, 2)], dtype=float)
     table = Table("t", axes, (Metric("loss", "min"),), configs, np.array([[1.0], [2], [3], [4]]), ("loss",))
-    found = importance(table)
+    found = importance(table.response())
     assert (found.method, found.n_grid) == ("exact", 4)
     assert found.singles["share"].tolist() == pytest.approx([0.8, 0.2])
 
 
 def test_the_best_part_is_the_metrics_best(toy):
-    lowest = importance(toy, "seconds", best_share=0.25)
+    lowest = importance(toy.response("seconds"), best_share=0.25)
     assert lowest.threshold == np.sort(toy.column("seconds"))[8]
     assert lowest.best_values == f"{lowest.threshold:.4g} or less"
-    highest = importance(toy, "bleu", best_share=0.25)
+    highest = importance(toy.response("bleu"), best_share=0.25)
     assert highest.threshold == np.sort(toy.column("bleu"))[-9]
     assert highest.best_values == f"{highest.threshold:.4g} or more"
     assert highest.n_best == (toy.column("bleu") >= highest.threshold).sum()
@@ -220,7 +225,11 @@ def test_the_best_part_is_the_metrics_best(toy):
 
 def test_the_same_seed_gives_the_same_shares(toy):
     holey = replace(toy, configs=toy.configs[1:], values=toy.values[1:])
-    first, again, other = importance(holey), importance(holey), importance(holey, seed=1)
+    first, again, other = (
+        importance(holey.response()),
+        importance(holey.response()),
+        importance(holey.response(), seed=1),
+    )
     assert first.effects.equals(again.effects)
     assert not first.effects["share"].equals(other.effects["share"])
 
@@ -228,26 +237,26 @@ def test_the_same_seed_gives_the_same_shares(toy):
 def test_bad_input(toy):
     constant = replace(toy, values=np.full_like(toy.values, 3.0))
     with pytest.raises(InputError, match="'bleu' is the same in every row"):
-        importance(constant)
+        importance(constant.response())
     missing = replace(toy, values=np.full_like(toy.values, np.nan))
     with pytest.raises(InputError, match="at least 2 rows that have it, not 0"):
-        importance(missing)
+        importance(missing.response())
     few = replace(toy, configs=toy.configs[[0, 5, 17]], values=toy.values[[0, 5, 17]])
     with pytest.raises(InputError, match="3 of the 12 configurations"):
-        importance(few)
+        importance(few.response())
     for share in (0.0, -0.5, 1.5, float("nan")):
         with pytest.raises(InputError, match="share of the rows"):
-            importance(toy, best_share=share)
+            importance(toy.response(), best_share=share)
     with pytest.raises(InputError, match="Did you mean 'bleu'"):
-        importance(toy, "blue")
+        importance(toy.response("blue"))
 
 
 def test_figure_5_of_the_paper(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
     en_ja, sw_en = load_table("en-ja"), load_table("sw-en")
-    whole = importance(en_ja)
+    whole = importance(en_ja.response())
     assert whole.method == "forest"
     assert whole.singles["first"].iloc[0] == "num_embed"
     assert set(whole.pairs.iloc[0][["first", "second"]]) == {"learning_rate", "num_embed"}
-    assert importance(en_ja, best_share=0.25).singles["first"].iloc[0] == "num_embed"
-    assert importance(sw_en, best_share=0.25).singles["first"].iloc[0] == "bpe_symbols"
+    assert importance(en_ja.response(), best_share=0.25).singles["first"].iloc[0] == "num_embed"
+    assert importance(sw_en.response(), best_share=0.25).singles["first"].iloc[0] == "bpe_symbols"

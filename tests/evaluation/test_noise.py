@@ -72,7 +72,7 @@ def test_simulated_noise_is_measured_and_differences_are_believed_at_the_right_r
 def test_a_table_and_its_replicates():
     table = line_table([10, 20, 30, 30.5])
     again = replicates({1: [10.5, 9.5], 3: [29, 31, 33], 4: [28.0]})
-    found = seed_noise(table, again)
+    found = seed_noise(table.response(), again)
     # Best of the table first, and the table's own row is one of the trainings.
     assert found.configurations["row"].tolist() == [3, 2, 0]
     assert found.configurations["n"].tolist() == [2, 4, 3]
@@ -103,7 +103,7 @@ def test_pairs_and_rows_that_noise_may_swap(direction):
     values = np.round(rng.normal(scale=2, size=40), 1)
     table = line_table(values, direction)
     again = replicates({w: values[w - 1] + rng.normal(scale=0.3, size=3) for w in (3, 9, 20)})
-    found = seed_noise(table, again)
+    found = seed_noise(table.response(), again)
     limit = found.pooled.smallest_difference
     naive = [abs(a - b) <= limit for a, b in combinations(values.tolist(), 2)]
     assert found.pairs_within == pytest.approx(np.mean(naive))
@@ -123,7 +123,7 @@ def test_what_a_shared_seed_does_to_all_alike_is_no_noise():
     ]
     again = pd.DataFrame(lines, columns=["width", "replicate", "seed", "score"])
     table = line_table(means + rng.normal(scale=0.1, size=6))
-    found = seed_noise(table, again)
+    found = seed_noise(table.response(), again)
     assert found.shared_seeds == 4
     # 29 trainings, 6 means and 4 seeds.
     assert found.pooled.df == 19
@@ -139,15 +139,17 @@ def test_what_a_shared_seed_does_to_all_alike_is_no_noise():
     assert rank == 10
     assert found.pooled.sd == pytest.approx(float(squares[0] / 19) ** 0.5)
     # With seeds of their own, the same trainings are far noisier.
-    apart = seed_noise(table, again.assign(seed=range(len(again))))
+    apart = seed_noise(table.response(), again.assign(seed=range(len(again))))
     assert apart.shared_seeds == 0
     assert apart.pooled.sd > 10
     assert apart.order_holds < 0.8 < 0.9 < found.order_holds
-    assert seed_noise(table, again.drop(columns="seed")).pooled == apart.pooled
+    assert seed_noise(table.response(), again.drop(columns="seed")).pooled == apart.pooled
 
 
 def test_lower_is_better():
-    found = seed_noise(line_table([3, 1, 2], "min"), replicates({1: [3, 3.1], 2: [1.2, 1.1], 3: [2, 2.2]}))
+    found = seed_noise(
+        line_table([3, 1, 2], "min").response(), replicates({1: [3, 3.1], 2: [1.2, 1.1], 3: [2, 2.2]})
+    )
     assert found.configurations["row"].tolist() == [1, 2, 0]
     assert found.configurations["luck"].iloc[0] > 0
     assert found.kendall == 1.0
@@ -155,7 +157,7 @@ def test_lower_is_better():
 
 
 def test_ties_between_replicates_count_half():
-    found = seed_noise(line_table([1, 2]), replicates({1: [5, 6], 2: [5, 6]}))
+    found = seed_noise(line_table([1, 2]).response(), replicates({1: [5, 6], 2: [5, 6]}))
     assert found.agreement["probability"].tolist() == [0.5]
 
 
@@ -163,13 +165,16 @@ def test_the_tables_own_trainings_are_not_counted_twice():
     again = replicates({1: [10.5, 9.5]})
     own = pd.DataFrame({"width": [1.0], "replicate": [0], "seed": [1], "score": [10.0]})
     table = line_table([10, 20])
-    assert seed_noise(table, pd.concat([again, own])).pooled == seed_noise(table, again).pooled
+    assert (
+        seed_noise(table.response(), pd.concat([again, own])).pooled
+        == seed_noise(table.response(), again).pooled
+    )
 
 
 def test_configurations_without_a_row_still_tell_of_the_spread():
     # Their own training failed, or has no such metric.
     table = line_table([10, np.nan])
-    found = seed_noise(table, replicates({1: [10.5, 9.5], 2: [4, 5, 6], 9: [1, 2]}))
+    found = seed_noise(table.response(), replicates({1: [10.5, 9.5], 2: [4, 5, 6], 9: [1, 2]}))
     assert found.configurations["row"].tolist() == [0, 1, -1]
     assert found.configurations["n"].tolist() == [3, 3, 2]
     assert found.pooled.df == 5
@@ -180,7 +185,7 @@ def test_configurations_without_a_row_still_tell_of_the_spread():
 
 
 def test_noise_of_zero():
-    found = seed_noise(line_table([1, 2, 2]), replicates({1: [1, 1], 2: [2, 2]}))
+    found = seed_noise(line_table([1, 2, 2]).response(), replicates({1: [1, 1], 2: [2, 2]}))
     assert found.pooled.sd == 0
     assert found.pooled.smallest_difference == 0
     assert found.rows_within == 2
@@ -191,15 +196,15 @@ def test_noise_of_zero():
 def test_bad_input(toy):
     table = line_table([1, 2])
     with pytest.raises(InputError, match="no configuration was trained twice"):
-        seed_noise(table, replicates({}))
+        seed_noise(table.response(), replicates({}))
     with pytest.raises(InputError, match="no configuration was trained twice"):
-        seed_noise(table, replicates({9: [1.0]}))
+        seed_noise(table.response(), replicates({9: [1.0]}))
     with pytest.raises(InputError, match=r"unknown column 'width'.*replicates of 'line'"):
-        seed_noise(table, replicates({1: [1, 2]}).rename(columns={"width": "wide"}))
+        seed_noise(table.response(), replicates({1: [1, 2]}).rename(columns={"width": "wide"}))
     with pytest.raises(InputError, match="unknown column 'score'"):
-        seed_noise(table, replicates({1: [1, 2]}).drop(columns="score"))
+        seed_noise(table.response(), replicates({1: [1, 2]}).drop(columns="score"))
     with pytest.raises(InputError, match="unknown metric"):
-        seed_noise(table, replicates({1: [1, 2]}), "bleu")
+        seed_noise(table.response("bleu"), replicates({1: [1, 2]}))
     one = replace(toy, configs=toy.configs[:1], values=toy.values[:1])
     frame = pd.concat([one.to_frame()] * 3)
-    assert seed_noise(one, frame, "seconds").pooled.sd == 0
+    assert seed_noise(one.response("seconds"), frame).pooled.sd == 0

@@ -26,7 +26,7 @@ def texts(figure):
 
 
 def test_importance_is_drawn(toy):
-    parts = [importance(toy), importance(toy, best_share=0.5)]
+    parts = [importance(toy.response()), importance(toy.response(), best_share=0.5)]
     figure = table_analyses.plot_importance(parts)
     (axes,) = figure.axes
     names = [t.get_text() for t in axes.get_yticklabels()]
@@ -43,18 +43,18 @@ def test_importance_is_drawn(toy):
             assert shares[first, second] == pytest.approx(width)
     assert any("exact" in t for t in texts(figure))
     with pytest.raises(InputError, match="one table and one metric"):
-        table_analyses.plot_importance([parts[0], importance(toy, "seconds")])
+        table_analyses.plot_importance([parts[0], importance(toy.response("seconds"))])
     with pytest.raises(InputError, match="one table and one metric"):
         table_analyses.plot_importance([])
 
 
 def test_correlation_is_drawn(two):
-    found = rank_correlation(two)
+    found = rank_correlation([table.response() for table in two])
     assert f"{found.coefficient[0, 1]:.2f}" in texts(table_analyses.plot_rank_correlation(found))
 
 
 def test_sensitivity_is_drawn(toy):
-    found = sensitivity(toy)
+    found = sensitivity(toy.response(), 0.5)
     left, right = table_analyses.plot_sensitivity(found, "BLEU").axes
     assert left.get_xlabel() == "gap to the best bleu (BLEU)"
     everything = left.lines[0]
@@ -70,7 +70,7 @@ def test_sensitivity_is_drawn(toy):
 
 
 def test_seed_noise_is_drawn(toy, again):
-    found = seed_noise(toy, again(toy, [3, 9, 20]))
+    found = seed_noise(toy.response(), again(toy, [3, 9, 20]))
     (axes,) = table_analyses.plot_seed_noise(found, "BLEU").axes
     points = np.concatenate([c.get_offsets()[:, 1] for c in axes.collections if len(c.get_offsets()) > 1])
     assert sorted(points) == pytest.approx(sorted(found.trainings["value"]))

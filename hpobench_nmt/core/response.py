@@ -1,0 +1,45 @@
+"""One metric of a table's rows: what analyses of a table are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.space import Hyperparameter
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """A metric as a function of the configuration, on N of the points of a grid.
+
+    Attributes:
+        table: the name of the table that it comes from, for people.
+        objective: the metric, and which way it is better.
+        hyperparameters: the H axes of the grid.
+        configs: raw hyperparameter values, shape (N, H), distinct rows.
+        values: of the metric in raw units, shape (N,), NaN where missing.
+    """
+
+    table: str
+    objective: Objective
+    hyperparameters: tuple[Hyperparameter, ...]
+    configs: Floats
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def losses(self) -> Floats:
+        """The values as losses to minimise, shape (N,), NaN where missing."""
+        return self.objective.to_loss(self.values)
+
+    @property
+    def where(self) -> str:
+        """The start of an error message about this metric of this table."""
+        return f"table {self.table!r}, metric {self.objective.metric!r}"
