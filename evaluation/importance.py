@@ -276,7 +276,7 @@ def _out_of_bag_r2(forest: object, features: Floats, loss: Floats) -> float:
     """R^2 of each row's mean prediction by the trees whose bootstrap sample lacks it."""
     total, count = np.zeros(len(loss)), np.zeros(len(loss))
     for tree, sample in zip(forest.estimators_, forest.estimators_samples_, strict=True):  # type: ignore[attr-defined]
-        unseen = np.setdiff1d(np.arange(len(loss)), sample)
+        unseen = np.flatnonzero(np.bincount(sample, minlength=len(loss)) == 0)
         if len(unseen):
             total[unseen] += tree.predict(features[unseen])
             count[unseen] += 1

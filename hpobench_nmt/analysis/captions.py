@@ -14,18 +14,21 @@ from hpobench_nmt.analysis.selection import EXACT
 
 
 def curves_finding(curves: Curves, at: int) -> str:
-    """The means after some look-ups, best first."""
+    """The means after some look-ups, best first; methods whose curves end before are named."""
     values: dict[str, float] = {}
+    ended: list[str] = []
     longest = curves.frame.groupby("method")["lookups"].max().max()
     at = int(min(at, longest))
     for method, part in curves.frame.groupby("method", sort=False):
         before = part[part["lookups"] <= at]
         if len(before) and part["lookups"].max() >= at and not np.isnan(before["mean"].iloc[-1]):
             values[str(method)] = float(before["mean"].iloc[-1])
+        elif method != EXACT:
+            ended.append(f"{method} (at {part['lookups'].max()})")
     exact = values.pop(EXACT, np.nan)
-    return _ordered(
-        f"Mean {curves.quantity} after {at} look-ups", values, exact, curves.lower_is_better, short
-    )
+    what = f"Mean {curves.quantity} after {at} look-ups"
+    text = _ordered(what, values, exact, curves.lower_is_better, short)
+    return text + (f" Curves that end before: {', '.join(ended)}." if ended else "")
 
 
 def distribution_finding(found: RuntimeDistribution, at: float) -> str:

@@ -72,14 +72,16 @@ def regret_curves(results: Results, table: str) -> Curves:
 
     The frame has best_value besides, the mean of the best value so far in the metric's own unit. A method's
     curve ends where a trial stopped short of the best, so that its mean is over the same trials throughout.
+    A trial that ended at the best stays there, for as many look-ups as any method made.
     """
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.losses[:, 0]))
     curves, notes = {}, failure_notes(results, table)
+    width = _longest(results, table)
     for method in methods_on(results, table):
         trials = sound_trials(results, table, method)
         if trials:
-            curve = curves[method] = summarise_curves(simple_regret(trials, best))
+            curve = curves[method] = summarise_curves(_carried_on(simple_regret(trials, best), width, 0.0))
             longest = max(len(t.rows) for t in trials)
             if len(curve.lookups) < longest:
                 notes.append(f"{method}: known up to look-up {len(curve.lookups)}, where a trial stopped.")
@@ -175,10 +177,12 @@ def hypervolume_curves(results: Results, table: str) -> Curves:
     instance = instance_of(results, table, 2)
     scale = table_scale(instance.losses)
     curves, notes = {}, failure_notes(results, table)
+    width = _longest(results, table)
     for method in methods_on(results, table):
         trials = sound_trials(results, table, method)
         if trials:
-            curve = curves[method] = summarise_curves(hypervolume_shares(trials, scale))
+            shares = _carried_on(hypervolume_shares(trials, scale), width, 1.0)
+            curve = curves[method] = summarise_curves(shares)
             if len(curve.lookups) < max(len(t.rows) for t in trials):
                 notes.append(f"{method}: known up to look-up {len(curve.lookups)}, where a trial stopped.")
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
@@ -189,6 +193,22 @@ def hypervolume_curves(results: Results, table: str) -> Curves:
         notes.append(f"{EXACT}: left out. {error}")
     quantity = "share of the table's hypervolume"
     return Curves(table, quantity, _frame(curves), results.suite.n_initial, False, tuple(notes))
+
+
+def _longest(results: Results, table: str) -> int:
+    """The most look-ups of any sound trial on a table."""
+    trials = (t for m in methods_on(results, table) for t in sound_trials(results, table, m))
+    return max((len(t.rows) for t in trials), default=0)
+
+
+def _carried_on(curves: Floats, width: int, end: float) -> Floats:
+    """Curves of trials, shape (trials, width): those that reached the end stay there, others are unknown.
+
+    Without this a method that is done before the others would have no value where they are compared.
+    """
+    more = np.full((len(curves), width - curves.shape[1]), np.nan)
+    more[np.isclose(curves[:, -1], end, rtol=0.0, atol=1e-9 * end)] = end
+    return np.hstack([curves, more])
 
 
 def _frame(curves: Mapping[str, Curve]) -> pd.DataFrame:

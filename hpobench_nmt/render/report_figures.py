@@ -29,7 +29,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries
 from hpobench_nmt.render.plots import run_progress, run_statistics
-from hpobench_nmt.render.plots.style import Style, plain_log_ticks
+from hpobench_nmt.render.plots.style import Style
 from hpobench_nmt.render.section_files import figures_of
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -39,7 +39,7 @@ _BUDGETS = {1: 20, 2: 50}
 _FRONT_STEPS = (10, 20, 50, 100)
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 Styles = dict[str, Style]
 
@@ -188,7 +188,7 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
             f"{stem}-curves",
             title,
             finding=finding,
-            draw=partial(_draw_curves, curves, styles),
+            draw=partial(run_progress.plot_curves, curves, styles),
             head=head,
             rows=rows,
             notes=curves.notes,
@@ -202,17 +202,6 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
             files_only=True,
         ),
     ]
-
-
-def _draw_curves(curves: Curves, styles: Styles) -> Figure:
-    """Curves on the scale of the methods: random search as computed goes on far below what trials show."""
-    figure = run_progress.plot_curves(curves, styles)
-    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
-    if curves.lower_is_better and (means > 0).any():
-        axes = figure.axes[0]
-        axes.set_ylim(means[means > 0].min() * 0.7, means.max() * 1.4)
-        plain_log_ticks(axes.yaxis)
-    return figure
 
 
 def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles) -> list[FigureSpec]:

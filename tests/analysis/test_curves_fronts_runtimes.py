@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.captions import curves_finding
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
@@ -389,3 +390,40 @@ def test_rows_without_values(toy):
     assert of(hypervolume_curves(multi, "toy").frame, "BO_M_std")["mean"].iloc[-1] == pytest.approx(1.0)
     assert len(attainment(multi, "toy", 5).frame)
     assert of(runtime_distribution(target_runtimes(multi)).frame, "RS")["share"].iloc[-1] == 1.0
+
+
+@pytest.mark.parametrize("objectives", [["bleu"], TWO])
+def test_a_caption_names_methods_that_were_done_before(toy, objectives):
+    """One method finds everything at once and its trials end; it is the best, and not left out."""
+
+    class Lucky:
+        def __init__(self, problem, rng):
+            self.order = [*best, *(row for row in range(len(problem.features)) if row not in best)]
+
+        def ask(self):
+            return int(self.order.pop(0))
+
+        def tell(self, index, losses):
+            if index in self.order:
+                self.order.remove(index)
+
+    best = pareto_front(toy.losses(objectives))
+    results = hb.benchmark(toy, ["RS", Lucky], objectives=objectives, trials=6, budget=8)
+    ended = max(len(t.rows) for t in results.trials["toy", "Lucky"])
+    assert ended < 30 < max(len(t.rows) for t in results.trials["toy", "RS"])
+    curves = (regret_curves if len(objectives) == 1 else hypervolume_curves)(results, "toy")
+    value = "0" if len(objectives) == 1 else "1"
+    assert f"after 30 look-ups: Lucky {value}, RS " in curves_finding(curves, 30)
+
+
+def test_a_caption_says_which_curves_end_before(toy):
+    one = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=6, lookups=30, budget=8)
+    (table, method), trials = next(iter(one.trials.items()))
+    cut = [
+        dataclasses.replace(t, rows=t.rows[:5], losses=t.losses[:5] + 1.0) if i == 0 else t
+        for i, t in enumerate(trials)
+    ]
+    short = dataclasses.replace(one, trials={**one.trials, (table, method): cut})
+    text = curves_finding(regret_curves(short, table), 8)
+    assert "Curves that end before: RS (at 5)." in text
+    assert "Curves that end before" not in curves_finding(regret_curves(one, table), 3)

@@ -24,6 +24,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import unfinished
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, draw_report
 from hpobench_nmt.render.html.dark_colours import on_dark
 from hpobench_nmt.render.html.svg_figure import method_places
@@ -76,6 +77,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     return environment.from_string(_asset("report.html.jinja")).render(
         title=" and ".join(run.name for run in runs),
         lead=_lead(runs, methods),
+        scores=_scores(runs),
         version=version("hpobench-nmt"),
         runs=[_run(slug, run, figures) for slug, run in zip(run_slugs(runs), runs, strict=True)],
         tables=tables,
@@ -178,6 +180,18 @@ def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
         f"{' or '.join(map(str, trials))} trial{'s' * (trials != [1])} each, "
         f"root seed {' and '.join(map(str, seeds))}."
     )
+
+
+def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """What each score of the runs means, for a reader who meets it for the first time."""
+    names = dict.fromkeys(score for run in runs for score in run.results.suite.scores)
+    return [
+        (
+            name,
+            f"{SCORES[name].description}; {'lower' if SCORES[name].lower_is_better else 'higher'} is better",
+        )
+        for name in names
+    ]
 
 
 def _method(name: str, place: int) -> dict[str, Any]:

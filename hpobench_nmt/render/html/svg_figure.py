@@ -63,7 +63,12 @@ def _series_hover(figure: Figure, series: HoverSeries, places: Mapping[str, int]
         exact = at["exact"].fillna(True) if "exact" in part.columns else np.ones(len(at), dtype=bool)
         values_of = [f"{'' if e else '≥ '}{short(v)}" for v, e in zip(at[series.y], exact, strict=True)]
         line: dict[str, Any] = {"m": places[str(name)], "v": values_of}
-        line["y"] = [_place(y) for _, y in pixels(figure, grid.tolist(), at[series.y].tolist())]
+        places_y = pixels(figure, grid.tolist(), at[series.y].tolist())
+        # On a log scale a value of 0 is drawn at the bottom.
+        line["y"] = [
+            _place(frame_of(figure)[3] if value == 0 else y)
+            for value, (_, y) in zip(at[series.y], places_y, strict=True)
+        ]
         if {"low", "high"} <= set(part.columns) and part["low"].notna().any():
             line["q"] = [
                 "" if np.isnan(a) else f"{short(a)}–{short(b)}"

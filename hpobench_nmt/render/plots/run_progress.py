@@ -20,9 +20,11 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.render.plots.style import (
+    GREY,
     MARKERS,
     Style,
     axes_for,
+    label_floor,
     legend,
     mark,
     method_styles,
@@ -54,19 +56,19 @@ def plot_curves(
     """Means of all methods against look-ups, with random search as the reference.
 
     Args:
-        log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of
-            exactly 0 ends a curve there.
+        log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of 0 is
+            then drawn on a line of its own at the bottom.
     """
     _refuse_empty(curves)
     styles = _styles(curves.frame, styles)
     figure, axes = axes_for(ax)
     log = curves.lower_is_better if log is None else log
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    floor = _floor(means) if log else None
     for method, part in _parts(curves.frame):
-        mean = part["mean"].where(part["mean"] > 0) if log else part["mean"]
-        _line(axes, part["lookups"], mean, method, styles[method])
-    if log:
-        axes.set_yscale("log")
-        plain_log_ticks(axes.yaxis)
+        _line(axes, part["lookups"], _raised(part["mean"], floor), method, styles[method])
+    if floor is not None:
+        _log_axis(axes, means, floor)
     elif not curves.lower_is_better:
         axes.set_ylim(0, 1.02)
     axes.set(ylabel=f"mean {curves.quantity}", title=curves.table)
@@ -83,24 +85,25 @@ def plot_curve_panels(
     styles = _styles(curves.frame, styles)
     log = curves.lower_is_better if log is None else log
     parts = dict(_parts(curves.frame))
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    floor = _floor(means) if log else None
     exact = parts.pop(EXACT, None)
     figure, panels = _panels(len(parts))
     for axes, method in zip(panels, parts, strict=True):
         for other in parts.values():
-            axes.plot(other["lookups"], _positive(other["mean"], log), color="#D0D3D6", linewidth=0.8)
+            axes.plot(other["lookups"], _raised(other["mean"], floor), color="#D0D3D6", linewidth=0.8)
         part, style = parts[method], styles[method]
         if exact is not None:
-            axes.plot(exact["lookups"], _positive(exact["mean"], log), **styles[EXACT].line())
-        _band(axes, part["lookups"], part, method, style, alpha=0.25, step="post")
-        axes.plot(part["lookups"], _positive(part["mean"], log), **(style.line() | {"linewidth": 2}))
+            axes.plot(exact["lookups"], _raised(exact["mean"], floor), **styles[EXACT].line())
+        band = part.assign(low=_raised(part["low"], floor), high=_raised(part["high"], floor))
+        _band(axes, part["lookups"], band, method, style, alpha=0.25, step="post")
+        axes.plot(part["lookups"], _raised(part["mean"], floor), **(style.line() | {"linewidth": 2}))
         axes.set_title(method, fontsize=10, color=style.colour, fontweight="bold")
         axes.set_xscale("log")
-        if log:
+        if floor is not None:
             axes.set_yscale("log")
-    positive = curves.frame["mean"][curves.frame["mean"] > 0]
-    if log and len(positive):
-        panels[0].set_ylim(positive.min() * 0.7, positive.max() * 1.4)
-        plain_log_ticks(panels[0].yaxis)
+    if floor is not None:
+        _log_axis(panels[0], means, floor)
     plain_log_ticks(panels[0].xaxis)
     figure.supxlabel("configurations looked up")
     figure.supylabel(curves.quantity)
@@ -282,8 +285,32 @@ def _frame_around(axes: Axes, points: Any, margin: float = 0.15) -> None:
     axes.set_ylim(low[1] - reach[1], high[1] + reach[1])
 
 
-def _positive(values: pd.Series[Any], log: bool) -> pd.Series[Any]:
-    return values.where(values > 0) if log else values
+def _floor(values: pd.Series[Any]) -> float:
+    """Where 0 is drawn on a log axis: below the least value above it."""
+    positive = values[values > 0]
+    return float(positive.min()) * 0.4 if len(positive) else 1.0
+
+
+def _raised(values: pd.Series[Any], floor: float | None) -> pd.Series[Any]:
+    """Values for an axis; on a log axis, where floor is given, 0 becomes the floor."""
+    return values if floor is None else values.mask(values == 0, floor)
+
+
+def _log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
+    """A log scale over the values; where one of them is 0, the floor is its tick and is labelled so.
+
+    Random search as computed is no part of the values: it goes on far below what trials show.
+    """
+    axes.set_yscale("log")
+    positive = values[values > 0]
+    lowest = float(positive.min()) if len(positive) else floor
+    zero = bool((values == 0).any())
+    bottom = floor * 0.8 if zero else lowest * 0.7
+    axes.set_ylim(bottom, max(float(values.max()) * 1.4, floor * 10))
+    plain_log_ticks(axes.yaxis)
+    if zero:
+        axes.axhline(floor, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+        label_floor(axes.yaxis, floor, lowest * 0.95)
 
 
 def _lookup_axis(axes: Axes, n_initial: int, longest: float) -> None:

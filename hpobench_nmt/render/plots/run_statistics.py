@@ -79,7 +79,7 @@ def plot_critical_difference(
     order = np.argsort(test.mean_ranks, kind="stable")
     levels = -(-k // 2)
     bars = 0.35 * len(test.groups) + 0.4
-    figure, axes = axes_for(ax, (7.6, 0.3 * levels + 0.28 * len(test.groups) + 1.5))
+    figure, axes = axes_for(ax, (5.4, 0.3 * levels + 0.28 * len(test.groups) + 1.5))
     axes.grid(False)
     axes.spines[:].set_visible(False)
     axes.set_xlim(0.35, k + 0.65)

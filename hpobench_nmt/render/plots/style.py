@@ -145,6 +145,15 @@ def plain_log_ticks(axis: Any) -> None:
     axis.set_minor_locator(NullLocator())  # they would take most of the time of a small figure
 
 
+def label_floor(axis: Any, floor: float, lowest: float) -> None:
+    """Label one place of a log axis "0", and leave out the ticks between it and the lowest value shown."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter
+
+    ticks = [t for t in axis.get_major_locator()() if t >= lowest]
+    axis.set_major_locator(FixedLocator([floor, *ticks]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: "0" if value == floor else f"{value:g}"))
+
+
 def plain(figure: Figure) -> Figure:
     """The figure with every text as it is: names with a dollar sign are no formulas."""
     from matplotlib.text import Text

@@ -34,6 +34,9 @@ def print_leaderboard(results: Results, console: Console) -> None:
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells(results, statistics):
         by_row.setdefault((cell.table, cell.method), []).append(cell)
+    # Explained before they are used.
+    for name in results.suite.scores:
+        print_text(f"{name}: {SCORES[name].description}", console, "dim")
     for table, instance in results.instances.items():
         objectives = ", ".join(str(o) for o in instance.objectives)
         title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
@@ -45,8 +48,6 @@ def print_leaderboard(results: Results, console: Console) -> None:
         else:
             for score in scores:
                 console.print(_grid(results, table, rows, range(score, score + 1)))
-    for name in results.suite.scores:
-        print_text(f"{name}: {SCORES[name].description}", console, "dim")
     for line in _reading_notes(results, statistics):
         print_text(line, console, "dim")
     for group in grouped_failures(results):

@@ -20,6 +20,7 @@ from hpobench_nmt.analysis.verdicts import Verdict
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import load_suite
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.html.page import write_report
 from hpobench_nmt.render.latex import tex
 from hpobench_nmt.render.report_files import write_figures, write_latex
@@ -323,3 +324,10 @@ def test_the_report_is_opened_in_the_users_browser(folders, tmp_path):
         command, env={**os.environ, "BROWSER": "/bin/false", "PATH": ""}, capture_output=True, text=True
     )
     assert done.returncode == 0 and "open the file in one yourself" in done.stderr
+
+
+def test_scores_are_explained_before_they_are_used(page):
+    text = text_of(page)
+    body = text[text.index("Skip to the report") :]
+    for score, meaning in ((s.name, s.description) for s in SCORES.values()):
+        assert body.index(f" {score} {meaning}") == body.index(f" {score} ")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,15 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.verdicts import RankOutcome, run_statistics
 from hpobench_nmt.evaluation.ranks import rank_test
+from hpobench_nmt.render.html.svg import to_svg
+from hpobench_nmt.render.plots.pareto_front import plot_front
 from hpobench_nmt.render.plots.run_progress import (
     method_styles,
     plot_attainment,
@@ -221,3 +225,70 @@ def test_figures_can_be_joined_on_given_axes(single):
     assert plot_curves(regret_curves(single, "toy"), ax=left) is figure
     assert plot_runtime_distribution(runtime_distribution(target_runtimes(single)), ax=right) is figure
     drawn(figure)
+
+
+@pytest.mark.parametrize("plot", [plot_curves, plot_curve_panels])
+def test_curves_that_reach_zero_stay_in_sight_on_a_log_axis(single, plot):
+    curves = regret_curves(single, "toy")
+    zero = curves.frame[(curves.frame["mean"] == 0) & (curves.frame["method"] == "BO_EI_M_std")]
+    assert len(zero)
+    figure = drawn(plot(curves))
+    axes = next(a for a in figure.axes if plot is plot_curves or a.get_title() == "BO_EI_M_std")
+    lines = [line for line in axes.lines if line.get_color() == method_styles(METHODS)["BO_EI_M_std"].colour]
+    x, y = (np.asarray(v, dtype=float) for v in lines[-1].get_data())
+    floor = y[np.isin(x, zero["lookups"])]
+    assert len(floor) == len(zero) and len(set(floor)) == 1
+    low, high = axes.get_ylim()
+    assert low < floor[0] < y[y > floor[0]].min() < high
+    ticks = axes.get_yticks()
+    labels = dict(zip(ticks, map(axes.yaxis.get_major_formatter(), ticks), strict=True))
+    assert labels[floor[0]] == "0"
+    assert all(tick == floor[0] or tick >= y[y > floor[0]].min() * 0.9 for tick in ticks)
+
+
+def stairs(line):
+    """The corners of a line as they are drawn."""
+    from matplotlib.cbook import STEP_LOOKUP_MAP
+
+    x, y = line.get_data()
+    return np.column_stack(STEP_LOOKUP_MAP[line.get_drawstyle()](np.asarray(x), np.asarray(y)))
+
+
+@pytest.mark.parametrize("first", ["bleu:max", "bleu:min"])
+@pytest.mark.parametrize("second", ["seconds:max", "seconds:min"])
+def test_a_front_is_a_staircase_that_the_table_reaches(toy, multi, first, second):
+    front = table_front(toy, [first, second])
+    assert len(front.rows) > 2
+    (line,) = drawn(plot_front(front)).axes[0].lines
+    corners = stairs(line)
+    signs = np.where(front.maximised, -1.0, 1.0)
+    losses = front.points * signs
+    for corner in corners * signs:
+        # Some row is as good or better, and none is better in both.
+        assert (losses <= corner + 1e-12).all(axis=1).any()
+        assert not (losses < corner - 1e-12).all(axis=1).any()
+
+
+def test_a_moving_front_is_a_staircase_too(multi):
+    found = moving_front(multi, "toy", "RS", (5, 20))
+    losses = found.points * [-1.0, 1.0]
+    for line, rows in zip(drawn(plot_front_moves(found)).axes[0].lines, found.fronts, strict=True):
+        corners = stairs(line) * [-1.0, 1.0]
+        assert len(corners) == 2 * len(rows) - 1
+        assert all((losses[rows] <= c + 1e-12).all(axis=1).any() for c in corners)
+
+
+def test_what_belongs_to_a_method_is_known_by_its_mark_and_not_by_its_colour():
+    methods = [f"m {i}<&>" for i in range(25)]  # the 25th has the colour of the first
+    styles = method_styles(methods)
+    assert styles[methods[0]].colour == styles[methods[16]].colour
+    frame = pd.DataFrame(
+        [(m, n, 1.0 / n + i, 1, 1, 1, 2) for i, m in enumerate(methods) for n in (1, 2, 3)],
+        columns=["method", "lookups", "mean", "low", "median", "high", "trials"],
+    )
+    curves = Curves("toy", "regret", frame, 1, True)
+    places = {m: i for i, m in enumerate([*methods, EXACT])}
+    svg = to_svg(plot_curves(curves, styles), "f", places, {m: s.colour for m, s in styles.items()})
+    groups = [int(m) for m in re.findall(r'data-m="(\d+)"', svg)]
+    assert sorted(groups) == list(range(25))
+    assert svg.count("var(--m0)") and svg.count("var(--m16)")
