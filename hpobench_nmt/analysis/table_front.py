@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.lookup.catalogue import load_table
-from hpobench_nmt.lookup.folder import number_column, read_csv
+from hpobench_nmt.lookup.rows import number_column, read_csv
 from hpobench_nmt.lookup.table import Table
 
 

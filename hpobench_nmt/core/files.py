@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import platform
 import re
+import shutil
 import stat
 import tempfile
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,12 @@ MAX_SETTINGS_BYTES = 64 * 2**20
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{n}" for port in ("COM", "LPT") for n in range(10)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _LONGEST_LABEL = 200
+_SCRATCH = ".hpobench-tmp"
+_LEFTOVER = re.compile(
+    r"\.(?P<target>.+)\.(?P<machine>[A-Za-z0-9-]*)\.(?P<process>\d{1,10})\.[a-z0-9_]{8}" + re.escape(_SCRATCH)
+)
+_REPLACED = "replaced"
+_DAY = 24 * 3600.0
 
 
 def check_name(kind: str, name: str) -> str:
@@ -51,10 +62,19 @@ def check_label(kind: str, text: str) -> str:
     return text
 
 
+def check_column(kind: str, name: str, unit: str) -> None:
+    """Raise InputError where a column's name or unit cannot be shown as it is, or the name is empty."""
+    if not name:
+        raise InputError(f"a {kind} has an empty name.")
+    check_label(kind, name)
+    check_label(f"the unit of {kind} {name!r},", unit)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step: it is there whole or not at all, even after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    remove_leftovers(path.parent)
+    handle, name = tempfile.mkstemp(prefix=_scratch_prefix(path.name), suffix=_SCRATCH, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -65,6 +85,84 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def scratch_folder(target: Path) -> Iterator[Path]:
+    """A new folder beside the target, to write in and then move into place; whatever is left is removed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent)
+    work = Path(tempfile.mkdtemp(prefix=_scratch_prefix(target.name), suffix=_SCRATCH, dir=target.parent))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Move a finished folder into place; an older one goes only when the new one is there.
+
+    A process that is killed between the two steps leaves the older one in a scratch folder, from which
+    `remove_leftovers` puts it back.
+    """
+    if not target.exists():
+        new.rename(target)
+        return
+    with scratch_folder(target) as aside:
+        target.rename(aside / _REPLACED)
+        try:
+            new.rename(target)
+        except OSError:
+            (aside / _REPLACED).rename(target)
+            raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left behind in a folder: files and folders that were being written.
+
+    They are known by their names, which hold the machine and the process that made them. They go when that
+    process is gone, or, if it was on another machine, after a day.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = _LEFTOVER.fullmatch(entry.name)
+            if found and _abandoned(found["machine"], int(found["process"]), entry):
+                with contextlib.suppress(OSError):  # another process may be removing it too
+                    _remove_leftover(folder / entry.name, folder / found["target"])
+
+
+def _remove_leftover(path: Path, target: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    replaced = path / _REPLACED
+    if replaced.is_dir() and not target.exists():
+        replaced.rename(target)
+    shutil.rmtree(path)
+
+
+def _abandoned(machine: str, process: int, entry: os.DirEntry[str]) -> bool:
+    with contextlib.suppress(OSError):
+        if time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY:
+            return True
+    # On Windows, signal 0 would end the process.
+    if machine != _machine() or process == os.getpid() or os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _scratch_prefix(name: str) -> str:
+    return f".{name}.{_machine()}.{os.getpid()}."
+
+
+def _machine() -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40]
 
 
 def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = True) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_column
 
 Floats = NDArray[np.float64]
 Direction = Literal["min", "max"]
@@ -42,13 +44,16 @@ class Metric:
         return f"{self.name} ({self.unit})" if self.unit not in ("", self.name) else self.name
 
     def __post_init__(self) -> None:
-        """Refuse a direction or tolerance that makes no sense."""
+        """Refuse a direction, tolerance or sign for "missing" that makes no sense."""
+        check_column("metric", self.name, self.unit)
         if self.direction not in ("min", "max"):
             raise InputError(
                 f"metric {self.name!r}: direction must be 'min' or 'max', not {self.direction!r}."
             )
         if self.tolerance is not None and not 0 <= self.tolerance < np.inf:
             raise InputError(f"metric {self.name!r}: tolerance must be 0 or more, not {self.tolerance!r}.")
+        if self.missing is not None and not math.isfinite(self.missing):
+            raise InputError(f"metric {self.name!r}: missing must be a finite number, not {self.missing!r}.")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_column
 
 Floats = NDArray[np.float64]
 Scale = Literal["linear", "log"]
@@ -34,6 +35,7 @@ class Hyperparameter:
 
     def __post_init__(self) -> None:
         """Refuse a grid that cannot be scaled."""
+        check_column("hyperparameter", self.name, self.unit)
         where = f"hyperparameter {self.name!r}"
         if not self.values:
             raise InputError(f"{where} has no values.")

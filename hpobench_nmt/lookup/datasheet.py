@@ -1,128 +1,145 @@
-"""Datasheets: what `datasheet.toml` may say of a table, read and written."""
+"""Datasheets: what `datasheet.toml` may say of a table, read and written.
+
+format            1
+name              of the table; left out: that of the CSV file
+objectives        metrics to optimise by default; left out: the first metric
+[rows]            count and sha256 of table.csv; `tables add` writes them
+[replicates]      count and sha256 of replicates.csv
+[hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit
+[metrics.NAME]    direction ("min" or "max"), unit, missing, tolerance, description
+[provenance]      free texts: source, licence, how it was measured
+[claims]          what the source says of the table, for `tables check` to verify
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_label, check_name, read_toml
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
+from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 
-_FORMAT = 1
-_KEYS = {"format", "name", "objectives", "rows", "replicates", "hyperparameters", "metrics", "provenance"}
-_KEYS |= {"claims"}
-ROW_KEYS = {"count", "sha256"}
-_HYPERPARAMETER_KEYS = {"values", "scale", "unit"}
-_METRIC_KEYS = {"direction", "unit", "missing", "tolerance", "description"}
+FORMAT = 1
 
 
-def check_keys(sheet: Mapping[str, Any], path: Path) -> None:
-    """Raise InputError for a key or a format that this version does not know."""
-    known(sheet, _KEYS, path, "")
-    if sheet.get("format", _FORMAT) != _FORMAT:
-        raise InputError(
-            f"{path}: format {sheet['format']!r} is not supported; this version reads {_FORMAT}."
-        )
+class RowsSection(Strict, frozen=True):
+    """A CSV file beside the datasheet."""
+
+    count: Natural | None = None
+    sha256: str | None = None
 
 
-def axis_of(name: str, entry: Mapping[str, Any], column: Floats, path: Path) -> Hyperparameter:
-    """A hyperparameter from its section; values that are left out are those of the column."""
-    where = f"hyperparameters.{name}"
-    known(entry, _HYPERPARAMETER_KEYS, path, where)
-    values = entry.get("values", sorted(set(column.tolist())))
-    if not isinstance(values, list) or not all(_is_number(v) for v in values):
-        raise InputError(f"{path}: {where}.values must be a list of numbers.")
-    grid = tuple(float(v) for v in values)
-    return Hyperparameter(name, grid, entry.get("scale", "linear"), str(entry.get("unit", "")))
+class AxisSection(Strict, frozen=True):
+    """A hyperparameter; values that are left out are those of its column."""
+
+    values: list[Finite] | None = None
+    scale: Literal["linear", "log"] = "linear"
+    unit: str = ""
 
 
-def metric_of(name: str, entry: Mapping[str, Any], path: Path) -> Metric:
-    """A metric from its section."""
-    where = f"metrics.{name}"
-    known(entry, _METRIC_KEYS, path, where)
-    if "direction" not in entry:
-        raise InputError(f"{path}: {where} needs a direction, 'min' or 'max'.")
-    for key in ("missing", "tolerance"):
-        if key in entry and not _is_number(entry[key]):
-            raise InputError(f"{path}: {where}.{key} must be a number, not {entry[key]!r}.")
-    for key in ("unit", "description"):
-        if not isinstance(entry.get(key, ""), str):
-            raise InputError(f"{path}: {where}.{key} must be a string, not {entry[key]!r}.")
-    return Metric(name, **entry)
+class MetricSection(Strict, frozen=True):
+    """A metric; see core.objectives.Metric for what the keys mean."""
+
+    direction: Literal["min", "max"]
+    unit: str = ""
+    missing: Finite | None = None
+    tolerance: NonNegative | None = None
+    description: str = ""
 
 
-def claims_of(sheet: Mapping[str, Any], n_rows: int, path: Path) -> dict[str, Any]:
-    """What the source says of the table, in the form that `tables check` reads."""
-    claims = section(sheet, "claims", path, required=False)
-    for key in ("collection_rows", "collection_tables"):
-        if key in claims and not (type(claims[key]) is int and claims[key] > 0):
-            raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
-    for key in ("configurations", "failed"):
-        if key in claims and not (type(claims[key]) is int and claims[key] >= 0):
-            raise InputError(f"{path}: claims.{key} must be a whole number, not {claims[key]!r}.")
-    if not isinstance(claims.get("complete", True), bool):
-        raise InputError(f"{path}: claims.complete must be true or false, not {claims['complete']!r}.")
-    front, objectives = claims.get("front", []), claims.get("front_objectives", [])
-    if not isinstance(front, list) or not all(isinstance(r, int) and 0 <= r < n_rows for r in front):
-        raise InputError(f"{path}: claims.front must be a list of row numbers, 0 to {n_rows - 1}.")
-    if not isinstance(objectives, list) or not all(isinstance(o, str) for o in objectives):
-        raise InputError(f"{path}: claims.front_objectives must be a list of metric names.")
-    return claims
+class Claims(msgspec.Struct, frozen=True):
+    """The claims that `tables check` verifies. Others may stand beside them."""
+
+    collection: str | None = None
+    collection_rows: Positive | None = None
+    collection_tables: Positive | None = None
+    configurations: Natural | None = None
+    failed: Natural | None = None
+    complete: bool | None = None
+    front: list[Natural] | None = None
+    front_objectives: list[str] | None = None
 
 
-def objectives_of(sheet: Mapping[str, Any], metrics: list[Metric], path: Path) -> tuple[str, ...]:
-    """The table's own objectives; the first metric where none are named."""
-    objectives = sheet.get("objectives", [metrics[0].name] if metrics else [])
-    if not isinstance(objectives, list) or not all(isinstance(o, str) for o in objectives):
-        raise InputError(f"{path}: objectives must be a list of metric names.")
-    return tuple(objectives)
+class Datasheet(Strict, frozen=True):
+    """A whole datasheet."""
+
+    hyperparameters: dict[str, AxisSection]
+    metrics: dict[str, MetricSection]
+    format: Whole = FORMAT
+    name: str | None = None
+    objectives: list[str] | None = None
+    rows: RowsSection | None = None
+    replicates: RowsSection | None = None
+    provenance: dict[str, Any] = msgspec.field(default_factory=dict)
+    claims: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def axis(self, name: str, column: Floats) -> Hyperparameter:
+        """The hyperparameter of this name; values that are left out are those of its column."""
+        entry = self.hyperparameters[name]
+        values = np.unique(column).tolist() if entry.values is None else entry.values
+        return Hyperparameter(name, tuple(values), entry.scale, entry.unit)
+
+    def metric(self, name: str) -> Metric:
+        """The metric of this name."""
+        entry = self.metrics[name]
+        return Metric(name, entry.direction, entry.unit, entry.missing, entry.tolerance, entry.description)
 
 
-def section(
-    sheet: Mapping[str, Any], key: str, path: Path, keys: Iterable[str] = (), required: bool = True
-) -> dict[str, Any]:
-    """A section of a datasheet, empty where it is not there and need not be; its keys are checked."""
-    section = sheet.get(key, {})
-    if not isinstance(section, dict) or (required and not section):
-        raise InputError(f"{path}: needs a section [{key}].")
-    if keys:
-        known(section, keys, path, key)
-    return section
+def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
+    """Read a datasheet and check all that can be checked without the rows.
+
+    Raises:
+        InputError: what is wrong in it, and where.
+    """
+    content = read_toml(path, follow_link)
+    written = content.get("format", FORMAT)
+    if written != FORMAT:
+        raise InputError(f"{path}: format {written!r} is not supported; this version reads {FORMAT}.")
+    sheet = checked(content, Datasheet, str(path))
+    for key in ("hyperparameters", "metrics"):
+        if not getattr(sheet, key):
+            raise InputError(f"{path}: needs a section [{key}.NAME].")
+    claims = checked(sheet.claims, Claims, f"{path}, [claims]")
+    try:
+        if sheet.name is not None:
+            check_name("table", sheet.name)
+        if claims.collection is not None:
+            check_name("collection", claims.collection)
+        for name, value in sheet.provenance.items():
+            check_label("the name", name)
+            if not isinstance(value, str | bool | int | float | date | datetime | time):
+                raise InputError(f"provenance.{name} must be a text.")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return sheet
 
 
-def known(section: Any, keys: Iterable[str], path: Path, where: str) -> None:
-    """Raise InputError for a key that is not among these, with the nearest that is."""
-    if not isinstance(section, dict):
-        raise InputError(f"{path}: [{where}] must be a section, not {section!r}.")
-    prefix = f"{where}." if where else ""
-    for key in section:
-        if key not in keys:
-            raise unknown("key", prefix + key, [prefix + k for k in keys], f"({path})")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def plain(number: float) -> int | float:
-    """Whole numbers as integers, so that files read `1024` and not `1024.0`."""
-    return int(number) if number == math.floor(number) and abs(number) < 2**53 else float(number)
+def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
+    """The free texts by key; numbers and dates become texts."""
+    try:
+        return {key: str(value) for key, value in sheet.provenance.items()}
+    except ValueError:  # Python does not write whole numbers of more than 4,300 digits
+        raise InputError(f"{path}: provenance holds a number that is too long. Write it as a text.") from None
 
 
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:
     """What a datasheet says of a table whose CSV file has this content."""
     sheet: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "name": table.name,
         "objectives": list(table.objectives),
         "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
@@ -144,3 +161,12 @@ def datasheet(table: Table, content: bytes) -> dict[str, Any]:
     if table.claims:
         sheet["claims"] = dict(table.claims)
     return sheet
+
+
+def check_claims(claims: Mapping[str, Any], table: Table, path: Path) -> None:
+    """Raise InputError where a claim names a row or a metric that the table does not have."""
+    for row in claims.get("front", []):
+        if row >= len(table):
+            raise InputError(f"{path}: claims.front names row {row}; the last one is {len(table) - 1}.")
+    for objective in claims.get("front_objectives", []):
+        table.objective(objective)

@@ -4,121 +4,110 @@ Where configurations were trained again with other seeds, `replicates.csv` holds
 that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it, with the learning curves.
 
 The datasheet names every column, its scale or direction and unit, says where the rows come from, and
-carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled.
+carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled, and
+symbolic links in it are not followed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-import shutil
-import tempfile
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import tomli_w
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import read_toml, write_whole
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.lookup.datasheet import (
-    ROW_KEYS,
-    axis_of,
-    check_keys,
-    claims_of,
+    Datasheet,
+    RowsSection,
+    check_claims,
     datasheet,
-    known,
-    metric_of,
-    objectives_of,
-    plain,
-    section,
+    provenance_of,
+    read_datasheet,
 )
+from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
 from hpobench_nmt.lookup.table import Table
-
-Floats = NDArray[np.float64]
 
 DATASHEET = "datasheet.toml"
 ROWS = "table.csv"
 REPLICATES = "replicates.csv"
 SPEC = "spec.toml"
 LEDGER = "ledger.jsonl"
-_MAX_BYTES = 2**30
-_EMPTY = {"", "NA", "NaN", "nan"}
+# Of the time to add a table, reading and checking it take about so much.
+_READ_SHARE = 0.4
+# Some installers link the files of a package. Whoever can change those can change the code, too.
+_SHIPPED = Path(__file__).parents[1] / "tables"
 
 
 def load_folder(folder: Path) -> Table:
     """Read a table folder, checking hash, types, ranges and the datasheet's keys."""
-    sheet_path = folder / DATASHEET
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder.")
-    if not sheet_path.is_file():
-        raise InputError(f"{folder}: has no {DATASHEET}, so it is not a table.")
-    sheet = read_toml(sheet_path)
-    rows = section(sheet, "rows", sheet_path, ROW_KEYS)
-    _check_hash(folder / ROWS, rows, sheet_path, "rows")
-    table = build_table(folder / ROWS, sheet, sheet_path)
-    if rows.get("count") != len(table):
-        raise InputError(
-            f"{sheet_path}: [rows] count is {rows.get('count')!r}, the file has {len(table)} rows."
-        )
+    sheet = _datasheet(folder)
+    content = _rows(folder, ROWS, sheet.rows, "rows")
+    table = build_table(content, sheet, folder / ROWS, folder / DATASHEET)
+    if sheet.rows is None or sheet.rows.count != len(table):
+        count = sheet.rows.count if sheet.rows else None
+        raise InputError(f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {len(table)} rows.")
     return table
 
 
 def load_replicates(folder: Path) -> pd.DataFrame:
-    """Trainings again with other seeds: hyperparameters, `replicate`, `seed` and metrics, a row a training.
+    """Trainings again with other seeds: hyperparameters, `replicate`, `seed` and metrics, one row each.
 
     Returns:
         a frame with no rows where the table has none.
     """
-    sheet = read_toml(folder / DATASHEET)
-    entry = section(sheet, "replicates", folder / DATASHEET, required=False)
-    names = [*sheet.get("hyperparameters", {}), "replicate", "seed", *sheet.get("metrics", {})]
-    if not entry:
+    sheet = _datasheet(folder)
+    names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
+    if sheet.replicates is None:
         return pd.DataFrame(columns=names, dtype=np.float64)
-    known(entry, ROW_KEYS, folder / DATASHEET, "replicates")
-    path = folder / REPLICATES
-    _check_hash(path, entry, folder / DATASHEET, "replicates")
-    frame = read_csv(path)
-    return pd.DataFrame({name: number_column(frame, name, path) for name in names})
+    content = _rows(folder, REPLICATES, sheet.replicates, "replicates")
+    columns = parse_columns(content, names, folder / REPLICATES)
+    return pd.DataFrame({name: columns[name] for name in names})
 
 
-def build_table(csv_path: Path, sheet: Mapping[str, Any], sheet_path: Path) -> Table:
-    """A table from a CSV file and a parsed datasheet, which may leave out values, counts and hashes."""
-    check_keys(sheet, sheet_path)
-    axes = section(sheet, "hyperparameters", sheet_path)
-    measures = section(sheet, "metrics", sheet_path)
-    frame = read_csv(csv_path)
-    for name in [*axes, *measures]:
-        if name not in frame.columns:
-            raise unknown("column", name, frame.columns, f"{sheet_path} names it, {csv_path} lacks it.")
-    extra = [name for name in frame.columns if name not in axes and name not in measures]
-    if extra:
-        raise InputError(f"{csv_path}: column {extra[0]!r} is not described in {sheet_path}.")
-    configs = {name: number_column(frame, name, csv_path) for name in axes}
-    values = {name: number_column(frame, name, csv_path) for name in measures}
-    metrics = [metric_of(name, entry, sheet_path) for name, entry in measures.items()]
-    for name, column in configs.items():
-        _first_line(csv_path, ~np.isfinite(column), f"hyperparameter {name!r} is missing or not finite.")
-    for metric in metrics:
-        column = values[metric.name]
-        advice = "Leave the cell empty where a training failed."
-        _first_line(csv_path, np.isinf(column), f"metric {metric.name!r} is infinite. {advice}")
-        if metric.missing is not None:
-            values[metric.name] = np.where(column == metric.missing, np.nan, column)
-    return Table(
-        name=sheet.get("name", csv_path.stem),
-        hyperparameters=tuple(axis_of(name, axes[name], configs[name], sheet_path) for name in axes),
-        metrics=tuple(metrics),
-        configs=np.column_stack(list(configs.values())),
-        values=np.column_stack(list(values.values())),
-        objectives=objectives_of(sheet, metrics, sheet_path),
-        provenance={k: str(v) for k, v in section(sheet, "provenance", sheet_path, required=False).items()},
-        claims=claims_of(sheet, len(frame), sheet_path),
-    )
+def build_table(content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path) -> Table:
+    """A table from the content of a CSV file and a datasheet, which may leave out values, counts and hashes.
+
+    Args:
+        content: of the CSV file.
+        sheet: its datasheet.
+        csv_path, sheet_path: where they are from, for messages.
+    """
+    columns = parse_columns(content, [*sheet.hyperparameters, *sheet.metrics], csv_path)
+    try:
+        metrics = tuple(sheet.metric(name) for name in sheet.metrics)
+        for name in sheet.hyperparameters:
+            wrong = ~np.isfinite(columns[name])
+            _first_line(csv_path, wrong, f"hyperparameter {name!r} is missing or not finite.")
+        for metric in metrics:
+            column = columns[metric.name]
+            advice = "Leave the cell empty where a training failed."
+            _first_line(csv_path, np.isinf(column), f"metric {metric.name!r} is infinite. {advice}")
+            if metric.missing is not None:
+                columns[metric.name] = np.where(column == metric.missing, np.nan, column)
+        objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
+        table = Table(
+            name=csv_path.stem if sheet.name is None else sheet.name,
+            hyperparameters=tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters),
+            metrics=metrics,
+            configs=np.column_stack([columns[name] for name in sheet.hyperparameters]),
+            values=np.column_stack([columns[name] for name in sheet.metrics]),
+            objectives=tuple(objectives),
+            provenance=provenance_of(sheet, sheet_path),
+            claims=sheet.claims,
+        )
+        check_claims(sheet.claims, table, sheet_path)
+    except InputError as error:
+        if str(error).startswith((str(csv_path), str(sheet_path))):
+            raise
+        raise InputError(f"{sheet_path}: {error}") from None
+    return table
 
 
 def save_folder(
@@ -126,6 +115,7 @@ def save_folder(
     folder: Path,
     replicates: pd.DataFrame | None = None,
     beside: Mapping[str, bytes] | None = None,
+    progress: Progress = lambda share: None,
 ) -> None:
     """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
 
@@ -134,16 +124,13 @@ def save_folder(
         folder: the table's own folder; its parent is created.
         replicates: as load_replicates gives them.
         beside: contents of other files, by name.
+        progress: told the share that is done.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        for name, content in {**(beside or {}), **_files(table, replicates)}.items():
+    with scratch_folder(folder) as work:
+        for name, content in {**(beside or {}), **_files(table, replicates, progress)}.items():
             write_whole(work / name, content)
         work.chmod(0o755)
         replace_folder(work, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def write_into_folder(table: Table, folder: Path, replicates: pd.DataFrame | None = None) -> None:
@@ -156,15 +143,18 @@ def write_into_folder(table: Table, folder: Path, replicates: pd.DataFrame | Non
         write_whole(folder / name, content)
 
 
-def _files(table: Table, replicates: pd.DataFrame | None) -> dict[str, bytes]:
+def _files(
+    table: Table, replicates: pd.DataFrame | None, progress: Progress = lambda share: None
+) -> dict[str, bytes]:
     """Contents by file name, the datasheet last."""
-    frame = table.to_frame()
-    for metric in table.metrics:
+    columns = {h.name: table.configs[:, j] for j, h in enumerate(table.hyperparameters)}
+    for metric, values in zip(table.metrics, table.values.T, strict=True):
+        columns[metric.name] = values
         if metric.missing is not None:
-            frame[metric.name] = frame[metric.name].fillna(metric.missing)
-    files = {ROWS: _csv(frame)}
+            columns[metric.name] = np.where(np.isnan(values), np.float64(metric.missing), values)
+    files = {ROWS: csv_of(columns, progress)}
     if replicates is not None and len(replicates):
-        files[REPLICATES] = _csv(replicates)
+        files[REPLICATES] = csv_of({str(name): replicates[name].to_numpy() for name in replicates})
     sheet = datasheet(table, files[ROWS])
     if REPLICATES in files:
         entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
@@ -172,11 +162,9 @@ def _files(table: Table, replicates: pd.DataFrame | None) -> dict[str, bytes]:
     return files | {DATASHEET: tomli_w.dumps(sheet).encode()}
 
 
-def _csv(frame: pd.DataFrame) -> bytes:
-    return frame.map(_cell).to_csv(index=False, lineterminator="\n").encode()
-
-
-def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table, Path]:
+def add_table(
+    source: Path, datasheet: Path | None, target: Path, progress: Progress = lambda share: None
+) -> tuple[Table, Path]:
     """Install a table from a CSV file and its datasheet, or from a table folder, under target/NAME.
 
     The spec and the ledger of a folder come along.
@@ -185,6 +173,7 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
         source: the CSV file or folder.
         datasheet: of a CSV file; by default beside it, with the same name and the ending .toml.
         target: folder of table folders.
+        progress: told the share that is done.
 
     Returns:
         the table and its new folder. A table of that name is replaced.
@@ -195,16 +184,17 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
             raise InputError(
                 f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
             )
-        if not (source / DATASHEET).is_file():
-            raise InputError(f"{source}: has no {DATASHEET}.")
-        sheet = read_toml(source / DATASHEET)
-        if "sha256" in section(sheet, "rows", source / DATASHEET, required=False):
+        sheet = _datasheet(source)
+        if sheet.rows is not None and sheet.rows.sha256 is not None:
             table = load_folder(source)
             replicates = load_replicates(source)
-            beside = {n: (source / n).read_bytes() for n in (SPEC, LEDGER) if (source / n).is_file()}
+            beside = {
+                name: read_bytes(source / name, MAX_BYTES, follow_link=False)
+                for name in (SPEC, LEDGER)
+                if (source / name).exists() or (source / name).is_symlink()
+            }
         else:
-            _read_rows(source / ROWS)
-            table = build_table(source / ROWS, sheet, source / DATASHEET)
+            table = build_table(read_rows(source / ROWS), sheet, source / ROWS, source / DATASHEET)
     elif source.exists():
         sheet_path = datasheet or source.with_suffix(".toml")
         if not sheet_path.is_file():
@@ -212,93 +202,45 @@ def add_table(source: Path, datasheet: Path | None, target: Path) -> tuple[Table
                 f"{sheet_path}: no such file. A CSV file needs a datasheet that names its columns; "
                 "'hpobench-nmt tables add --help' shows the least that it must say."
             )
-        table = build_table(source, read_toml(sheet_path), sheet_path)
+        # These two are named by the user, so that links to them are what is meant.
+        sheet = read_datasheet(sheet_path, follow_link=True)
+        table = build_table(read_rows(source, follow_link=True), sheet, source, sheet_path)
     else:
         raise InputError(f"{source}: no such file or folder.")
-    save_folder(table, target / table.name, replicates, beside)
+    progress(_READ_SHARE)
+    writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
+    save_folder(table, target / table.name, replicates, beside, writing)
     return table, target / table.name
 
 
-def replace_folder(new: Path, target: Path) -> None:
-    """Move a finished folder into place; an older one goes only when the new one is whole."""
-    if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-        target.rename(old / target.name)
-        try:
-            new.rename(target)
-        except OSError:
-            (old / target.name).rename(target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        new.rename(target)
+def _datasheet(folder: Path) -> Datasheet:
+    path = folder / DATASHEET
+    if not (path.exists() or path.is_symlink()):
+        raise InputError(f"{folder}: has no {DATASHEET}, so it is not a table.")
+    return read_datasheet(path, _follow_links(folder))
 
 
-def read_csv(path: Path) -> pd.DataFrame:
-    """A CSV file with a header, every cell as text."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file.")
-    if path.stat().st_size > _MAX_BYTES:
-        raise InputError(f"{path}: larger than {_MAX_BYTES >> 30} GiB.")
-    try:
-        with warnings.catch_warnings():
-            # Lines longer than the header would be cut with only a warning.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            # As text: only Python's own float() is sure to read back exactly what was written.
-            frame = pd.read_csv(
-                path, dtype=str, keep_default_na=False, skip_blank_lines=False, index_col=False
-            )
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path}: not a CSV table ({str(error).strip()}).") from None
-    if frame.empty:
-        raise InputError(f"{path}: has no rows.")
-    return frame
-
-
-def number_column(frame: pd.DataFrame, name: str, path: Path) -> Floats:
-    """A column as numbers, NaN where a cell is empty; text in it is an error that names the line."""
-    if name not in frame.columns:
-        raise unknown("column", name, frame.columns, f"({path})")
-    numbers = np.empty(len(frame))
-    for row, cell in enumerate(frame[name]):
-        text = str(cell).strip()
-        try:
-            numbers[row] = float(text) if text not in _EMPTY else np.nan
-        except ValueError:
-            raise InputError(
-                f"{path}, line {row + 2}: {name!r} is {text[:40]!r}, not a number. "
-                "Encode categories as numbers."
-            ) from None
-    return numbers
-
-
-def _read_rows(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(f"{path.parent}: has no {path.name}.")
-    if path.stat().st_size > _MAX_BYTES:
-        raise InputError(f"{path}: larger than {_MAX_BYTES >> 30} GiB.")
-    return path.read_bytes()
-
-
-def _check_hash(path: Path, entry: Mapping[str, Any], sheet_path: Path, section: str) -> None:
-    content = _read_rows(path)
-    if "sha256" not in entry:
-        raise InputError(f"{sheet_path}: [{section}] has no sha256. Install the folder with 'tables add'.")
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != entry["sha256"]:
+def _rows(folder: Path, name: str, entry: RowsSection | None, section: str) -> bytes:
+    """The content of a CSV file of the folder, which must be the one that the datasheet means."""
+    content = read_rows(folder / name, _follow_links(folder))
+    if entry is None or entry.sha256 is None:
         raise InputError(
-            f"{path}: SHA-256 is {digest[:12]}…, but the datasheet says {str(entry['sha256'])[:12]}…: "
+            f"{folder / DATASHEET}: [{section}] has no sha256. Install the folder with 'tables add'."
+        )
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != entry.sha256:
+        raise InputError(
+            f"{folder / name}: SHA-256 is {digest[:12]}…, but the datasheet says {entry.sha256[:12]}…: "
             "the file was changed or cut short. Get the table again."
         )
+    return content
+
+
+def _follow_links(folder: Path) -> bool:
+    return folder.parent == _SHIPPED
 
 
 def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:
     rows = np.flatnonzero(wrong)
     if len(rows):
         raise InputError(f"{path}, line {rows[0] + 2}: {message}")
-
-
-def _cell(number: float) -> str:
-    return "" if math.isnan(number) else repr(plain(number))

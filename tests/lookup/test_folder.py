@@ -118,14 +118,17 @@ def test_add_names_what_is_wrong_with_a_csv(own, tmp_path, csv, message):
             "unknown key 'hyperparameters.lr.scal'. Did you mean 'hyperparameters.lr.scale'?",
         ),
         (('"log"', '"logarithmic"'), "scale must be 'linear' or 'log'"),
-        (('direction = "min"', 'unit = "x"'), "metrics.ppl needs a direction"),
-        (('"min"', '"down"'), "direction must be 'min' or 'max'"),
+        (
+            ('direction = "min"', 'unit = "x"'),
+            "mine.toml: metrics.ppl.direction is missing; it must be 'max' or 'min'",
+        ),
+        (('"min"', '"down"'), "direction must be 'max' or 'min', not 'down'"),
         (('name = "mine"', 'name = "a/b"'), "cannot be used"),
         (('name = "mine"', "name = mine"), "not valid TOML"),
         (('name = "mine"', "format = 7"), "format 7 is not supported"),
         (("[metrics.ppl]", "[metrics.pp]"), "unknown column 'pp'. Did you mean 'ppl'?"),
         (('scale = "log"', "values = [0.001, 0.01]"), "row 2: lr is 0.1, which is not among its values"),
-        (('scale = "log"', 'values = ["a"]'), "must be a list of numbers"),
+        (('scale = "log"', 'values = ["a"]'), "values[0] must be a finite number, not 'a'"),
     ],
 )
 def test_add_names_what_is_wrong_with_a_datasheet(own, tmp_path, change, message):

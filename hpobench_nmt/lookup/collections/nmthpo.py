@@ -7,7 +7,6 @@ address, hashes and columns; it fetches them, checks them and makes table folder
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -16,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import replace_folder, scratch_folder
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
-from hpobench_nmt.lookup.folder import replace_folder, save_folder
+from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 COMMIT = "7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f"
@@ -84,12 +84,11 @@ def fetch(
     else:
         read = lambda file: _read_local(source / file)  # noqa: E731
     tables = [_table(name, read) for name in TABLES]
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".nmthpo-", dir=target) as work:
+    with scratch_folder(target / "nmthpo") as work:
         for table in tables:
-            save_folder(table, Path(work) / table.name)
+            save_folder(table, work / table.name)
         for table in tables:
-            replace_folder(Path(work) / table.name, target / table.name)
+            replace_folder(work / table.name, target / table.name)
     return [target / name for name in TABLES]
 
 

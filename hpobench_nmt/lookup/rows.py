@@ -1,0 +1,180 @@
+"""Rows of numbers in CSV files, read and written exactly.
+
+Every number is read to the nearest double, as Python's float() does, and written in the fewest digits that
+are read back as the same double.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError, shortened, unknown
+from hpobench_nmt.core.files import read_bytes
+
+Floats = NDArray[np.float64]
+Progress = Callable[[float], None]
+"""Told the share that is done, from 0 to 1."""
+
+MAX_BYTES = 2**30
+_EMPTY = ("", "NA", "NaN", "nan")
+# Rows that are turned from text to numbers, or back, at once.
+_BLOCK = 50_000
+
+
+def read_rows(path: Path, follow_link: bool = False) -> bytes:
+    """The content of a CSV file, of at most 1 GiB."""
+    if not (path.is_file() or path.is_symlink()):
+        raise InputError(f"{path.parent}: has no {path.name}.")
+    return read_bytes(path, MAX_BYTES, follow_link)
+
+
+def parse_columns(content: bytes, names: Sequence[str], path: Path) -> dict[str, Floats]:
+    """Columns of numbers of a CSV file, NaN where a cell is empty.
+
+    O(cells): a million rows of ten columns take about a second.
+
+    Args:
+        content: of the file.
+        names: every column that it must have, and there may be no other.
+        path: for messages.
+
+    Raises:
+        InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
+    """
+    found = _parse_fast(content, names)
+    return _parse_slowly(content, names, path) if found is None else found
+
+
+def _parse_fast(content: bytes, names: Sequence[str]) -> dict[str, Floats] | None:
+    """The columns if the file is as it should be. None: anything is unusual, so look more closely."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    # A blank line is an empty row. Arrow's parser rounds to the nearest double, too.
+    options = arrow.ConvertOptions(
+        column_types={name: pa.float64() for name in names},
+        null_values=list(_EMPTY),
+        strings_can_be_null=True,
+    )
+    try:
+        table = arrow.read_csv(
+            pa.BufferReader(content),
+            parse_options=arrow.ParseOptions(ignore_empty_lines=False),
+            convert_options=options,
+        )
+        if sorted(table.column_names) != sorted(names) or table.num_rows == 0:
+            return None
+        return {name: table.column(name).to_numpy() for name in names}
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+
+
+def _parse_slowly(content: bytes, names: Sequence[str], path: Path) -> dict[str, Floats]:
+    """The columns by Python's own float(), and what is wrong by line."""
+    blocks: dict[str, list[Floats]] = {name: [] for name in names}
+    first = 0
+    for frame in _text_blocks(content, path):
+        for name in names:
+            if name not in frame.columns:
+                raise unknown("column", name, map(str, frame.columns), f"({path})")
+        extra = [str(name) for name in frame.columns if name not in blocks]
+        if extra:
+            raise InputError(f"{path}: column {shortened(extra[0])} is not described in its datasheet.")
+        for name in names:
+            blocks[name].append(number_column(frame, name, path, first))
+        first += len(frame)
+    return {name: np.concatenate(parts) for name, parts in blocks.items()}
+
+
+def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
+    """A CSV file in blocks of rows, every cell as text."""
+    try:
+        with warnings.catch_warnings():
+            # Lines longer than the header would be cut with only a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            options = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "index_col": False}
+            empty = True
+            for block in pd.read_csv(io.BytesIO(content), chunksize=_BLOCK, **options):  # type: ignore[call-overload]
+                if len(block):
+                    empty = False
+                    yield block
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{path}: not a CSV table ({' '.join(str(error).split())}).") from None
+    if empty:
+        raise InputError(f"{path}: has no rows.")
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file with a header, every cell as text."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file.")
+    return pd.concat(_text_blocks(read_bytes(path, MAX_BYTES), path), ignore_index=True)
+
+
+def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) -> Floats:
+    """A column of texts as numbers, NaN where a cell is empty.
+
+    Args:
+        frame: as read_csv gives it.
+        name: of the column.
+        path: for messages.
+        first: number of the frame's first row in the file, from 0.
+
+    Raises:
+        InputError: a cell is no number, with its line.
+    """
+    if name not in frame.columns:
+        raise unknown("column", name, map(str, frame.columns), f"({path})")
+    numbers = np.empty(len(frame))
+    for row, cell in enumerate(frame[name]):
+        text = str(cell).strip()
+        try:
+            numbers[row] = float(text) if text not in _EMPTY else np.nan
+        except ValueError:
+            raise InputError(
+                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. "
+                "Encode categories as numbers."
+            ) from None
+    return numbers
+
+
+def csv_of(columns: Mapping[str, NDArray[np.generic]], progress: Progress = lambda share: None) -> bytes:
+    """Columns of numbers as a CSV file: NaN as an empty cell, whole numbers without a decimal point."""
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(columns)
+    parts = [header.getvalue().encode()]
+    n_rows = len(next(iter(columns.values())))
+    for start in range(0, n_rows, _BLOCK):
+        cells = [_texts(column[start : start + _BLOCK]) for column in columns.values()]
+        parts.append(("\n".join(map(",".join, zip(*cells, strict=True))) + "\n").encode())
+        progress(min(1.0, (start + _BLOCK) / n_rows))
+    return b"".join(parts)
+
+
+def plain(number: float) -> int | float:
+    """Whole numbers as integers, so that files read `1024` and not `1024.0`."""
+    if isinstance(number, int):
+        return number
+    return int(number) if number == math.floor(number) and abs(number) < 2**53 else float(number)
+
+
+def _texts(numbers: NDArray[np.generic]) -> list[str]:
+    # Most columns hold few values: each is written once.
+    values, place = np.unique(numbers, return_inverse=True)
+    texts = np.array([_cell(value) for value in values.tolist()], dtype=object)
+    return list(texts[place])
+
+
+def _cell(number: float) -> str:
+    return "" if math.isnan(number) else repr(plain(number))

@@ -1,0 +1,150 @@
+"""Files are written whole or not at all, and what a killed process leaves behind is cleaned up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_name, remove_leftovers, replace_folder, scratch_folder, write_whole
+
+
+def killed(code: str, folder: Path) -> None:
+    """Run code in a process that kills itself; what it wrote stays as it was then."""
+    head = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom hpobench_nmt.core import files\n"
+        "folder = Path(sys.argv[1])\ndef die(*_):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", head + code, folder], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    write_whole(tmp_path / "new" / "f", b"one")
+    write_whole(tmp_path / "new" / "f", b"two")
+    assert (tmp_path / "new" / "f").read_bytes() == b"two"
+    assert names(tmp_path / "new") == ["f"]
+    assert (tmp_path / "new" / "f").stat().st_mode & 0o777 == 0o644
+
+
+def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    (tmp_path / "f").write_bytes(b"old")
+    with pytest.raises(TypeError):
+        write_whole(tmp_path / "f", "text")
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert names(tmp_path) == ["f"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_file(tmp_path):
+    write_whole(tmp_path / "f", b"old")
+    killed("os.fsync = die\nfiles.write_whole(folder / 'f', b'new' * 1000)", tmp_path)
+    assert len(names(tmp_path)) == 2
+    assert (tmp_path / "f").read_bytes() == b"old"
+    write_whole(tmp_path / "other", b"")
+    assert names(tmp_path) == ["f", "other"]
+
+
+def test_what_a_killed_writer_of_a_folder_left_goes_with_the_next_folder(tmp_path):
+    killed(
+        "with files.scratch_folder(folder / 't') as w:\n    (w / 'f').write_bytes(b'')\n    die()", tmp_path
+    )
+    assert len(names(tmp_path)) == 1
+    with scratch_folder(tmp_path / "other"):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "f").write_bytes(b"old")
+    killed(
+        "rename = Path.rename\n"
+        "Path.rename = lambda path, to: die() if path.name == 'new' else rename(path, to)\n"
+        "(folder / 'new').mkdir()\nfiles.replace_folder(folder / 'new', folder / 't')",
+        tmp_path,
+    )
+    assert not (tmp_path / "t").exists()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["new", "t"]
+    assert (tmp_path / "t" / "f").read_bytes() == b"old"
+
+
+def test_a_folder_is_replaced(tmp_path):
+    for content in (b"one", b"two"):
+        with scratch_folder(tmp_path / "t") as work:
+            (work / "f").write_bytes(content)
+            replace_folder(work, tmp_path / "t")
+        assert (tmp_path / "t" / "f").read_bytes() == content
+        assert names(tmp_path) == ["t"]
+
+
+def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
+    with scratch_folder(tmp_path / "t") as work:
+        # As this process made it, but for the process and the machine.
+        mine = work.name
+        number = f".{os.getpid()}."
+        keep = [
+            mine,
+            mine.replace(number, ".1."),
+            mine.replace(".t.", ".t.elsewhere"),
+            mine[:-1],
+            mine[1:],
+            mine.replace(".hpobench-tmp", ""),
+            ".f-abcd1234",
+            "f",
+        ]
+        old, link = mine.replace(".t.", ".old.elsewhere"), mine.replace(number, ".999999999.")
+        victim = tmp_path / "victim"
+        victim.mkdir()
+        (victim / "f").write_bytes(b"")
+        for name in keep[1:]:
+            (tmp_path / name).write_bytes(b"")
+        (tmp_path / old).mkdir()
+        (tmp_path / link).symlink_to(victim)
+        day_ago = time.time() - 25 * 3600
+        os.utime(tmp_path / old, (day_ago, day_ago))
+        remove_leftovers(tmp_path)
+        assert names(tmp_path) == sorted([*keep, "victim"])
+        assert (victim / "f").exists()
+
+
+@pytest.mark.parametrize("name", ["a", "BO_EI_M", "a.b+c-d", "9", "x" * 100, "CON1", "console"])
+def test_names_that_can_be_files_everywhere(name):
+    assert check_name("table", name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        ".a",
+        "-a",
+        "a/b",
+        "a\\b",
+        "a.",
+        "a b",
+        "x" * 101,
+        "CON",
+        "nul.txt",
+        "COM1",
+        "a\n",
+        "é",
+        None,
+        3,
+    ],
+)
+def test_names_that_cannot(name):
+    with pytest.raises(InputError, match=r"table name .* cannot be used"):
+        check_name("table", name)

@@ -1,0 +1,128 @@
+"""Numbers in CSV files: read as Python reads them, to the last bit, and written so that they come back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.rows import _parse_fast, csv_of, parse_columns
+
+PATH = Path("t.csv")
+
+
+def parsed(text, names=("a", "b")):
+    content = text if isinstance(text, bytes) else text.encode()
+    return {name: column.tolist() for name, column in parse_columns(content, list(names), PATH).items()}
+
+
+def bits(numbers):
+    return [struct.pack("<d", x) if x == x else b"nan" for x in numbers]
+
+
+DIGITS = st.from_regex(r"-?[0-9]{1,25}(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+HALFWAY = st.builds(
+    # Between two doubles, and a digit beyond: what a parser that is not exact gets wrong.
+    lambda x, tail: f"{(x + math.nextafter(x, math.inf)) / 2:.60e}".replace("e", f"{tail}e"),
+    st.floats(1e-10, 1e10),
+    st.sampled_from(["", "1"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(DIGITS, HALFWAY, st.floats(allow_nan=False).map(repr)), min_size=1, max_size=20))
+def test_both_ways_read_what_pythons_float_reads(cells):
+    expected = [float(cell) for cell in cells]
+    content = "a\n" + "\n".join(cells) + "\n"
+    fast = _parse_fast(content.encode(), ["a"])
+    assert fast is not None, "the fast way must take ordinary numbers"
+    assert bits(fast["a"].tolist()) == bits(expected)
+    # A number that only Python takes sends the whole file the other way.
+    assert bits(parsed(content + "1_0\n", ["a"])["a"]) == bits([*expected, 10.0])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(allow_infinity=False), st.floats(allow_infinity=False)), min_size=1, max_size=30
+    )
+)
+def test_what_is_written_comes_back(rows):
+    columns = {"a": np.array([r[0] for r in rows]), 'b, "c"': np.array([r[1] for r in rows])}
+    content = csv_of(columns)
+    back = parse_columns(content, list(columns), PATH)
+    for name, column in columns.items():
+        np.testing.assert_array_equal(back[name], column)
+    cells = list(csv.reader(io.StringIO(content.decode())))
+    assert cells[0] == list(columns)
+    for cell, (x, _) in zip((c[0] for c in cells[1:]), rows, strict=True):
+        if math.isnan(x):
+            assert cell == ""
+        elif x == math.floor(x) and abs(x) < 2**53:
+            assert cell == str(int(x))
+        else:
+            assert cell == repr(x)
+
+
+def test_whole_numbers_of_any_size_come_back():
+    seeds = np.array([2**62 + 1, -5, 0])
+    assert csv_of({"seed": seeds}).decode() == "seed\n4611686018427387905\n-5\n0\n"
+    assert csv_of({"x": np.array([2.0**53, 1e300, -(2.0**53) + 1])}).decode() == (
+        "x\n9007199254740992.0\n1e+300\n-9007199254740991\n"
+    )
+
+
+def test_more_rows_than_one_block(monkeypatch):
+    numbers = np.arange(120_001) / 7
+    shares = []
+    content = csv_of({"a": numbers}, shares.append)
+    assert shares == pytest.approx([50_000 / 120_001, 100_000 / 120_001, 1.0])
+    np.testing.assert_array_equal(parse_columns(content, ["a"], PATH)["a"], numbers)
+    lines = content.decode().split("\n")
+    lines[110_000] = "x"
+    with pytest.raises(InputError, match=r"t\.csv, line 110001: 'a' is 'x', not a number"):
+        parsed("\n".join(lines), ["a"])
+
+
+def test_empty_cells_are_missing():
+    cells = parsed("a,b\n1,\n2,NA\n3,NaN\n4,nan\n, 5 \n")
+    np.testing.assert_array_equal(cells["a"], [1, 2, 3, 4, np.nan])
+    np.testing.assert_array_equal(cells["b"], [np.nan, np.nan, np.nan, np.nan, 5])
+
+
+def test_columns_in_any_order_quotes_and_line_ends():
+    assert parsed('b,a\r\n"1",2\r\n3,4') == {"a": [2, 4], "b": [1, 3]}
+    assert parsed("\ufeffa,b\n1,2\n") == {"a": [1], "b": [2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3,x\n", "t.csv, line 3: 'b' is 'x', not a number"),
+        ("a,b\n1,2\n3,None\n", "t.csv, line 3: 'b' is 'None'"),
+        ("a,b\n1,true\n", "t.csv, line 2: 'b' is 'true'"),
+        ("a,b\n1,0x10\n", "t.csv, line 2: 'b' is '0x10'"),
+        ("a,b\n1,2\x1b[0m\n", r"'2\x1b[0m'"),
+        ("a\n1\n", "unknown column 'b'"),
+        ("a,b,c\n1,2,3\n", "column 'c' is not described"),
+        ("a,b,b\n1,2,3\n", "column 'b.1' is not described"),
+        ("a,b\n1,2,3\n", "not a CSV table"),
+        ("a,b\n", "has no rows"),
+        ("", "not a CSV table"),
+        (b"a,b\n1,\xff\n", "not UTF-8 text"),
+        (b"a,\xff\n1,2\n", "not UTF-8 text"),
+    ],
+)
+def test_what_is_wrong_is_named(text, message):
+    with pytest.raises(InputError) as error:
+        parsed(text)
+    assert message in str(error.value)
+    assert str(error.value).count("\n") == 0
