@@ -1,0 +1,1 @@
+"""What the fuzz tests share: mutations, the valid world, and the watched sandbox."""
