@@ -53,8 +53,7 @@ _REFERENCE_MARGIN = 0.1
 
 def by_expected_improvement(belief: Belief) -> Floats:
     """EI of one loss, as its logarithm."""
-    sd = np.sqrt(belief.var)
-    values: Floats = log_ei_of_contenders(belief.mean[0], sd, float(belief.best[0]), belief.unseen)
+    values: Floats = log_ei_of_contenders(belief.mean[0], belief.var, float(belief.best[0]), belief.unseen)
     return values
 
 

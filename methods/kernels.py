@@ -35,9 +35,12 @@ class KernelPrior:
         self._features = np.ascontiguousarray(features)
         self._rows: dict[int, Floats] = {}
         self._max_rows = _ROW_CACHE_BYTES // (8 * len(features))
-        # In small blocks: any kernel works, and few elements off the diagonal are computed for nothing.
-        blocks = [self._features[i : i + _BLOCK] for i in range(0, len(features), _BLOCK)]
-        self.diagonal: Floats = np.concatenate([kernel(block, block).diagonal() for block in blocks])
+        self.diagonal: Floats = np.ones(len(features))
+        if kernel not in (matern52, rbf):
+            # In small blocks, so that few elements off the diagonal are computed for nothing.
+            for i in range(0, len(features), _BLOCK):
+                block = self._features[i : i + _BLOCK]
+                self.diagonal[i : i + _BLOCK] = kernel(block, block).diagonal()
 
     def row(self, i: int) -> Floats:
         """K[i], shape (N,)."""

@@ -19,7 +19,8 @@ Observing row p appends one row to V:
     mean += zeta v;  var -= v^2
 
 A step costs O(n M). Seen rows are of no further interest, so their columns are dropped from time to
-time, which makes a whole trial over the table three times cheaper than keeping all N columns.
+time, which makes a whole trial over the table three times cheaper than keeping all N columns. V is kept in
+blocks of rows that are allocated as they are needed: it grows without being copied.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ _STALE_SHARE = 0.15
 # A conditional variance below this share of the prior's is rounding error: the row is determined by
 # those already seen, and dividing by it would only spread noise.
 _VARIANCE_FLOOR = 1e-12
+# Rows of a block of V: a multiple of 4, because rows enter sums by four, and enough for all rows of a table
+# as long as the block is no larger than this (about 1,000 rows).
+_BLOCK_ROWS = 64
+_BLOCK_BYTES = 8 * 2**20
+# Columns that are updated together, so that the new row of V stays in the processor's cache.
+_TILE = 2048
 
 
 class Prior(Protocol):
@@ -82,8 +89,9 @@ class Posterior:
         self._noise_variance = noise_sd * noise_sd
         self._n_seen = 0
         self._n_stale = 0
-        self._factor = np.empty((min(64, n_rows), n_rows))
-        self._whitened = np.zeros((min(64, n_rows), n_targets))
+        self._block_rows = max(_BLOCK_ROWS, min(n_rows, _BLOCK_BYTES // (8 * n_rows)) // 4 * 4)
+        self._blocks: list[Floats] = []
+        self._whitened = np.zeros((self._block_rows, n_targets))
         self.rows: Rows = np.arange(n_rows, dtype=np.int64)
         self.unseen: NDArray[np.bool_] = np.ones(n_rows, dtype=bool)
         self.mean: Floats = np.zeros((n_targets, n_rows))
@@ -93,26 +101,36 @@ class Posterior:
     def observe(self, row: int, targets: Floats) -> None:
         """Condition on targets (shape (m,)) observed at row. O(n M)."""
         column = int(self.rows.searchsorted(row))
-        if self._n_seen == len(self._factor):
+        first = self._n_seen // self._block_rows * self._block_rows
+        if self._n_seen == self._block_rows * len(self._blocks):
             self._grow()
         prior_row = self._prior.row(row)
         if len(self.rows) < len(prior_row):
             prior_row = prior_row[self.rows]
+        # L's new row, by the blocks that are full; _append goes on with the last.
+        pivot = prior_row[column] + self._noise_variance
+        full, last = self._blocks[:-1], self._blocks[-1]
+        earlier = np.concatenate([block[:, column] for block in full]) if full else _NOTHING
+        if full:
+            prior_row = prior_row.copy()
+            for block in full:
+                _subtract(block, column, prior_row)
         conditional = _append(
-            self._factor,
-            self._whitened,
-            self._n_seen,
+            last,
+            self._n_seen - first,
             prior_row,
             column,
-            self._noise_variance,
+            pivot,
             self._prior.diagonal[row] * _VARIANCE_FLOOR,
+            earlier,
+            self._whitened,
             np.asarray(targets, dtype=np.float64),
             self.mean,
             self.var,
         )
         if conditional > 0.0:
             if self.row_sums is not None:
-                new = self._factor[self._n_seen]
+                new = last[self._n_seen - first]
                 self.row_sums -= new * (self.row_sums[column] / conditional)
             self._n_seen += 1
         self._drop(column)
@@ -122,7 +140,9 @@ class Posterior:
         column = int(self.rows.searchsorted(row))
         if self.row_sums is not None:
             prior_row = self._prior.row(row)[self.rows]
-            self.row_sums -= _covariance(self._factor, self._n_seen, prior_row, column)
+            for block, n in self._filled():
+                prior_row = _conditioned(block, n, prior_row, column)
+            self.row_sums -= prior_row
         self._drop(column)
 
     def _drop(self, column: int) -> None:
@@ -130,10 +150,11 @@ class Posterior:
         self._n_stale += 1
         if self._n_stale > _STALE_SHARE * len(self.rows) + 8:
             keep = np.flatnonzero(self.unseen)
-            factor = np.empty((len(self._factor), len(keep)))
-            # mode="clip" spares numpy a second copy; the indices are in range.
-            np.take(self._factor[: self._n_seen], keep, axis=1, out=factor[: self._n_seen], mode="clip")
-            self._factor = factor
+            for i, (block, n) in enumerate(self._filled()):
+                kept = np.empty((self._block_rows, len(keep)))
+                # mode="clip" spares numpy a second copy; the indices are in range.
+                np.take(block[:n], keep, axis=1, out=kept[:n], mode="clip")
+                self._blocks[i] = kept
             self.rows = self.rows[keep]
             self.mean = np.ascontiguousarray(self.mean[:, keep])
             self.var = self.var[keep]
@@ -142,79 +163,116 @@ class Posterior:
                 self.row_sums = self.row_sums[keep]
             self._n_stale = 0
 
+    def _filled(self) -> list[tuple[Floats, int]]:
+        """The blocks of V with the number of rows that each holds."""
+        size = self._block_rows
+        return [(block, min(self._n_seen - i * size, size)) for i, block in enumerate(self._blocks)]
+
     def _grow(self) -> None:
-        capacity = 2 * len(self._factor)
-        factor = np.empty((capacity, self._factor.shape[1]))
-        factor[: self._n_seen] = self._factor[: self._n_seen]
-        whitened = np.zeros((capacity, self._whitened.shape[1]))
-        whitened[: self._n_seen] = self._whitened[: self._n_seen]
-        self._factor, self._whitened = factor, whitened
+        self._blocks.append(np.empty((self._block_rows, len(self.rows))))
+        if self._n_seen:
+            more = np.zeros_like(self._whitened[: self._block_rows])
+            self._whitened = np.concatenate([self._whitened, more])
 
 
-@compiled()
-def _append(
-    factor: Floats,
-    whitened: Floats,
-    n: int,
-    prior_row: Floats,
-    column: int,
-    noise_variance: float,
-    floor: float,
-    targets: Floats,
-    mean: Floats,
-    var: Floats,
-) -> float:
-    """Append one observation to row n of factor; returns d, or 0 where the row was determined already.
+_NOTHING = np.empty(0)
+
+
+@compiled(inline="always")
+def _subtract_rows(block: Floats, n: int, column: int, new: Floats) -> None:
+    """new -= l'V for the first n rows of a block, four at a time: one pass over `new` for four over V.
 
     Sums run in one fixed order (no BLAS, no fused or reordered arithmetic), so that the bits depend
     neither on a thread count nor on the machine's vector width.
     """
-    width = prior_row.shape[0]
-    pivot = prior_row[column] + noise_variance
+    for start in range(0, new.shape[0], _TILE):
+        tile = new[start : start + _TILE]
+        width = tile.shape[0]
+        j = 0
+        while j + 4 <= n:
+            a, b = block[j, column], block[j + 1, column]
+            c, e = block[j + 2, column], block[j + 3, column]
+            row_a, row_b = block[j, start : start + _TILE], block[j + 1, start : start + _TILE]
+            row_c, row_e = block[j + 2, start : start + _TILE], block[j + 3, start : start + _TILE]
+            for i in range(width):
+                tile[i] -= (a * row_a[i] + b * row_b[i]) + (c * row_c[i] + e * row_e[i])
+            j += 4
+        while j < n:
+            a = block[j, column]
+            row_a = block[j, start : start + _TILE]
+            for i in range(width):
+                tile[i] -= a * row_a[i]
+            j += 1
+
+
+@compiled()
+def _subtract(block: Floats, column: int, new: Floats) -> None:
+    """new -= l'V for all rows of a block."""
+    _subtract_rows(block, block.shape[0], column, new)
+
+
+@compiled()
+def _append(
+    block: Floats,
+    n: int,
+    prior_row: Floats,
+    column: int,
+    pivot: float,
+    floor: float,
+    earlier: Floats,
+    whitened: Floats,
+    targets: Floats,
+    mean: Floats,
+    var: Floats,
+) -> float:
+    """Append one observation to row n of the last block.
+
+    Returns d, or 0 where the row was determined already.
+
+    Args:
+        block: the last block of V, of which n rows are filled.
+        prior_row: K[p,U] less what the blocks before explain of it.
+        pivot: K[p,p] + s^2.
+        floor: the smallest conditional variance that is more than rounding error.
+        earlier: l in the blocks before.
+        whitened: z, of which the rows before are filled.
+        targets: y.
+        mean, var: updated in place.
+    """
+    for projection in earlier:
+        pivot -= projection * projection
     for j in range(n):
-        pivot -= factor[j, column] * factor[j, column]
+        pivot -= block[j, column] * block[j, column]
     if pivot <= floor:
         return 0.0
     d = np.sqrt(pivot)
     inverse = 1.0 / d
-    new = factor[n]
-    for i in range(width):
-        new[i] = prior_row[i]
-    # new -= l'V, four rows of V at a time: one pass over `new` for four over V.
-    j = 0
-    while j + 4 <= n:
-        a, b = factor[j, column], factor[j + 1, column]
-        c, e = factor[j + 2, column], factor[j + 3, column]
-        row_a, row_b, row_c, row_e = factor[j], factor[j + 1], factor[j + 2], factor[j + 3]
-        for i in range(width):
-            new[i] -= (a * row_a[i] + b * row_b[i]) + (c * row_c[i] + e * row_e[i])
-        j += 4
-    while j < n:
-        a = factor[j, column]
-        row_a = factor[j]
-        for i in range(width):
-            new[i] -= a * row_a[i]
-        j += 1
-    for i in range(width):
+    new = block[n]
+    new[:] = prior_row
+    _subtract_rows(block, n, column, new)
+    for i in range(new.shape[0]):
         new[i] *= inverse
         var[i] = max(var[i] - new[i] * new[i], 0.0)
+    first = earlier.shape[0]
     for t in range(targets.shape[0]):
         zeta = targets[t]
+        for j in range(first):
+            zeta -= earlier[j] * whitened[j, t]
         for j in range(n):
-            zeta -= factor[j, column] * whitened[j, t]
+            zeta -= block[j, column] * whitened[first + j, t]
         zeta *= inverse
-        whitened[n, t] = zeta
+        whitened[first + n, t] = zeta
         row = mean[t]
-        for i in range(width):
+        for i in range(row.shape[0]):
             row[i] += zeta * new[i]
     return float(d)
 
 
 @compiled()
-def _covariance(factor: Floats, n: int, prior_row: Floats, column: int) -> Floats:
-    """Posterior covariance of one candidate with all, in the same fixed order of sums."""
-    covariance = prior_row.copy()
+def _conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
+    """Covariance of one candidate with all, given n more rows of V, in the same fixed order of sums."""
+    covariance = covariance.copy()
     for j in range(n):
         for i in range(covariance.shape[0]):
-            covariance[i] -= factor[j, column] * factor[j, i]
+            covariance[i] -= block[j, column] * block[j, i]
     return covariance

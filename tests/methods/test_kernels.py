@@ -45,6 +45,14 @@ def test_prior_rows_are_those_of_the_covariance_matrix(kernel, closed_form):
             np.testing.assert_allclose(prior.row(i), expected[i], rtol=1e-12)
 
 
+def test_prior_of_a_kernel_of_ones_own():
+    """One whose variance differs from row to row, in more rows than a block holds."""
+    features = np.random.default_rng(3).uniform(size=(70, 2))
+    prior = KernelPrior(lambda a, b: a @ b.T, features)
+    np.testing.assert_allclose(prior.diagonal, (features**2).sum(axis=1))
+    np.testing.assert_allclose(prior.row(69), features @ features[69])
+
+
 def test_features_in_any_memory_order_will_do():
     features = np.random.default_rng(1).uniform(size=(3, 20)).T
     assert not features.flags.c_contiguous

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import george
 import numpy as np
 import pytest
@@ -8,11 +10,12 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from hpobench_nmt.methods import posterior as posterior_module
 from hpobench_nmt.methods.kernels import DensePrior, KernelPrior, matern52, rbf
 from hpobench_nmt.methods.posterior import Posterior
 
 N_ROWS, N_FEATURES = 140, 4
-# Around the growth of the factor (64), several drops of columns, and the very end.
+# Around the size of a block (64), several drops of columns, and the very end.
 CHECKPOINTS = (1, 2, 7, 30, 64, 65, 105, 139)
 OURS = {"matern52": matern52, "rbf": rbf}
 GEORGES = {
@@ -236,3 +239,60 @@ def test_ill_conditioned_trial_stays_finite():
         assert np.isfinite(posterior.row_sums).all()
         assert (posterior.var >= 0.0).all()
     assert np.abs(posterior.mean).max() < 2.0
+
+
+def history(covariance, targets, order, discarded):
+    """Everything that a posterior says along a trial in which some rows are discarded."""
+    found = Posterior(DensePrior(covariance), targets.shape[1], 1e-3, row_sums=covariance.sum(axis=1))
+    said = []
+    for row in order:
+        if row in discarded:
+            found.discard(int(row))
+        else:
+            found.observe(int(row), targets[row])
+        said.append([part.copy() for part in (found.rows, found.mean, found.var, found.row_sums)])
+    return said
+
+
+def test_bits_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    """Rows of V in three blocks, which columns are dropped from, and in one."""
+    covariance = random_covariance(8, 170)
+    rng = np.random.default_rng(8)
+    targets, order = rng.normal(size=(170, 2)), rng.permutation(170)
+    discarded = set(order[20:160:12].tolist())
+    one = history(covariance, targets, order, discarded)
+    monkeypatch.setattr(posterior_module, "_BLOCK_BYTES", 0)
+    three = history(covariance, targets, order, discarded)
+    for a, b in zip(one, three, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_more_columns_than_a_tile_holds():
+    n_rows = 2 * posterior_module._TILE + 100
+    rng = np.random.default_rng(9)
+    features, seen = rng.uniform(size=(n_rows, 3)), rng.choice(n_rows, 70, replace=False)
+    targets = np.sin(5.0 * features[:, :1])
+    posterior = Posterior(KernelPrior(matern52, features), 1, 1e-2)
+    for row in seen:
+        posterior.observe(int(row), targets[row])
+    rows, mean, var = by_row(posterior)
+    cross, inner = matern52(features[rows], features[seen]), matern52(features[seen], features[seen])
+    gain = np.linalg.solve(inner + 1e-4 * np.eye(70), cross.T).T
+    np.testing.assert_allclose(mean[0], (gain @ targets[seen])[:, 0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(var, 1.0 - (gain * cross).sum(axis=1), rtol=1e-6, atol=1e-8)
+
+
+def test_memory_grows_by_the_rows_observed_and_nothing_is_copied():
+    """70 rows of V over 100,000 candidates are 56 MB, of which 51 in the first block."""
+    features = np.random.default_rng(10).uniform(size=(100_000, 2))
+    posterior = Posterior(KernelPrior(rbf, features), 1, 1e-2)
+    tracemalloc.start()
+    try:
+        for row in range(70):
+            posterior.observe(row, np.zeros(1))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Two blocks as allocated, the rows that the prior keeps, and a few rows besides.
+    assert peak < 2 * 51.2e6 + 64 * 2**20 + 10 * 0.8e6
