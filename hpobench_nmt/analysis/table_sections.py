@@ -17,7 +17,7 @@ from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.correlation import rank_correlation
-from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance
+from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance, model_grid
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
@@ -153,10 +153,11 @@ def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: 
 
 def _importance(table: Table, metric: str, best_share: float, seed: int) -> Section:
     response = table.response(metric)
-    parts = [importance(response, seed=seed)]
+    model = model_grid(response, seed=seed)
+    parts = [importance(response, model=model)]
     problem: tuple[str, ...] = ()
     try:
-        parts.append(importance(response, best_share=best_share, seed=seed))
+        parts.append(importance(response, best_share=best_share, model=model))
     except InputError as error:
         # The whole space still has something to say.
         problem = (str(error),)

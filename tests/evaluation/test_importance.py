@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestRegressor
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.evaluation.importance import importance, leaf_boxes, variance_shares
+from hpobench_nmt.evaluation.importance import importance, leaf_boxes, model_grid, variance_shares
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 
@@ -260,3 +260,23 @@ def test_figure_5_of_the_paper(nmthpo_home, monkeypatch):
     assert set(whole.pairs.iloc[0][["first", "second"]]) == {"learning_rate", "num_embed"}
     assert importance(en_ja.response(), best_share=0.25).singles["first"].iloc[0] == "num_embed"
     assert importance(sw_en.response(), best_share=0.25).singles["first"].iloc[0] == "bpe_symbols"
+
+
+def test_leaves_are_summed_block_by_block(monkeypatch):
+    rng = np.random.default_rng(0)
+    configs = np.array(list(product(range(3), range(4), range(2))))
+    boxes = [configs[:, [j]] == np.arange(k) for j, k in enumerate((3, 4, 2))]
+    values, included = rng.normal(size=24), rng.random(24) < 0.8
+    whole = variance_shares(values, boxes, included)
+    monkeypatch.setattr("hpobench_nmt.evaluation.importance._BLOCK", 5)
+    assert variance_shares(values, boxes, included) == pytest.approx(whole, rel=1e-12)
+
+
+def test_a_model_serves_several_parts(toy):
+    holey = replace(toy, configs=toy.configs[1:], values=toy.values[1:]).response()
+    model = model_grid(holey, seed=3, trees=8)
+    for best_share in (None, 0.5):
+        alone = importance(holey, best_share=best_share, seed=3, trees=8)
+        shared = importance(holey, best_share=best_share, model=model)
+        assert shared.effects.equals(alone.effects)
+        assert shared.out_of_bag_r2 == alone.out_of_bag_r2
