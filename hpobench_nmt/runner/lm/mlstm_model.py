@@ -14,19 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
-from hpobench_nmt.runner.lm.cells import (
-    Mask,
-    back_through_time,
-    lstm_factors,
-    lstm_step,
-    masked,
-    outer,
-    shifted,
-)
+from hpobench_nmt.runner.lm.cells import Mask, masked
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
 
@@ -56,8 +47,15 @@ def mlstm(
     Returns:
         Outputs (T, B, H), and h and c after the last step.
     """
-    outputs, c = _MLSTM.apply(inputs, factor, to_factor, from_product, h, c, state_mask)  # type: ignore[no-untyped-call]
-    return outputs, outputs[-1], c
+    outputs = []
+    for x, multiplier in zip(inputs.unbind(0), factor.unbind(0), strict=True):
+        product = (masked(h, state_mask) @ to_factor.t()) * multiplier
+        z = torch.addmm(x, product, from_product.t())
+        o, f, i = z[:, : -h.shape[1]].sigmoid().chunk(3, 1)
+        c = f * c + i * z[:, -h.shape[1] :].tanh()
+        h = o * c.tanh()
+        outputs.append(h)
+    return torch.stack(outputs), h, c
 
 
 class MLSTM(nn.Module):
@@ -155,53 +153,3 @@ class MLSTMLayer(nn.Module):
         factor = functional.linear(x, weights["mx"])
         x, h, c = mlstm(inputs, factor, weights["mh"], weights["hm"], h, c, state_mask)
         return x, (h, c)
-
-
-class _MLSTM(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: Tensor,
-        factor: Tensor,
-        to_factor: Tensor,
-        from_product: Tensor,
-        h: Tensor,
-        c: Tensor,
-        state_mask: Mask,
-    ) -> tuple[Tensor, Tensor]:
-        z = torch.empty_like(inputs)
-        factors, products, cells, squashed, outputs = h.new_empty((5, len(inputs), *h.shape)).unbind(0)
-        last_h, last_c = h, c
-        for t, (x, multiplier) in enumerate(zip(inputs.unbind(0), factor.unbind(0), strict=True)):
-            torch.mm(masked(last_h, state_mask), to_factor.t(), out=factors[t])
-            torch.mul(factors[t], multiplier, out=products[t])
-            torch.addmm(x, products[t], from_product.t(), out=z[t])
-            lstm_step(z[t], cells[t], squashed[t], outputs[t], last_c, "untied", None)
-            last_h, last_c = outputs[t], cells[t]
-        ctx.save_for_backward(
-            z, factors, products, cells, squashed, outputs, factor, to_factor, from_product, h, c, state_mask
-        )
-        return outputs, last_c.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_outputs: Tensor, grad_c: Tensor) -> tuple[Tensor | None, ...]:
-        z, factors, products, cells, squashed, outputs, factor, to_factor, from_product, h, c, state_mask = (
-            ctx.saved_tensors
-        )
-        blocks = z.view(*z.shape[:2], 4, h.shape[1])
-        of_z, of_cell, carried = lstm_factors(blocks, shifted(c, cells), squashed, "untied", None)
-        d_product, d_factor = torch.empty_like(products), torch.empty_like(factors)
-
-        def to_state(t: int, dz: Tensor) -> Tensor:
-            torch.mm(dz, from_product, out=d_product[t])
-            torch.mul(d_product[t], factor[t], out=d_factor[t])
-            return masked(d_factor[t] @ to_factor, state_mask)
-
-        dz, dh, dc = back_through_time(of_z, 1, of_cell, carried, grad_outputs, grad_c, to_state)
-        d_to_factor = d_from_product = None
-        if ctx.needs_input_grad[2]:
-            d_to_factor = outer(d_factor, masked(shifted(h, outputs), state_mask))
-        if ctx.needs_input_grad[3]:
-            d_from_product = outer(dz, products)
-        return dz, d_product.mul_(factors), d_to_factor, d_from_product, dh, dc, None

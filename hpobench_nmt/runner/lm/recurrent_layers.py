@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpobench_nmt.runner.lm.cells import Gates, Mask, lstm, rhn
-from hpobench_nmt.runner.lm.nas import nas
+from hpobench_nmt.runner.lm.cells import Gates, Mask, lstm, nas, rhn
 
 LayerState = tuple[Tensor, ...]
 

@@ -1,7 +1,10 @@
-"""An LSTM layer that reads one sequence on a CPU: several times as fast as torch's for a few time steps.
+"""An LSTM layer that reads one sequence on a CPU, for a few time steps at once.
 
 torch.lstm arranges the weights anew at each call, which pays for long batches, not for the segments of
-dynamic evaluation. With inputs x (T, I), units H, and gates i, f, g, o in blocks of z:
+dynamic evaluation: with segments of 5 tokens, a pass of dynamic evaluation is 1.4 times as fast as with
+torch.lstm and 1.6 times as fast as with torch.lstm_cell (benchmarks/language_model_gradients.py).
+
+With inputs x (T, I), units H, and gates i, f, g, o in blocks of z:
 
     z_t = W_ih x_t + b_ih + W_hh h_t-1 + b_hh
     c_t = sigmoid(z_f) c_t-1 + sigmoid(z_i) tanh(z_g),   h_t = sigmoid(z_o) tanh(c_t)

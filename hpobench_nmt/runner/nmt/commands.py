@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
@@ -30,12 +29,10 @@ class Usage:
 
     Attributes:
         seconds: by the clock, without pauses.
-        cpu_seconds: of the processor.
         memory: most that was resident, in MB.
     """
 
     seconds: float
-    cpu_seconds: float
     memory: float
 
 
@@ -65,7 +62,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
             env=environment,
         )
         try:
-            status, used, memory, paused = _watch(child.pid, pauses_for)
+            status, memory, paused = _watch(child.pid, pauses_for)
         except BaseException:
             child.kill()
             child.wait()
@@ -74,18 +71,18 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
     seconds = time.perf_counter() - start - paused
     if child.returncode:
         raise _failure(module, child.returncode, log)
-    return Usage(seconds, used.ru_utime + used.ru_stime, memory)
+    return Usage(seconds, memory)
 
 
-def _watch(pid: int, pauses_for: Path | None) -> tuple[int, Any, float, float]:
-    """Status, resource usage, peak resident memory (MB) and seconds of pause, once a process has ended."""
+def _watch(pid: int, pauses_for: Path | None) -> tuple[int, float, float]:
+    """Wait until a process has ended: its status, peak resident memory in MB, and seconds of pause."""
     peak, paused, since = 0.0, 0.0, None
     while True:
         ended, status, used = os.wait4(pid, os.WNOHANG)
         if ended:
             # Not this on Linux: it starts from the memory of the process that started it.
             peak = peak or used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-            return status, used, peak, paused
+            return status, peak, paused
         pause = pauses_for is not None and is_held(pauses_for)
         if pause and since is None:
             os.kill(pid, signal.SIGSTOP)

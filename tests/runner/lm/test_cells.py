@@ -9,8 +9,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from hpobench_nmt.runner.lm.cells import lstm, rhn  # noqa: E402
-from hpobench_nmt.runner.lm.nas import BLOCKS, nas  # noqa: E402
+from hpobench_nmt.runner.lm.cells import NAS_BLOCKS, lstm, nas, rhn  # noqa: E402
 
 T, B, H = 6, 3, 5
 GATES = ("capped", "tied", "untied")
@@ -152,7 +151,7 @@ def naive_nas(x, weight, h, c, masks):
         of_state = (h * state) @ weight.T
         level = []
         for leaf, kind in enumerate(LEAVES):
-            place = BLOCKS.index(leaf) * H
+            place = NAS_BLOCKS.index(leaf) * H
             level.append(node(kind, x[t, :, place : place + H], of_state[:, place : place + H]))
         level = [node(kind, level[2 * k], level[2 * k + 1]) for k, kind in enumerate(SECOND)]
         level[0] = node(INJECTION, level[0] * update, c)

@@ -30,8 +30,7 @@ def test_what_it_used(command):
     usage = command(
         "import time\nblock = bytearray(200_000_000)\nwhile time.process_time() < 0.5: pass\ntime.sleep(0.7)"
     )
-    assert 0.5 <= usage.cpu_seconds < 1.1
-    assert usage.seconds >= usage.cpu_seconds + 0.6
+    assert usage.seconds >= 1.2
     assert 200 < usage.memory < 260
     assert len(here)
 
