@@ -209,7 +209,7 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
 
     from hpobench_nmt.lookup.folder import LEDGER
     from hpobench_nmt.runner.dispatch import pending
-    from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec
+    from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec, refuse_rows_off_the_grid
     from hpobench_nmt.runner.spec import describe
 
     path = folder / LEDGER
@@ -217,6 +217,7 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     if path.exists():
         ledger = read_ledger(path)
         refuse_other_spec(path, ledger, spec.identity)
+        refuse_rows_off_the_grid(path, ledger, spec.grid)
     todo = pending(spec, ledger, rows)
     grid = Grid(box=None, pad_edge=False)
     for heading in ("hyperparameter", "values", "scale"):

@@ -16,7 +16,14 @@ import pandas as pd
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.runner.ledger import Ledger, Record, read_ledger, refuse_other_spec, training_key
+from hpobench_nmt.runner.ledger import (
+    Ledger,
+    Record,
+    read_ledger,
+    refuse_other_spec,
+    refuse_rows_off_the_grid,
+    training_key,
+)
 from hpobench_nmt.runner.spec import Spec, load_spec
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
@@ -36,14 +43,18 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     ledger = read_ledger(path)
-    spec = load_spec(path.parent / SPEC)
+    spec = load_spec(path.parent / SPEC, follow_link=False)
     refuse_other_spec(path, ledger, spec.identity, to_train=False)
+    refuse_rows_off_the_grid(path, ledger, spec.grid)
     finished = ledger.finished()
     keys = [training_key(spec.configuration(row), 0) for row in range(len(spec.configs))]
     done = [finished[key] for key in keys if key in finished and finished[key].status == "done"]
     if not done:
         raise InputError(f"{path}: no configuration has been trained with success yet.")
     metrics = [m for m in spec.metrics if any(m.name in record.metrics for record in done)]
+    if not metrics:
+        wanted = ", ".join(m.name for m in spec.metrics)
+        raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
     names = [m.name for m in metrics]
     failed = [finished[key] for key in keys if key in finished and finished[key].status == "failed"]
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}

@@ -49,7 +49,7 @@ class Setting:
         Raises:
             InputError: a wrong type, a number out of range, an unknown choice.
         """
-        wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {value!r}.")
+        wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
         if self.kind in (str, bool):
             if not isinstance(value, self.kind):
                 raise wrong
@@ -57,17 +57,31 @@ class Setting:
                 raise unknown(self.name, str(value), self.choices, f"({where})")
             return value
         # bool is an int to Python, not to a reader of a spec.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             raise wrong
         if self.kind is int and value != int(value):
             raise wrong
         if not self.low <= value <= self.high:
             raise InputError(
-                f"{where}: {self.name} is {value!r}, but goes from {self.low:g} to {self.high:g}."
+                f"{where}: {self.name} is {_shown(value)}, but goes from {self.low:g} to {self.high:g}."
             )
         return int(value) if self.kind is int else float(value)
 
 
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _shown(value: object) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+_LONGEST_SHOWN = 60
 _NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 

@@ -11,27 +11,47 @@ import errno
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+import msgspec
 from filelock import FileLock
 
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.spec import configuration_key
+from hpobench_nmt.runner.user_paths import refuse_link
 
 _FORMAT = 1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2**20
 
+_LARGEST_BYTES = 2**30
+
 Status = Literal["done", "failed"]
 
 
-@dataclass(frozen=True)
-class Record:
-    """One training that ended.
+class _Header(msgspec.Struct, frozen=True):
+    """The first line of a ledger: its format, the identity of its spec, and the provenance of its corpus."""
+
+    ledger: Whole
+    spec: dict[str, Any]
+    corpus: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse sections of the spec that are none."""
+        for section in ("defaults", "fixed"):
+            if not isinstance(self.spec.get(section, {}), dict):
+                raise InputError(f"spec.{section} must be a section.")
+
+
+class Record(Strict, frozen=True):
+    """One training that has ended.
 
     Attributes:
         config: its place on the grid.
@@ -49,19 +69,19 @@ class Record:
         seconds: wall-clock time of training and measuring.
     """
 
-    config: Mapping[str, float]
-    replicate: int
-    seed: int
+    config: Mapping[str, Whole | Finite]
+    replicate: Natural
+    seed: Natural
     status: Status
     reason: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    curve: Sequence[Mapping[str, float]] = ()
+    metrics: Mapping[str, Finite] = msgspec.field(default_factory=dict)
+    curve: Sequence[Mapping[str, Finite]] = ()
     converged: bool = True
-    tuned: Mapping[str, float] = field(default_factory=dict)
+    tuned: Mapping[str, Finite] = msgspec.field(default_factory=dict)
     device: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
     started: str = ""
-    seconds: float = 0.0
+    seconds: NonNegative = 0.0
 
     @property
     def key(self) -> tuple[str, int]:
@@ -76,7 +96,7 @@ def training_key(config: Mapping[str, float], replicate: int) -> tuple[str, int]
 
 @dataclass(frozen=True)
 class Ledger:
-    """What a ledger file holds.
+    """The content of a ledger file.
 
     Attributes:
         spec: the identity of the spec (Spec.identity).
@@ -97,23 +117,51 @@ def read_ledger(path: Path) -> Ledger:
     """Read a ledger. A last line that was cut short is left out: its training never ended.
 
     Raises:
-        InputError: no such file, not a ledger, or a damaged line, with its number.
+        InputError: no such file, not a ledger, or a line that is no record of a training, with its number.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    lines = text.split("\n")[:-1]  # what follows the last line end is not a line yet
+    *lines, _ = read_bytes(path, _LARGEST_BYTES, follow_link=False).split(b"\n")  # the last is no line yet
     if not lines:
         raise InputError(f"{path}: is empty, not a ledger.")
-    header = _parsed(lines[0], path, 1)
-    if header.get("ledger") != _FORMAT or not isinstance(header.get("spec"), dict):
-        raise InputError(f"{path}, line 1: not the head of a ledger that this version reads.")
+    where = f"{path}, line 1"
+    header = checked(parse_json(lines[0], where), _Header, where)
+    if header.ledger != _FORMAT:
+        raise InputError(f"{where}: format {header.ledger}; this version reads format {_FORMAT}.")
     records: dict[tuple[str, int], Record] = {}
     for number, line in enumerate(lines[1:], start=2):
-        record = _record(_parsed(line, path, number), path, number)
+        record = _record(line, f"{path}, line {number}")
         records.setdefault(record.key, record)
-    return Ledger(header["spec"], header.get("corpus", {}), tuple(records.values()))
+    return Ledger(header.spec, header.corpus, tuple(records.values()))
+
+
+def _record(line: bytes, where: str) -> Record:
+    try:
+        return checked(parse_json(line, where), Record, where)
+    except InputError as error:
+        raise InputError(
+            f"{error} If the line cannot be mended, remove it: that training is then done again."
+        ) from None
+
+
+def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[float]]) -> None:
+    """Raise InputError if a record is of no configuration of the grid.
+
+    Args:
+        path: the ledger's file.
+        ledger: its content.
+        axes: the values of each hyperparameter.
+    """
+    for record in ledger.records:
+        if record.config.keys() != axes.keys():
+            names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
+            raise InputError(
+                f"{path}: has a record of {names}; the grid is of {', '.join(axes)}. Remove its line."
+            )
+        for name, value in record.config.items():
+            if value not in axes[name]:
+                raise InputError(
+                    f"{path}: has a record with {name} = {value:g}, which is not on the grid. Put the value "
+                    "back in [grid], or remove the line."
+                )
 
 
 def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) -> Ledger:
@@ -123,6 +171,8 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
         InputError: the ledger belongs to another spec, or its corpus has changed since.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
+        refuse_link(path.with_name(name))
     with _locked(path):
         if not path.exists() or _mend(path) == 0:
             _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
@@ -182,9 +232,11 @@ def append(path: Path, record: Record) -> None:
             Or the file cannot be written.
     """
     # What is as usual is left out.
-    usual = asdict(Record(record.config, record.replicate, record.seed, record.status))
+    usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))
     always = ("config", "replicate", "seed", "status")
-    entry = {k: value for k, value in asdict(record).items() if k in always or value != usual[k]}
+    entry = {
+        k: value for k, value in msgspec.structs.asdict(record).items() if k in always or value != usual[k]
+    }
     for name, value in record.metrics.items():
         if not math.isfinite(value):
             raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")
@@ -223,7 +275,10 @@ def reserve(folder: Path) -> None:
     path = folder / _RESERVE
     if not path.exists():
         try:
-            path.write_bytes(os.urandom(_RESERVE_BYTES))  # zeros would take no room where disks compress
+            with path.open("xb") as file:  # never through a link
+                file.write(os.urandom(_RESERVE_BYTES))  # zeros would take no room where disks compress
+        except FileExistsError:  # another run was faster
+            return
         except OSError as error:
             path.unlink(missing_ok=True)
             if error.errno not in _NO_ROOM:
@@ -271,27 +326,3 @@ def _write(path: Path, entry: Mapping[str, Any]) -> None:
         except OSError:
             file.truncate(before)
             raise
-
-
-def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        entry = None
-    if not isinstance(entry, dict):
-        raise InputError(
-            f"{path}, line {number}: damaged. If it cannot be mended, remove the line: that training is then "
-            "done again."
-        )
-    return entry
-
-
-def _record(entry: Mapping[str, Any], path: Path, number: int) -> Record:
-    try:
-        record = Record(**entry)
-        if record.status not in get_args(Status):
-            raise ValueError
-        record.key  # noqa: B018
-    except (TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}, line {number}: not a record of a training.") from None
-    return record

@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -30,24 +31,47 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import check_name, read_toml
+from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, Whole, load_toml
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
+from hpobench_nmt.runner.user_paths import user_path
 
-_SECTIONS = ("corpus", "grid", "scale", "fixed", "replicates")
-_KEYS = ("name", "title", "note", "family", "seed", "objectives", "metrics", "base", *_SECTIONS)
-_REPLICATE_KEYS = ("configurations", "trainings")
 _MAX_CONFIGURATIONS = 100_000
 
 Configuration = Mapping[str, float]
 """Values on the grid by hyperparameter."""
+
+
+class _Replicates(Strict, frozen=True):
+    configurations: Positive
+    trainings: Positive
+
+
+class _SpecFile(Strict, frozen=True):
+    """A spec file. Values of [corpus] and [fixed] are checked by the settings that they belong to."""
+
+    name: str
+    family: str
+    corpus: dict[str, Any]
+    grid: dict[str, list[Whole | Finite]]
+    scale: dict[str, Scale] = msgspec.field(default_factory=dict)
+    fixed: dict[str, Any] = msgspec.field(default_factory=dict)
+    replicates: _Replicates | None = None
+    title: str = ""
+    note: str = ""
+    seed: Natural = 0
+    objectives: list[str] = msgspec.field(default_factory=list)
+    metrics: list[str] = msgspec.field(default_factory=list)
+    base: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +113,11 @@ class Spec:
     def configs(self) -> NDArray[np.float64]:
         """Every configuration of the grid, shape (N, H), the last axis fastest."""
         return np.array(list(itertools.product(*(axis.values for axis in self.axes))))
+
+    @property
+    def grid(self) -> dict[str, tuple[float, ...]]:
+        """The values of each hyperparameter."""
+        return {axis.name: axis.values for axis in self.axes}
 
     def configuration(self, row: int) -> dict[str, float]:
         """A row of the grid by name, whole numbers as int."""
@@ -146,72 +175,59 @@ def short_key(configuration: Configuration, replicate: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def load_spec(path: Path) -> Spec:
+def load_spec(path: Path, follow_link: bool = True) -> Spec:
     """Read a spec and check all of it: keys, settings, ranges, the corpus section, every configuration.
 
     Raises:
         InputError: what is wrong, with the nearest valid name.
     """
-    content = read_toml(path)
+    file = load_toml(path, _SpecFile, follow_link)
     try:
-        return _checked(content, path)
+        return _checked(file, path)
     except InputError as error:
         if str(path) in str(error):
             raise
         raise InputError(f"{path}: {error}") from None
 
 
-def _checked(content: Mapping[str, Any], path: Path) -> Spec:
+def _checked(file: _SpecFile, path: Path) -> Spec:
     from hpobench_nmt.runner.corpora import check_section, corpus_kind
 
-    for key in content:
-        if key not in _KEYS:
-            raise unknown("key", key, _KEYS, f"({path})")
-    for key in ("name", "family", "corpus", "grid"):
-        if key not in content:
-            raise InputError(f"{path}: needs {key}.")
-    sections = {
-        key: _section(content, key, path) for key in ("corpus", "grid", "scale", "fixed", "replicates")
-    }
-    family = load_family(_text(content, "family", path))
-    axes = _axes(family, sections["grid"], sections["scale"], path)
-    fixed = {
-        k: family.setting(k, str(path)).check(v, f"{path}, [fixed]") for k, v in sections["fixed"].items()
-    }
+    family = load_family(file.family)
+    axes = _axes(family, file, path)
+    fixed = {k: family.setting(k, str(path)).check(v, f"{path}, [fixed]") for k, v in file.fixed.items()}
     for axis in axes:
         if axis.name in fixed:
             raise InputError(f"{path}: {axis.name} is both in [grid] and in [fixed].")
     for setting in family.settings:
-        if setting.default is None and setting.name not in fixed and setting.name not in sections["grid"]:
+        if setting.default is None and setting.name not in fixed and setting.name not in file.grid:
             raise InputError(f"{path}: family {family.name!r} needs {setting.name}, in [grid] or in [fixed].")
-    check_section(sections["corpus"])
-    kind = corpus_kind(sections["corpus"])
+    check_section(file.corpus)
+    kind = corpus_kind(file.corpus)
     if kind != family.corpus:
         raise InputError(
             f"{path}: family {family.name!r} trains on a {family.corpus} corpus, and "
-            f"{sections['corpus']['name']!r} is a {kind} corpus."
+            f"{file.corpus['name']!r} is a {kind} corpus."
         )
-    metrics = _metrics(family, _texts(content, "metrics", path), path)
-    objectives = _texts(content, "objectives", path) or (metrics[0].name,)
-    for objective in objectives:
-        if objective not in [m.name for m in metrics]:
-            raise unknown("objective", objective, [m.name for m in metrics], f"({path})")
-    seed = content.get("seed", 0)
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"{path}: seed must be a whole number of 0 or more, not {seed!r}.")
+    metrics = _metrics(family, file.metrics, path)
+    names = [metric.name for metric in metrics]
+    for objective in file.objectives:
+        if objective not in names:
+            raise unknown("objective", objective, names, f"({path})")
+    again = file.replicates
     spec = Spec(
-        name=check_name("table", _text(content, "name", path)),
-        title=_text({"title": "", **content}, "title", path),
-        note=_text({"note": "", **content}, "note", path),
+        name=check_name("table", file.name),
+        title=file.title,
+        note=file.note,
         family=family,
-        seed=seed,
-        objectives=objectives,
+        seed=file.seed,
+        objectives=tuple(file.objectives) or (names[0],),
         metrics=metrics,
-        corpus=sections["corpus"],
+        corpus=file.corpus,
         axes=axes,
         fixed=fixed,
-        replicated=_replicated(sections["replicates"], path),
-        base=path.resolve().parent / _text({"base": "", **content}, "base", path),
+        replicated=(again.configurations, again.trainings) if again else (0, 0),
+        base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
     )
     for row in range(len(spec.configs)):
@@ -264,14 +280,11 @@ def select(spec: Spec, only: Sequence[str]) -> list[int]:
     return [int(r) for r in np.flatnonzero(rows)]
 
 
-def _axes(
-    family: Family, grid: Mapping[str, Any], scale: Mapping[str, Any], path: Path
-) -> tuple[Hyperparameter, ...]:
-    if not grid:
+def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
+    if not file.grid:
         raise InputError(f"{path}: [grid] needs at least one hyperparameter, such as layers = [1, 2].")
     axes = []
-    size = 1
-    for name, values in grid.items():
+    for name, values in file.grid.items():
         setting = family.setting(name, f"{path}, [grid]")
         if not setting.on_grid:
             raise InputError(
@@ -279,20 +292,20 @@ def _axes(
             )
         if setting.kind not in (int, float):
             raise InputError(f"{path}: {name} is a {setting.kind.__name__}; only numbers can be on the grid.")
-        if not isinstance(values, list) or not values:
-            raise InputError(f"{path}: [grid] {name} must be a list of numbers.")
-        checked = [float(setting.check(v, f"{path}, [grid]")) for v in values]
-        if len(set(checked)) < len(checked):
+        if not values:
+            raise InputError(f"{path}: [grid] {name} has no values.")
+        checked_values = [float(setting.check(v, f"{path}, [grid]")) for v in values]
+        if len(set(checked_values)) < len(checked_values):
             raise InputError(f"{path}: [grid] {name} has a value twice.")
-        kind = scale.get(name, setting.scale)
-        axes.append(Hyperparameter(name, tuple(sorted(checked)), kind, setting.unit))
-        size *= len(values)
-    for name in scale:
-        if name not in grid:
-            raise unknown("hyperparameter", name, grid, f"({path}, [scale])")
+        scale = file.scale.get(name, setting.scale)
+        axes.append(Hyperparameter(name, tuple(sorted(checked_values)), scale, setting.unit))
+    for name in file.scale:
+        if name not in file.grid:
+            raise unknown("hyperparameter", name, file.grid, f"({path}, [scale])")
+    size = math.prod(len(axis.values) for axis in axes)
     if size > _MAX_CONFIGURATIONS:
         raise InputError(
-            f"{path}: the grid has {size:,} configurations, at most {_MAX_CONFIGURATIONS:,} can be."
+            f"{path}: the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
         )
     return tuple(axes)
 
@@ -306,39 +319,3 @@ def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, 
     if twice:
         raise InputError(f"{path}: metric {twice[0]!r} is there twice.")
     return tuple(known[name] for name in names) or family.metrics
-
-
-def _replicated(section: Mapping[str, Any], path: Path) -> tuple[int, int]:
-    for key, value in section.items():
-        if key not in _REPLICATE_KEYS:
-            raise unknown("key", key, _REPLICATE_KEYS, f"({path}, [replicates])")
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(
-                f"{path}: [replicates] {key} must be a whole number of 1 or more, not {value!r}."
-            )
-    if not section:
-        return 0, 0
-    for key in _REPLICATE_KEYS:
-        if key not in section:
-            raise InputError(f"{path}: [replicates] needs {key}.")
-    return section["configurations"], section["trainings"]
-
-
-def _section(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    section = content.get(key, {})
-    if not isinstance(section, dict):
-        raise InputError(f"{path}: [{key}] must be a section, not {section!r}.")
-    return section
-
-
-def _text(content: Mapping[str, Any], key: str, path: Path) -> str:
-    if not isinstance(content[key], str):
-        raise InputError(f"{path}: {key} must be a text, not {content[key]!r}.")
-    return str(content[key])
-
-
-def _texts(content: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
-    value = content.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise InputError(f"{path}: {key} must be a list of texts.")
-    return tuple(value)

@@ -13,8 +13,9 @@ from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.lookup.folder import LEDGER, SPEC
 from hpobench_nmt.runner import ledger as ledgers
-from hpobench_nmt.runner.ledger import Ledger
+from hpobench_nmt.runner.ledger import Ledger, refuse_rows_off_the_grid
 from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, short_key
+from hpobench_nmt.runner.user_paths import refuse_link
 
 _WORK = "work"
 _CLAIM = ".claim"
@@ -61,8 +62,10 @@ def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Le
     corpus = load_corpus(spec.corpus, spec.base, cache)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_link(folder / _WORK)
         ledgers.reserve(folder)
         ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
+        refuse_rows_off_the_grid(folder / LEDGER, ledger, spec.grid)
         copy = folder / SPEC
         if not copy.exists() or copy.resolve() != spec.path.resolve():
             write_whole(copy, copy_for(spec, folder).encode())
@@ -73,7 +76,7 @@ def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Le
 
 def claim(training_folder: Path) -> FileLock:
     """The lock of whoever trains in this folder. The system releases it when that process ends."""
-    return FileLock(training_folder.with_name(training_folder.name + _CLAIM))
+    return FileLock(refuse_link(training_folder.with_name(training_folder.name + _CLAIM)))
 
 
 def remove_leftovers(workspace: Workspace) -> None:

@@ -1,5 +1,6 @@
 """The ledger: appended under a lock, mended after a crash, refused when it is not the spec's."""
 
+import json
 import resource
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from hpobench_nmt.runner.ledger import (
     open_ledger,
     read_ledger,
     refuse_other_spec,
+    refuse_rows_off_the_grid,
     reserve,
     training_key,
 )
@@ -96,11 +98,79 @@ def test_a_damaged_line_in_the_middle_is_named(path):
     append(path, record(1))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b"{{{\n" + lines[1])
-    with pytest.raises(InputError, match=r"line 2: damaged"):
+    with pytest.raises(InputError, match=r"line 2: not valid JSON.* remove it: that training is then done"):
         read_ledger(path)
     path.write_bytes(lines[0] + b'{"config": {"a": 1}}\n')
-    with pytest.raises(InputError, match=r"line 2: not a record"):
+    with pytest.raises(InputError, match=r"line 2: replicate is missing"):
         read_ledger(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metrics": {"ppl": "abc"}}, "metrics.ppl must be a finite number, not 'abc'"),
+        ({"metrics": {"ppl": None}}, "metrics.ppl must be a finite number"),
+        ({"metrics": [1]}, "metrics must be"),
+        ({"metrics": {"ppl": 10**400}}, "metrics.ppl must be a finite number"),
+        ({"config": {"a": "x"}}, "config.a must be"),
+        ({"config": {"a": 10**400}}, "config.a must be"),
+        ({"config": [["a", 1]]}, "config must be"),
+        ({"curve": [{"dev_ppl": "x"}]}, r"curve\[0\].dev_ppl must be"),
+        ({"curve": {"dev_ppl": 1}}, "curve must be a list"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"replicate": -1}, "replicate must be a whole number"),
+        ({"status": "finished"}, "status must be 'done' or 'failed'"),
+        ({"seconds": -1}, "seconds must be"),
+        ({"reason": 3}, "reason must be a string"),
+        ({"colour": "red"}, "unknown key 'colour'"),
+    ],
+)
+def test_a_record_of_wrong_types_is_told_in_one_line(path, changes, message):
+    entry = {"config": {"a": 1}, "replicate": 0, "seed": 1, "status": "done", "metrics": {"ppl": 1.5}}
+    with path.open("a") as file:
+        file.write(json.dumps(entry | changes) + "\n")
+    with pytest.raises(InputError, match=message) as caught:
+        read_ledger(path)
+    assert f"{path}, line 2" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(path, number):
+    with path.open("a") as file:
+        file.write(
+            f'{{"config":{{"a":1}},"replicate":0,"seed":1,"status":"done","metrics":{{"ppl":{number}}}}}\n'
+        )
+    with pytest.raises(InputError, match="line 2: "):
+        read_ledger(path)
+
+
+def test_rows_off_the_grid_are_named(path):
+    append(path, record(1))
+    append(path, record(7))
+    refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 7.0)})
+    with pytest.raises(InputError, match="a record with a = 7, which is not on the grid"):
+        refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 2.0)})
+    with pytest.raises(InputError, match="a record of a; the grid is of a, b"):
+        refuse_rows_off_the_grid(path, read_ledger(path), {"a": (1.0, 7.0), "b": (1.0,)})
+
+
+@pytest.mark.parametrize("name", [LEDGER, f"{LEDGER}.lock", f"{LEDGER}.torn"])
+def test_links_out_of_the_folder_are_not_followed(tmp_path, name):
+    victim = tmp_path / "victim"
+    victim.write_text("a line\nand one without an end")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    with pytest.raises(InputError, match="is a symbolic link, which is not followed"):
+        open_ledger(folder / LEDGER, SPEC, CORPUS)
+    assert victim.read_text() == "a line\nand one without an end"
+
+
+def test_the_reserve_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "reserve").symlink_to(tmp_path / "victim")
+    reserve(tmp_path)
+    assert not (tmp_path / "victim").exists()
 
 
 def test_bytes_that_are_not_text_are_a_damaged_line(path):
@@ -110,11 +180,24 @@ def test_bytes_that_are_not_text_are_a_damaged_line(path):
         read_ledger(path)
 
 
-@pytest.mark.parametrize("content", ["", "\n", "[]\n", '{"ledger":2,"spec":{}}\n', "a,b\n1,2\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "\n",
+        "[]\n",
+        "null\n",
+        '{"ledger":2,"spec":{}}\n',
+        '{"ledger":1,"spec":null}\n',
+        '{"ledger":1,"spec":{"fixed":3}}\n',
+        '{"ledger":1,"spec":{},"corpus":[]}\n',
+        "a,b\n1,2\n",
+    ],
+)
 def test_what_is_not_a_ledger_is_refused(tmp_path, content):
     path = tmp_path / LEDGER
     path.write_text(content)
-    with pytest.raises(InputError, match=r"ledger|damaged"):
+    with pytest.raises(InputError, match=r"ledger"):
         read_ledger(path)
 
 

@@ -18,6 +18,7 @@ from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_te
 from hpobench_nmt.runner.corpora.sentence_pairs import Pair, clean, split
 from hpobench_nmt.runner.family import Setting
 from hpobench_nmt.runner.locks import make_once
+from hpobench_nmt.runner.user_paths import user_path
 
 # Debian has help in these and in a few more, whose scripts the tokenizer does not know.
 # fmt: off
@@ -114,7 +115,7 @@ def _revisions(folder: Path, options: Options) -> str:
 def _folder(options: Options, base: Path, cache: Path) -> Path:
     """Where the packages are unpacked: the section's folder, or a download in the cache."""
     if options["folder"]:
-        folder = base / Path(options["folder"]).expanduser()
+        folder = user_path(base, options["folder"], "[corpus] folder")
         if not (folder / "usr/share/libreoffice/help").is_dir():
             raise InputError(
                 f"[corpus] folder: {folder} has no usr/share/libreoffice/help. Unpack there (dpkg-deb -x): "

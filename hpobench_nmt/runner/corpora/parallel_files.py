@@ -13,12 +13,13 @@ from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
 from hpobench_nmt.runner.corpora.text_reading import read_lines, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.user_paths import user_path
 
 _FILES = tuple(f"{part}_{side}" for part in PARTS for side in ("source", "target"))
 
 
 def _path(options: Options, base: Path, option: str) -> Path:
-    return base / Path(options[option]).expanduser()
+    return user_path(base, options[option], f"[corpus] {option}")
 
 
 def _depends(options: Options, base: Path, cache: Path) -> list[str]:

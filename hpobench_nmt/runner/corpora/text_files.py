@@ -20,6 +20,7 @@ from hpobench_nmt.runner.corpora.text_reading import read_bytes, read_lines, rea
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, character_corpus, word_corpus
 from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.user_paths import user_path
 
 # Where a part is: the option that says so, and the file.
 Places = Mapping[str, tuple[str, Path]]
@@ -48,12 +49,12 @@ def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
 
 
 def _own_places(options: Options, base: Path) -> Places:
-    return {part: (part, base / Path(options[part]).expanduser()) for part in PARTS}
+    return {part: (part, user_path(base, options[part], f"[corpus] {part}")) for part in PARTS}
 
 
 def _folder_places(names: tuple[str, str, str]) -> Callable[[Options, Path], Places]:
     def places(options: Options, base: Path) -> Places:
-        folder = base / Path(options["folder"]).expanduser()
+        folder = user_path(base, options["folder"], "[corpus] folder")
         return {part: ("folder", folder / name) for part, name in zip(PARTS, names, strict=True)}
 
     return places
@@ -75,7 +76,7 @@ def _one_file(name: str) -> CorpusReader:
     """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
 
     def path(options: Options, base: Path) -> Path:
-        return base / Path(options["file"]).expanduser()
+        return user_path(base, options["file"], "[corpus] file")
 
     def depends(options: Options, base: Path, cache: Path) -> list[str]:
         return [status(path(options, base), "file")]

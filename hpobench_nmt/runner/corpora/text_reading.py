@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import os
+import stat
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
@@ -15,6 +17,7 @@ def read_bytes(path: Path, option: str) -> bytes:
         InputError: it is missing, a folder, or not readable.
     """
     try:
+        _refuse_no_file(path, option)
         return path.read_bytes()
     except OSError as error:
         raise _unreadable(path, option, error) from error
@@ -62,10 +65,18 @@ def status(path: Path, option: str) -> str:
         InputError: no such file.
     """
     try:
-        found = path.stat()
+        found = _refuse_no_file(path, option)
     except OSError as error:
         raise _unreadable(path, option, error) from error
     return f"{path.resolve()} {found.st_size} {found.st_mtime_ns}"
+
+
+def _refuse_no_file(path: Path, option: str) -> os.stat_result:
+    """The file's status. A pipe or a device is refused: reading it might never end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise InputError(f"[corpus] {option}: {path} is not a file.")
+    return found
 
 
 def _unreadable(path: Path, option: str, error: OSError) -> InputError:

@@ -1,0 +1,32 @@
+"""Paths that a spec names: made with care, because the spec may come from somebody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError, shortened
+
+
+def user_path(base: Path, text: str, option: str) -> Path:
+    """A path that a spec names, relative to a folder unless it is absolute; "~" is the user's home.
+
+    Raises:
+        InputError: no file can have that name.
+    """
+    try:
+        if "\0" in text:
+            raise RuntimeError("it holds a null character")
+        return base / Path(text).expanduser()
+    except RuntimeError as error:  # no such user's home
+        raise InputError(f"{option}: {shortened(text)} is no path: {error}.") from None
+
+
+def refuse_link(path: Path) -> Path:
+    """The path, unless a symbolic link lies there, which could lead a write out of the folder.
+
+    Raises:
+        InputError: it is a link.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path}: is a symbolic link, which is not followed. Put the file itself there.")
+    return path
