@@ -273,7 +273,9 @@ def test_a_method_of_the_package_depends_on_what_it_imports_and_on_what_runs_a_t
     copy = tmp_path / "hpobench_nmt"
     for name in ("core", "lookup", "methods", "evaluation"):
         shutil.copytree(package / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    user = write(tmp_path / "mine.py", f"from hpobench_nmt.methods.kernels import rbf\nfirst = min\n{METHOD}")
+    user = write(
+        tmp_path / "user" / "mine.py", f"from hpobench_nmt.methods.kernels import rbf\nfirst = min\n{METHOD}"
+    )
     monkeypatch.setattr(sources, "_PACKAGE", copy)
     names = ("RS", "BO_EI_M", f"{user}:Sweep")
     before = [fingerprint_of(name) for name in names]
