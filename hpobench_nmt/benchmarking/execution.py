@@ -1,193 +1,313 @@
-"""Blocks of trials in worker processes, surviving methods that take their process down with them.
+"""Blocks of trials, run in this process, in worker processes, or on a cluster.
 
-Methods of the package run in a joblib pool. A user's method runs in a process of its own for each job, on
-this machine whatever the backend, so that one that ends its process costs a trial and not the run.
+A user's method gets a new process for every block, on this machine whatever the backend. So one that ends its
+process, or takes longer than the time limit, costs a trial and not the run, and what it leaves behind in its
+process reaches no other block.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import re
+import os
+import pickle
 import signal
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
+from hpobench_nmt.benchmarking.trials import Block, TrialTable, run_block
+from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
 from hpobench_nmt.core.errors import InputError, RunError, one_line
-from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trajectory import Trajectory
 
 Backend = Literal["loky", "dask", "ray"]
+"""Where methods of the package run: on a Dask or Ray cluster, or (loky) in worker processes here."""
+
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
-# A method that ends its process this often in a row is not given another.
+# A method that ends its process, or is too slow, this often in a row is not given another trial of the block.
 _MAX_CRASHES = 8
-_BLOCK = 25
+# Fewer look-ups than this are made before worker processes have started.
+_SMALL_WORK = 20_000
+_GO_ON = (
+    "What was finished is kept. Is memory or disk short? Run the same command again to go on, "
+    "with fewer --jobs."
+)
 
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Trials first to stop - 1 of one method on one table.
-
-    Attributes:
-        table, table_sha256: the table's name and hash.
-        problem, losses, goals: as in hpobench_nmt.core.loop.
-        method: the method.
-        seed: root seed.
-        first, stop: trial numbers.
-    """
-
-    table: str
-    table_sha256: str
-    problem: Problem
-    losses: NDArray[np.float64]
-    goals: tuple[Goal, ...]
-    method: NamedMethod
-    seed: int
-    first: int
-    stop: int
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """What tells it apart in a run."""
-        return self.table, self.method.name, self.first
-
-    @property
-    def work(self) -> int:
-        """A rough measure of how long it takes, for the progress bar."""
-        return (self.stop - self.first) * len(self.losses)
-
-    def initial(self, trial: int) -> list[int]:
-        """The initial design of a trial."""
-        return initial_rows(self.seed, self.table, trial, len(self.losses), self.problem.n_initial)
-
-
-def plan(
-    suite: Suite, instances: Mapping[str, Instance], methods: Iterable[NamedMethod], seed: int
-) -> list[Block]:
-    """All blocks of trials, in order of table, method and trial."""
-    methods = list(methods)
-    return [
-        Block(
-            table=name,
-            table_sha256=instance.table.sha256,
-            problem=instance.problem,
-            losses=instance.losses,
-            goals=instance.goals if instance.stop_when_settled else (),
-            method=method,
-            seed=seed,
-            first=first,
-            stop=min(first + _BLOCK, suite.trials),
-        )
-        for name, instance in instances.items()
-        for method in methods
-        for first in range(0, suite.trials, _BLOCK)
-    ]
+Result = tuple[Block, list[Trajectory], float]
 
 
 def run_blocks(
-    blocks: Sequence[Block], jobs: int, backend: Backend
-) -> Iterator[tuple[Block, list[Trajectory], float]]:
+    blocks: Sequence[Block], jobs: int, backend: Backend, timeout: float | None = None
+) -> Iterator[Result]:
     """Run blocks and yield each with its trajectories and seconds as it ends, in any order.
 
+    Args:
+        blocks: what to run.
+        jobs: worker processes.
+        backend: where methods of the package run.
+        timeout: seconds that a call of a user's method may take. A trial in which one takes longer fails.
+
     Raises:
+        InputError: jobs, backend or timeout make no sense.
         RunError: a worker died for another reason than a user's method.
     """
     if backend not in BACKENDS:
         raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, not {jobs}.")
+    if timeout is not None and not 0 < timeout < float("inf"):
+        raise InputError(f"the time limit must be a number of seconds above 0, not {timeout:g}.")
+    if not hasattr(os, "fork"):
+        yield from _run_without_processes(blocks, timeout)
+        return
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
-    isolated = [b for b in ordered if _needs_isolation(b.method)]
-    pooled = [b for b in ordered if not _needs_isolation(b.method)]
+    alone = [b for b in ordered if _needs_process(b.method, jobs, timeout)]
+    others = [b for b in ordered if not _needs_process(b.method, jobs, timeout)]
+    small = jobs == 1 or sum(block.work for block in others) < _SMALL_WORK
     try:
-        yield from _run_pooled(pooled, jobs, backend)
-        yield from _run_isolated(isolated, jobs)
+        if backend != "loky":
+            yield from _run_on_cluster(others, jobs, backend)
+        elif small:
+            yield from _run_here(others)
+        pooled = others if backend == "loky" and not small else []
+        if pooled or alone:
+            warm = {(b.method.spec, b.data.problem.n_objectives) for b in pooled}
+            with Workers(sorted(warm)) as workers:
+                yield from _Scheduler(workers, pooled, jobs, None).run()
+                yield from _Scheduler(workers, alone, jobs, timeout, untrusted=True).run()
     except (InputError, RunError):
         raise
     except Exception as error:
-        raise RunError(
-            f"the run stopped ({one_line(error)}). What was finished is kept. Is memory or disk short? "
-            "Run the same command again to go on, with fewer --jobs."
-        ) from error
+        raise RunError(f"the run stopped ({one_line(error)}). {_GO_ON}") from error
 
 
-def run_block(block: Block, trials: range | None = None) -> tuple[list[Trajectory], float]:
-    """Run a block, or some of its trials, in this process, with one BLAS thread."""
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
+def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> bool:
+    """A method given as an object stays in this process unless there is a reason to send it elsewhere."""
+    return not method.built_in and (method.factory is None or jobs > 1 or timeout is not None)
 
-    start = time.perf_counter()
-    rows = list(block.losses)
-    factory = block.method.load()
-    problem = _shared_problem(block)
-    # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
-    # hence the imports above it; worker processes are started with it for any others.
-    with threadpool_limits(limits=1):
-        trajectories = [
-            run_trial(
-                problem,
-                rows.__getitem__,
-                factory,
-                method_generator(block.seed, block.table, block.method.name, trial),
-                block.initial(trial),
-                block.goals,
+
+def _run_here(blocks: Sequence[Block]) -> Iterator[Result]:
+    for block in blocks:
+        yield block, *run_block(block)
+
+
+def _run_without_processes(blocks: Sequence[Block], timeout: float | None) -> Iterator[Result]:
+    """Where the system cannot fork, a user's method runs in this process, and ends it if it ends its own."""
+    if timeout is not None:
+        raise InputError("a time limit cannot be kept on this operating system.")
+    yield from _run_here(blocks)
+
+
+# --- worker processes ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Running:
+    """A block on its way: what is done of it."""
+
+    block: Block
+    source: str | bytes
+    done: list[Trajectory] = field(default_factory=list)
+    seconds: float = 0.0
+    crashes: int = 0
+    started: float = 0.0
+    # The trial that was stopped for a call that took too long, and the reason.
+    stopped: tuple[int, str] | None = None
+
+    @property
+    def trial(self) -> int:
+        """The first trial that is not done."""
+        return self.block.first + len(self.done)
+
+    def note(self, message: TrialDone) -> None:
+        self.done.append(Trajectory(message.rows, self.block.data.losses[message.rows], message.failure))
+        self.crashes = 0
+
+    def fail(self, reason: str) -> None:
+        """The trial at hand has failed; only its initial design is known."""
+        rows = np.array(self.block.data.initial(self.block.seed, self.trial), dtype=np.int64)
+        self.done.append(Trajectory(rows, self.block.data.losses[rows], reason))
+
+
+class _Scheduler:
+    """Gives blocks to worker processes.
+
+    Args:
+        workers: where processes come from.
+        blocks: in the order in which they are to start.
+        jobs: the most processes at a time.
+        timeout: seconds that a call of a method may take.
+        untrusted: whether the methods are a user's: each block then has a process of its own.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        blocks: Sequence[Block],
+        jobs: int,
+        timeout: float | None,
+        untrusted: bool = False,
+    ) -> None:
+        self._workers = workers
+        self._waiting = deque(_Running(block, _source(block.method)) for block in blocks)
+        self._jobs = jobs
+        self._timeout = timeout
+        self._untrusted = untrusted
+        # A worker that is trusted has the next block at hand while its last one is being kept.
+        self._running: dict[Worker, deque[_Running]] = {}
+        self._tables: dict[Worker, set[str]] = {}
+
+    def run(self) -> Iterator[Result]:
+        while self._waiting or any(self._running.values()):
+            self._start()
+            for worker, message in self._workers.events(self._patience()):
+                if worker in self._running:
+                    yield from self._handle(worker, message)
+            self._stop_the_slow()
+        for worker in self._running:
+            self._workers.kill(worker)
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < self._jobs:
+            self._give(self._workers.start())
+        if not self._untrusted:
+            for ahead in (1, 2):
+                for worker, blocks in self._running.items():
+                    known = self._waiting and self._waiting[0].block.table in self._tables[worker]
+                    if self._waiting and len(blocks) < ahead and (known or not blocks):
+                        self._give(worker)
+
+    def _give(self, worker: Worker) -> None:
+        running = self._waiting.popleft()
+        block = running.block
+        if block.table not in self._tables.setdefault(worker, set()):
+            worker.send(block.data)
+            self._tables[worker].add(block.table)
+        running.started = time.perf_counter()
+        trials = range(running.trial, block.stop)
+        worker.send(Task(block.table, block.method.name, running.source, block.seed, trials, self._untrusted))
+        self._running.setdefault(worker, deque()).append(running)
+
+    def _handle(self, worker: Worker, message: Any) -> Iterator[Result]:
+        blocks = self._running[worker]
+        match message:
+            case TrialDone():
+                blocks[0].note(message)
+            case TaskDone(seconds):
+                running = blocks.popleft()
+                if self._untrusted:
+                    del self._running[worker]
+                    self._workers.kill(worker)
+                yield running.block, running.done, running.seconds + seconds
+            case TaskBroken(reason):
+                raise RunError(f"{blocks[0].block.method.name}: {reason}. {_GO_ON}")
+            case Ended(code):
+                del self._running[worker]
+                yield from self._after_the_end(blocks, code)
+
+    def _after_the_end(self, blocks: deque[_Running], code: int) -> Iterator[Result]:
+        if not self._untrusted:
+            raise RunError(f"a worker process ended ({_described(code)}). {_GO_ON}")
+        (running,) = blocks
+        running.seconds += time.perf_counter() - running.started
+        if running.stopped is None:
+            running.fail(
+                "the method closed the connection of its process"
+                if code == KILLED
+                else f"the method ended its process ({_described(code)})"
             )
-            for trial in (trials or range(block.first, block.stop))
-        ]
-    return trajectories, time.perf_counter() - start
+            running.crashes += 1
+        elif running.stopped[0] == running.trial:
+            running.fail(running.stopped[1])
+            running.crashes += 1
+        running.stopped = None
+        if running.crashes >= _MAX_CRASHES:
+            while running.trial < running.block.stop:
+                running.fail(
+                    f"not run: {_MAX_CRASHES} trials in a row ended the method's process or took too long"
+                )
+        if running.trial < running.block.stop:
+            self._waiting.appendleft(running)
+        else:
+            yield running.block, running.done, running.seconds
+
+    def _patience(self) -> float | None:
+        """Seconds until a call could have taken too long."""
+        if self._timeout is None:
+            return None
+        calls = [worker.call() for worker in self._running]
+        return max(0.01, self._timeout - max((call[1] for call in calls if call), default=0.0))
+
+    def _stop_the_slow(self) -> None:
+        for worker, blocks in self._running.items():
+            call = worker.call() if self._timeout is not None else None
+            if call and call[1] >= (self._timeout or 0.0) and blocks[0].stopped is None:
+                reason = f"{call[0]} took longer than the time limit of {self._timeout:g} s"
+                blocks[0].stopped = (blocks[0].trial, reason)
+                self._workers.kill(worker)
 
 
-def _needs_isolation(method: NamedMethod) -> bool:
-    return not method.built_in and method.factory is None
+def _described(code: int) -> str:
+    """An exit code, or the name and number of the signal that ended a process."""
+    code = -signal.SIGKILL if code == KILLED else code
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"{signal.Signals(-code).name} {code}"
+    except ValueError:
+        return f"signal {code}"
 
 
-_problems: dict[tuple[str, int, int, int], Problem] = {}
+def _source(method: NamedMethod) -> str | bytes:
+    """What a worker loads the method from."""
+    if method.factory is None:
+        return method.source
+    from joblib import wrap_non_picklable_objects
+
+    try:
+        # In a list, because a class would be wrapped in another class.
+        content = pickle.dumps(wrap_non_picklable_objects([method.factory], keep_wrapper=False))
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"method {method.name!r} cannot be sent to a worker process ({one_line(error)}). Give it as "
+            "FILE.py:CLASS, or run it with one job and no time limit."
+        ) from error
+    return content
 
 
-def _shared_problem(block: Block) -> Problem:
-    """One Problem object a process for equal problems, so that methods can cache by it."""
-    problem = block.problem
-    key = (block.table_sha256, problem.n_objectives, problem.budget, problem.n_initial)
-    return _problems.setdefault(key, problem)
+# --- clusters --------------------------------------------------------------------------------------
 
 
-def _run_pooled(
-    blocks: Sequence[Block], jobs: int, backend: Backend
-) -> Iterator[tuple[Block, list[Trajectory], float]]:
+def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Iterator[Result]:
     if not blocks:
-        return
-    if jobs == 1 and backend == "loky":
-        for block in blocks:
-            yield block, *run_block(block)
         return
     import joblib
 
-    numbered = dict(enumerate(blocks))
     return_as = "list" if backend == "ray" else "generator_unordered"
-    threads: dict[str, Any] = {"inner_max_num_threads": 1} if backend == "loky" else {}
-    with cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs, **threads):
+    with cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs):
         pool = joblib.Parallel(return_as=return_as, batch_size=1)
-        tasks = (joblib.delayed(_numbered)(number, block) for number, block in numbered.items())
+        tasks = (joblib.delayed(_numbered)(number, block) for number, block in enumerate(blocks))
         for number, trajectories, seconds in pool(tasks):
-            yield numbered[number], trajectories, seconds
+            yield blocks[number], trajectories, seconds
+
+
+_tables: dict[tuple[str, int, int, int], TrialTable] = {}
 
 
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
-    return number, *run_block(block)
+    """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
+    problem = block.data.problem
+    key = (block.data.sha256, problem.n_objectives, problem.budget, problem.n_initial)
+    return number, *run_block(replace(block, data=_tables.setdefault(key, block.data)))
 
 
 @contextmanager
@@ -231,83 +351,3 @@ def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[Non
         register: Any = ray.util.joblib.register_ray
         register()
     yield
-
-
-def _run_isolated(blocks: Sequence[Block], jobs: int) -> Iterator[tuple[Block, list[Trajectory], float]]:
-    """Each job is a thread that owns one worker process and replaces it when it dies."""
-    if not blocks:
-        return
-    workers = _Workers()
-    with ThreadPoolExecutor(jobs) as threads:
-        futures = {threads.submit(_run_alone, block, workers): block for block in blocks}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], *future.result()
-        finally:
-            for future in futures:
-                future.cancel()
-            workers.stop()
-
-
-def _run_alone(block: Block, workers: _Workers) -> tuple[list[Trajectory], float]:
-    start = time.perf_counter()
-    try:
-        return workers.run(block)
-    except _WorkerDied:
-        pass
-    # Some trial of the block ends its process: find out which, one at a time.
-    trajectories: list[Trajectory] = []
-    crashes = 0
-    for trial in range(block.first, block.stop):
-        reason = f"not run: the method ended its process in {_MAX_CRASHES} trials in a row"
-        if crashes < _MAX_CRASHES:
-            try:
-                trajectories += workers.run(block, range(trial, trial + 1))[0]
-                crashes = 0
-                continue
-            except _WorkerDied as error:
-                reason = f"the method ended its process ({error})"
-                crashes += 1
-        rows = np.array(block.initial(trial), dtype=np.int64)
-        trajectories.append(Trajectory(rows, block.losses[rows], reason))
-    return trajectories, time.perf_counter() - start
-
-
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
-
-
-class _WorkerDied(Exception):
-    """How the worker process ended."""
-
-
-class _Workers:
-    """One worker process for each thread that asks."""
-
-    def __init__(self) -> None:
-        self._own = threading.local()
-        self._all: list[Any] = []
-
-    def run(self, block: Block, trials: range | None = None) -> tuple[list[Trajectory], float]:
-        """run_block in the calling thread's process; raises _WorkerDied if that ends."""
-        from joblib.externals.loky import ProcessPoolExecutor
-        from joblib.externals.loky.process_executor import BrokenProcessPool
-
-        worker = getattr(self._own, "worker", None)
-        if worker is None:
-            # Ctrl-C is for this process, which ends its workers itself.
-            ignore = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
-            worker = self._own.worker = ProcessPoolExecutor(max_workers=1, env=_ONE_THREAD, **ignore)
-            self._all.append(worker)
-        try:
-            result: tuple[list[Trajectory], float] = worker.submit(run_block, block, trials).result()
-            return result
-        except BrokenProcessPool as error:
-            worker.shutdown(wait=False, kill_workers=True)
-            self._own.worker = None
-            found = re.search(r"\{([A-Z]+)\((-?\d+)\)", str(error))
-            how = "without a word" if found is None else f"{found[1]} {found[2]}"
-            raise _WorkerDied(how.replace("EXIT ", "exit code ")) from None
-
-    def stop(self) -> None:
-        for worker in self._all:
-            worker.shutdown(wait=True, kill_workers=True)

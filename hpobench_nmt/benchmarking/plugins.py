@@ -48,13 +48,19 @@ class NamedMethod:
     factory: MethodFactory | None = None
 
     @property
+    def source(self) -> str:
+        """The spec, with the whole path of a file, so that it can be loaded from any folder."""
+        location, colon, attribute = self.spec.rpartition(":")
+        return f"{Path(location).resolve()}:{attribute}" if colon and location.endswith(".py") else self.spec
+
+    @property
     def built_in(self) -> bool:
         """Whether it comes with the package."""
         return self.factory is None and self.spec in BUILT_IN
 
     def load(self) -> MethodFactory:
         """What makes the method."""
-        return self.factory if self.factory is not None else _load(self.spec)
+        return self.factory if self.factory is not None else load_method(self.spec)
 
 
 def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
@@ -93,7 +99,7 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
         source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", attribute)
         return NamedMethod(spec, spec, source, known.objectives)
     location, _ = _place(spec)
-    factory = _load(spec)
+    factory = load_method(spec)
     _check_factory(factory, spec)
     name = spec.rpartition(":")[2]
     _refuse_built_in_name(name, spec)
@@ -137,7 +143,12 @@ def _place(spec: str) -> tuple[str, str]:
     return location, attribute
 
 
-def _load(spec: str) -> MethodFactory:
+def load_method(spec: str) -> MethodFactory:
+    """What makes the method of a spec.
+
+    Raises:
+        InputError: there is no such method, or importing it fails.
+    """
     if spec in BUILT_IN:
         return BUILT_IN[spec].load()
     location, attribute = _place(spec)

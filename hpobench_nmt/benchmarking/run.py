@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.benchmarking.execution import Backend, Block, plan, run_blocks
+from hpobench_nmt.benchmarking.execution import Backend, run_blocks
 from hpobench_nmt.benchmarking.instance import Instance, make_instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.trials import Block, plan
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.trajectory import Trajectory
@@ -29,6 +30,7 @@ def run_suite(
     seed: int = 0,
     jobs: int = 1,
     backend: Backend = "loky",
+    timeout: float | None = None,
     finished: Mapping[tuple[str, str, int], Sequence[Trajectory]] | None = None,
     on_block: Callable[[Block, Sequence[Trajectory], float], None] = lambda block, trials, seconds: None,
 ) -> Results:
@@ -40,7 +42,8 @@ def run_suite(
         methods: from resolve_methods.
         seed: root seed; the same seed gives the same bytes for any jobs and backend.
         jobs: worker processes.
-        backend: joblib's.
+        backend: where methods of the package run.
+        timeout: seconds that each call of a user's method may take; None: no limit.
         finished: trajectories of blocks that need not run again, by (table, method, first trial).
         on_block: called as each block of trials ends, in any order, with its trajectories and seconds.
     """
@@ -49,7 +52,7 @@ def run_suite(
     blocks = plan(suite, instances, methods, seed)
     todo = [block for block in blocks if block.key not in finished]
     done: dict[tuple[str, str, int], Sequence[Trajectory]] = dict(finished)
-    for block, trials, seconds in run_blocks(todo, jobs, backend):
+    for block, trials, seconds in run_blocks(todo, jobs, backend, timeout):
         done[block.key] = trials
         on_block(block, trials, seconds)
     collected: dict[tuple[str, str], list[Trajectory]] = {(t, m.name): [] for t in instances for m in methods}
@@ -68,6 +71,7 @@ def run_to_folder(
     seed: int = 0,
     jobs: int = 1,
     backend: Backend = "loky",
+    timeout: float | None = None,
     table_sources: Mapping[str, str] | None = None,
     progress: Any = None,
     notify: Callable[[str], None] = lambda message: None,
@@ -100,6 +104,7 @@ def run_to_folder(
         seed=seed,
         jobs=jobs,
         backend=backend,
+        timeout=timeout,
         finished=dict(store.finished),
         on_block=on_block,
     )
@@ -128,6 +133,7 @@ def benchmark(
     budget: int = 20,
     tolerance: float | None = None,
     jobs: int = 1,
+    timeout: float | None = None,
     **settings: Any,
 ) -> Results:
     """Run methods on tables and keep the results in memory: the whole benchmark as one call.
@@ -141,8 +147,12 @@ def benchmark(
         seed: root seed.
         budget: look-ups after which fb and fbp are taken; it ends no trial.
         tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
-        jobs: worker processes; 1 runs in this one, but for methods given as a file or module, which have
-            processes of their own. A class given as an object has none: if it ends its process, it ends this.
+        jobs: worker processes. With 1, methods of the package and those given as objects run in this process:
+            an object that ends its process, or hangs, does so to this one. Methods given as a file or module
+            have processes of their own in any case.
+        timeout: seconds that each call of a user's method may take (None: no limit). A trial in which one
+            takes longer fails. With a limit, objects run in processes of their own too, and must be such
+            as can be sent there. Methods of the package are never limited.
         settings: further fields of Suite, such as lookups (the most that a trial may make: a method sees it
             as problem.budget) and stop.
     """
@@ -161,4 +171,4 @@ def benchmark(
     )
     suite = replace(suite, tables=tuple(t.name for t in loaded))
     instances = {t.name: make_instance(suite, t) for t in loaded}
-    return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs)
+    return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs, timeout=timeout)

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.execution import Block, plan
 from hpobench_nmt.benchmarking.instance import Instance, make_instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.trials import Block, plan
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.trajectory import Trajectory

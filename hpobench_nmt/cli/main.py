@@ -36,6 +36,12 @@ def cli() -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
 @click.option("--backend", default="loky", show_default=True, help="loky, dask or ray.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time limit for each call of a method of yours; a trial that breaks it fails.  [default: none]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/SUITE]")
 @click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
 def run(
@@ -49,6 +55,7 @@ def run(
     seed: int,
     jobs: int | None,
     backend: str,
+    timeout: float | None,
     out: Path | None,
     quiet: bool,
 ) -> None:
@@ -81,6 +88,7 @@ def run(
             seed=seed,
             jobs=jobs or _cores(),
             backend=backend,
+            timeout=timeout,
             table_sources=_sources(chosen.tables),
             progress=progress,
             notify=lambda message: click.echo(message, err=True),

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,7 @@ def run_trial(
     rng: np.random.Generator,
     initial: Sequence[int],
     goals: Sequence[Goal] = (),
+    on_call: Callable[[str], None] | None = None,
 ) -> Trajectory:
     """One trial of a method.
 
@@ -46,6 +48,7 @@ def run_trial(
         rng: the method's generator.
         initial: the initial design.
         goals: stop as soon as all are settled; none: run until the budget is spent.
+        on_call: told "making it", "ask" or "tell" whenever the method is called; a time limit needs it.
     """
     n_rows = len(problem.features)
     budget = min(problem.budget, n_rows)
@@ -63,18 +66,25 @@ def run_trial(
         settled.note(row, len(rows))
         return found.copy()
 
+    def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        if on_call is not None:
+            on_call(what)
+        return _guarded(what, function, *arguments)
+
     failure = ""
     try:
+        if on_call is not None:
+            on_call("making it")
         ask, tell = _ask_and_tell(_guarded(name_of(make_method), make_method, problem, rng))
         for row in initial:
-            _guarded("tell", tell, row, look_up(row))
+            call("tell", tell, row, look_up(row))
         while len(rows) < budget and not settled.all:
-            row = _row(_guarded("ask", ask), n_rows, seen)
-            _guarded("tell", tell, row, look_up(row))
+            row = _row(call("ask", ask), n_rows, seen)
+            call("tell", tell, row, look_up(row))
     except MethodFailure as error:
         for row in initial[len(rows) :]:
             look_up(row)
-        failure = str(error)
+        failure = failure_text(str(error))
     array = np.array(losses) if losses else np.empty((0, problem.n_objectives))
     return Trajectory(np.array(rows, dtype=np.int64), array, failure)
 
@@ -100,9 +110,19 @@ def _guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         code = _text(str, error.code)
         raise MethodFailure(f"the method tried to exit the process (exit code {code})") from error
     except BaseException as error:
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        if is_no_room(error):
             raise  # the machine's fault, not the method's
         raise MethodFailure(f"{what} raised {type(error).__name__}: {_text(str, error)}") from error
+
+
+def is_no_room(error: BaseException) -> bool:
+    """Whether it says that a disk is full: the machine's fault, not a method's."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+def failure_text(text: str) -> str:
+    """A reason that can be written to any file and terminal, on one line of at most 400 characters."""
+    return printable(" ".join(text.split()))[:400]
 
 
 def _ask_and_tell(method: Any) -> tuple[Callable[[], Any], Callable[[int, Floats], Any]]:
@@ -133,7 +153,11 @@ def _text(describe: Callable[[Any], str], thing: object) -> str:
     """A short description of something that a method made, the same in every run."""
     try:
         text = " ".join(describe(thing).split())
-    except Exception:
+    except KeyboardInterrupt:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise
+        return f"(a {type(thing).__name__} that cannot be shown)"
+    except BaseException:
         return f"(a {type(thing).__name__} that cannot be shown)"
     # Memory addresses differ from run to run.
     return _ADDRESS.sub("0x…", text)[:300]

@@ -1,0 +1,121 @@
+"""Blocks of trials: the unit of work that is run, kept and gone on from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.trajectory import Goal, Trajectory
+
+_TRIALS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class TrialTable:
+    """What all trials on a table share; a worker process is sent it once.
+
+    Attributes:
+        name, sha256: the table's name and hash.
+        problem, losses, goals: as in hpobench_nmt.core.loop.
+    """
+
+    name: str
+    sha256: str
+    problem: Problem
+    losses: NDArray[np.float64]
+    goals: tuple[Goal, ...]
+
+    def initial(self, seed: int, trial: int) -> list[int]:
+        """The initial design of a trial."""
+        return initial_rows(seed, self.name, trial, len(self.losses), self.problem.n_initial)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Trials first to stop - 1 of one method on one table, with a root seed."""
+
+    data: TrialTable
+    method: NamedMethod
+    seed: int
+    first: int
+    stop: int
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.data.name
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Table, method and first trial: no two blocks of a run have the same."""
+        return self.table, self.method.name, self.first
+
+    @property
+    def work(self) -> int:
+        """The most look-ups that it can make: a rough measure of how long it takes."""
+        return (self.stop - self.first) * min(self.data.problem.budget, len(self.data.losses))
+
+
+def plan(
+    suite: Suite, instances: Mapping[str, Instance], methods: Iterable[NamedMethod], seed: int
+) -> list[Block]:
+    """All blocks of trials, in order of table, method and trial."""
+    methods = list(methods)
+    blocks = []
+    for name, instance in instances.items():
+        goals = instance.goals if instance.stop_when_settled else ()
+        data = TrialTable(name, instance.table.sha256, instance.problem, instance.losses, goals)
+        for method in methods:
+            firsts = range(0, suite.trials, _TRIALS)
+            blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]
+    return blocks
+
+
+def run_block(block: Block) -> tuple[list[Trajectory], float]:
+    """Run a block in this process, with one BLAS thread; its trajectories and seconds."""
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    start = time.perf_counter()
+    factory = block.method.load()
+    # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
+    # hence the imports above it.
+    with threadpool_limits(limits=1):
+        found = [
+            trial_of(block.data, block.method.name, factory, block.seed, trial)
+            for trial in range(block.first, block.stop)
+        ]
+    return found, time.perf_counter() - start
+
+
+def trial_of(
+    data: TrialTable,
+    method: str,
+    factory: MethodFactory,
+    seed: int,
+    trial: int,
+    on_call: Callable[[str], None] | None = None,
+) -> Trajectory:
+    """Run one trial of a method on a table.
+
+    Args:
+        data: the table.
+        method: the method's name, which its random generator depends on.
+        factory: what makes the method.
+        seed: root seed.
+        trial: its number.
+        on_call: as in hpobench_nmt.core.loop.run_trial.
+    """
+    rng = method_generator(seed, data.name, method, trial)
+    initial = data.initial(seed, trial)
+    return run_trial(data.problem, data.losses.__getitem__, factory, rng, initial, data.goals, on_call)
