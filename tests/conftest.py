@@ -18,11 +18,20 @@ from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
+_SLOW_FIRST = ("runner", "benchmarking", "cli", "render", "fuzz")
 
 
 def pytest_configure() -> None:
     """Ctrl-C is itself, also where the tests run in the background of a script, which has it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Rooms with slow tests come first, so that with -n no process works on alone at the end."""
+    rooms = [ROOT / "tests" / room for room in _SLOW_FIRST]
+    items.sort(
+        key=lambda item: next((k for k, room in enumerate(rooms) if room in item.path.parents), len(rooms))
+    )
 
 
 def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table:
