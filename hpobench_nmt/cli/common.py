@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpobench_nmt.core.errors import RunError, unknown
+from hpobench_nmt.core.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
+# Columns of what is not shown on a terminal.
+_UNBOUNDED = 10_000
 # A training may take hours: the time left is estimated from all that ended so far.
 _WEEK = 7 * 24 * 3600.0
 
@@ -39,14 +43,22 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
 
 
-def make_console() -> Console:
-    """Where results are shown."""
-    import shutil
+def say(text: str, err: bool = False) -> None:
+    """Print a line, on stderr if err is set; no character of it acts on the terminal."""
+    click.echo(printable(text, lines=True), err=err)
 
+
+def make_console() -> Console:
+    """Where results are shown. What is piped is as wide as it needs to be, unless COLUMNS says otherwise."""
     from rich.console import Console
 
-    # Piped output is not cut to 80 columns.
-    return Console() if sys.stdout.isatty() else Console(width=max(shutil.get_terminal_size().columns, 160))
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to the command line, which ends in silence."""
+            raise BrokenPipeError
+
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Output() if terminal or "COLUMNS" in os.environ else Output(width=_UNBOUNDED)
 
 
 @contextmanager

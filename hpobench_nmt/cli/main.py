@@ -1,8 +1,10 @@
-"""The command line. Exit codes: 0 done, 1 a run failed, 2 wrong usage or input."""
+"""The command line. Exit codes: 0 done, 1 a run failed, 2 wrong usage or input, 141 the reader has gone."""
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +12,15 @@ from pathlib import Path
 import click
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
-from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar, writing
+from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar, say, writing
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
 from hpobench_nmt.cli.train import train, tune
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 _DEFAULT_SUITE = "quick"
+# What a shell reports of a program whose reader has gone (`| head`): 128 and the number of SIGPIPE.
+_READER_GONE = 141
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -77,7 +81,7 @@ def run(
     given |= {"trials": trials, "lookups": lookups, "budget": budget and {"default": budget}}  # type: ignore[dict-item]
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
     resolved = resolve_methods(chosen.methods)
-    instances = suite_instances(chosen, lambda reason: click.echo(f"Left out: {reason}", err=True))
+    instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name
     with progress_bar(quiet, chosen.name) as progress:
         results = run_to_folder(
@@ -91,7 +95,7 @@ def run(
             timeout=timeout,
             table_sources=_sources(chosen.tables),
             progress=progress,
-            notify=lambda message: click.echo(message, err=True),
+            notify=lambda message: say(message, err=True),
         )
     if not quiet:
         from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
@@ -119,7 +123,7 @@ def score(folder: Path, form: str) -> None:
     if missing:
         names = ", ".join(f"{method} on {table}" for table, method in missing[:3])
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        click.echo(f"Not finished, and left out: {names}{more}.", err=True)
+        say(f"Not finished, and left out: {names}{more}.", err=True)
     write = formats[form]
     if write is None:
         print_leaderboard(results, make_console())
@@ -144,7 +148,7 @@ def export(folder: Path, form: str, out: Path) -> None:
         raise unknown("format", form, ["sequences"])
     with writing(out):
         written = export_sequences(load_results(folder), out)
-    click.echo(f"{len(written)} files in {out}")
+    say(f"{len(written)} files in {out}")
 
 
 @cli.command()
@@ -215,7 +219,7 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
             print_text(f"{front.n_rows - front.n_complete} rows lack an objective.", console)
     if plot:
         write_front(front, plot)
-        click.echo(f"Plot: {plot}", err=form == "csv")
+        say(f"Plot: {plot}", err=form == "csv")
 
 
 cli.add_command(report)
@@ -230,25 +234,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console that lacks ± must not end the program
     try:
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # click ends the program so where the reader has gone
+        code = _READER_GONE
+    except OSError as error:
+        what = f"{error.filename}:" if error.filename else "the output cannot be written:"
+        code = _complain(f"{what} {error.strerror or error}.", 1)
+    if code:
+        _give_up_output()
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
         code = cli.main(args=arguments, prog_name="hpobench-nmt", standalone_mode=False)
     except InputError as error:
-        sys.exit(_complain(str(error), 2))
+        return _complain(str(error), 2)
     except RunError as error:
-        sys.exit(_complain(str(error), 1))
+        return _complain(str(error), 1)
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return 2
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(_complain("stopped. Run the same command again to go on.", 130))
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _complain("stopped. Run the same command again to go on.", 130)
+    return code if isinstance(code, int) else 0
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"Error: {message}", err=True)
+    with contextlib.suppress(OSError):
+        say(f"Error: {message}", err=True)
     return code
+
+
+def _give_up_output() -> None:
+    """Drop what a closed pipe or a full disk does not take: Python would complain of it when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError, io.UnsupportedOperation):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _cores() -> int:
@@ -287,9 +315,9 @@ def _check_method(spec: str, n_objectives: int) -> None:
     for check in CONFORMANCE_CHECKS:
         try:
             check(method.load(), n_objectives)
-            click.echo(f"ok      {check.__name__}")
+            say(f"ok      {check.__name__}")
         except NonConformance as error:
             failed += 1
-            click.echo(f"FAILED  {check.__name__}: {error}")
+            say(f"FAILED  {check.__name__}: {error}")
     if failed:
         raise RunError(f"{method.name} fails {failed} of {len(CONFORMANCE_CHECKS)} checks.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hpobench_nmt.cli.common import say
 from hpobench_nmt.core.errors import InputError, unknown
 
 _FORMATS = ("html", "pdf", "png", "latex")
@@ -42,9 +43,9 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | N
         if path.is_dir():
             raise InputError(f"{path}: is a folder; --out takes the name of a file.")
         write_report(folders, path, n_jobs)
-        click.echo(f"Report: {path}")
+        say(f"Report: {path}")
         if show and not webbrowser.open(path.resolve().as_uri()):
-            click.echo("No browser was found here: open the file in one yourself.", err=True)
+            say("No browser was found here: open the file in one yourself.", err=True)
         return
     from hpobench_nmt.render.report_files import write_figures, write_latex
 
@@ -54,4 +55,4 @@ def report(folders: tuple[Path, ...], form: str, out: Path | None, jobs: int | N
     written = (
         write_latex(folders, target) if form == "latex" else write_figures(folders, target, form, n_jobs)
     )
-    click.echo(f"{len(written)} files in {target}")
+    say(f"{len(written)} files in {target}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import Commands, listed, make_console, writing
+from hpobench_nmt.cli.common import Commands, listed, make_console, say, writing
 from hpobench_nmt.cli.train import build
 from hpobench_nmt.core.errors import InputError, unknown
 
@@ -29,7 +29,7 @@ def tables_list() -> None:
         try:
             table = catalogue.load_table(name)
         except InputError as error:
-            click.echo(f"Cannot be used: {error}", err=True)
+            say(f"Cannot be used: {error}", err=True)
             continue
         counts = (str(len(table)), str(len(table.hyperparameters)))
         rows.append((name, *counts, ", ".join(table.objectives), str(folder)))
@@ -38,7 +38,7 @@ def tables_list() -> None:
         print_grid(head, rows, make_console(), right=head[1:3], wrapped=head[-1:])
     absent = [name for name in nmthpo.TABLES if name not in found]
     if absent:
-        click.echo(
+        say(
             f"Not installed: {', '.join(absent)}. Get them with 'hpobench-nmt tables fetch nmthpo'.", err=True
         )
 
@@ -101,7 +101,7 @@ def tables_analyze(
     print_sections(sections, make_console())
     if out:
         written = write_sections(sections, out)
-        click.echo(f"{len(written)} files in {out}")
+        say(f"{len(written)} files in {out}")
 
 
 @tables.command("check")
@@ -145,7 +145,7 @@ def tables_fetch(name: str, source: Path | None, mirror: str | None) -> None:
         raise InputError(f"{source}: no such folder.")
     with writing(catalogue.fetched_folder()):
         folders = nmthpo.fetch(catalogue.fetched_folder(), source, mirror or nmthpo.ADDRESS)
-    click.echo(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
+    say(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
 
 
 @tables.command("add")
@@ -176,7 +176,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
 
     with writing(catalogue.added_folder()):
         table, folder = add_table(source, datasheet, catalogue.added_folder())
-    click.echo(f"Installed {table.name} ({len(table)} rows) in {folder}.")
+    say(f"Installed {table.name} ({len(table)} rows) in {folder}.")
 
 
 tables.add_command(build)

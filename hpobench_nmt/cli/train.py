@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import listed, make_console, progress_bar, writing
+from hpobench_nmt.cli.common import listed, make_console, progress_bar, say, writing
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 if TYPE_CHECKING:
@@ -86,14 +86,14 @@ def train(
             jobs or _default_jobs(devices),
             backend,
             progress,
-            lambda message: click.echo(message, err=True),
+            lambda message: say(message, err=True),
         )
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
     left = len(dispatch.pending(spec, read_ledger(workspace.ledger), range(len(spec.configs))))
-    click.echo(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
+    say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
     if not left:
-        click.echo(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
+        say(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
 
 
 @click.command()
@@ -152,12 +152,12 @@ def tune(
             mark = "  best so far" if len(metrics) == 1 else ""
         source = "from the ledger" if step.known else f"{record.seconds:.0f} s"
         outcome = values if record.status == "done" else f"failed: {record.reason}"
-        click.echo(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
+        say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
 
     trajectory = run(workspace, named, metrics, budget, seed, devices[0], told=told)
     if len(metrics) == 1 and best:
-        click.echo(f"Best: {describe(best['record'].config)}")
-    click.echo(f"Ledger: {workspace.ledger}")
+        say(f"Best: {describe(best['record'].config)}")
+    say(f"Ledger: {workspace.ledger}")
     if trajectory.failure:
         raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
 
@@ -172,11 +172,11 @@ def build(ledger: Path) -> None:
     with writing(ledger):
         table, folder = make(ledger)
     claims = table.claims
-    click.echo(
+    say(
         f"{folder}: table {table.name!r}, {len(table)} of {claims['configurations']} configurations, "
         f"{claims['failed']} failed, {'complete' if claims['complete'] else 'not complete'}."
     )
-    click.echo(f"Install it: hpobench-nmt tables add {folder}")
+    say(f"Install it: hpobench-nmt tables add {folder}")
 
 
 def _require_installed(*modules: str) -> None:
@@ -226,18 +226,16 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
         grid.add_row(axis.name, ", ".join(f"{v:g}" for v in axis.values), axis.scale)
     make_console().print(grid, markup=False)
     failed = sum(record.status == "failed" for record in ledger.records)
-    click.echo(
-        f"{len(spec.configs)} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}."
-    )
+    say(f"{len(spec.configs)} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}.")
     again = sum(replicate > 0 for _, replicate in todo)
-    click.echo(f"In {path}: {len(ledger.records) - failed} trained, {failed} failed.")
+    say(f"In {path}: {len(ledger.records) - failed} trained, {failed} failed.")
     others = f", {again} of them again with other seeds" if again else ""
-    click.echo(f"To do: {len(todo)} trainings{others}.")
+    say(f"To do: {len(todo)} trainings{others}.")
     if limit and limit < len(todo):
-        click.echo(f"This time: {limit}.")
+        say(f"This time: {limit}.")
     if ledger.records:
         mean = sum(record.seconds for record in ledger.records) / len(ledger.records)
         hours = mean * min(len(todo), limit or len(todo)) / (jobs or 1) / 3600
-        click.echo(f"{mean:.0f} s a training so far: about {hours:.1f} h with {jobs or 1} at a time.")
+        say(f"{mean:.0f} s a training so far: about {hours:.1f} h with {jobs or 1} at a time.")
     for row, replicate in todo[:3]:
-        click.echo(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
+        say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))

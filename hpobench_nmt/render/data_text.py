@@ -8,11 +8,19 @@ import pandas as pd
 
 from hpobench_nmt.analysis.leaderboard import score_records
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.text import csv_cell
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """A frame as CSV without its index; what is not known is an empty cell."""
-    return frame.to_csv(index=False, lineterminator="\n")
+    """A frame as CSV without its index; what is not known is an empty cell.
+
+    No cell holds a control character, and none is a formula to a spreadsheet.
+    """
+    safe = frame.rename(columns=lambda name: csv_cell(str(name)))
+    for place, (_, column) in enumerate(frame.items()):
+        if not pd.api.types.is_numeric_dtype(column):
+            safe.isetitem(place, [csv_cell(v) if isinstance(v, str) else v for v in column])
+    return str(safe.to_csv(index=False, lineterminator="\n"))
 
 
 def scores_csv(results: Results) -> str:

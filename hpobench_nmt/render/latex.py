@@ -11,6 +11,7 @@ from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, interv
 from hpobench_nmt.analysis.report_content import Board
 from hpobench_nmt.analysis.selection import EXACT, methods_on
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.text import printable
 
 _TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
 _TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -25,7 +26,7 @@ _Row = Sequence[str]
 
 def tex(text: str) -> str:
     """Text as LaTeX shows it."""
-    return "".join(_TEX.get(c, c) for c in text)
+    return "".join(_TEX.get(c, c) for c in printable(text))
 
 
 def run_latex(results: Results) -> str:
@@ -61,7 +62,7 @@ def table_latex(results: Results, table: str, found: Sequence[Cell]) -> str:
     for score, (mean, std) in zip(scores, exact(results, table), strict=True):
         reference += [tex(figure(score, mean, std)), ""]
     head = ["", *(text for score in scores for text in (tex(score), r"95\%"))]
-    comment = f"{table}. Bold: best mean; underlined: not shown to be worse. Needs booktabs."
+    comment = f"{printable(table)}. Bold: best mean; underlined: not shown to be worse. Needs booktabs."
     return _tabular(comment, "l" + "rl" * len(scores), [head], rows, [reference])
 
 

@@ -24,6 +24,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import unfinished
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, draw_report
 from hpobench_nmt.render.html.dark_colours import on_dark
@@ -72,7 +73,11 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
     )
     return environment.from_string(_asset("report.html.jinja")).render(
         title=" and ".join(run.name for run in runs),
@@ -235,9 +240,20 @@ def _style_sheet(methods: Sequence[str]) -> str:
     )
 
 
+def _shown(value: Any) -> Any:
+    """Text without characters that act on the reader's screen; anything else as it is."""
+    return printable(value, lines=True) if type(value) is str else value
+
+
 def _json(data: Any) -> str:
-    """JSON that cannot end the script element that it is in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """JSON that cannot end the script element that it is in, and holds no character that acts on a screen."""
+
+    def safe(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {_shown(key): safe(item) for key, item in value.items()}
+        return [safe(item) for item in value] if isinstance(value, list | tuple) else _shown(value)
+
+    text = json.dumps(safe(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

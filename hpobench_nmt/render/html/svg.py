@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from hpobench_nmt.render.plots.style import method_of_gid
+from hpobench_nmt.render.plots.style import method_of_gid, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mappin
     # One fixed salt: ids depend on nothing but the figure.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "hpobench-nmt", **AS_IT_IS}
     with matplotlib.rc_context(settings):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        plain(figure).savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(buffer.getvalue())
     for child in list(root):
         if child.tag.endswith("metadata"):

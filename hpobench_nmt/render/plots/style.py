@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -80,7 +81,7 @@ def save(figure: Figure, target: Path | IO[bytes], form: str, dpi: int = 150) ->
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # else ids are drawn at random
-        figure.savefig(target, format=form, dpi=dpi, metadata=_UNDATED.get(form))
+        plain(figure).savefig(target, format=form, dpi=dpi, metadata=_UNDATED.get(form))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:
@@ -155,9 +156,10 @@ def label_floor(axis: Any, floor: float, lowest: float) -> None:
 
 
 def plain(figure: Figure) -> Figure:
-    """The figure with every text as it is: names with a dollar sign are no formulas."""
+    """The figure with texts as they are: a dollar sign starts no formula, control characters are escaped."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)
+        text.set_text(printable(text.get_text(), lines=True))
     return figure

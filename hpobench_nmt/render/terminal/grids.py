@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Literal
 
 import pandas as pd
 from rich.console import Console
@@ -11,15 +12,23 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.analysis.number_text import NONE, column_text
+from hpobench_nmt.core.text import printable
 
 _UNBOUNDED = 100_000
 # The least width that is left to a column whose text may be wrapped.
 _WRAPPED = 24
+# Blanks between two columns.
+_GAP = 2
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text as it is: no markup in it, and no character that acts on the terminal."""
+    return Text(printable(text), style=style, overflow="fold")
 
 
 def fits(grid: Grid, console: Console) -> bool:
-    """Whether a grid can be printed without cutting or folding a cell, other than one that may be wrapped."""
-    wanted = Measurement.get(console, console.options.update(max_width=_UNBOUNDED), grid).minimum
+    """Whether a grid can be printed without cutting or folding a cell."""
+    wanted = Measurement.get(console, console.options.update(max_width=_UNBOUNDED), grid).maximum
     return wanted <= console.width
 
 
@@ -40,38 +49,41 @@ def print_grid(
         right: headings of the columns that are aligned to the right.
         wrapped: headings of the columns whose text may be wrapped.
     """
-    grid = Grid(box=None, pad_edge=False)
-    for name in head:
-        grid.add_column(
-            Text(name),
-            justify="right" if name in right else "left",
-            no_wrap=name not in wrapped,
-            min_width=_WRAPPED if name in wrapped else None,
-            overflow="fold",
-        )
-    for row in rows:
-        grid.add_row(*map(Text, row))
-    if fits(grid, console):
-        console.print(grid)
+    lines = [[plain(text) for text in line] for line in (head, *rows)]
+    widths = [max(text.cell_len for text in column) for column in zip(*lines, strict=True)]
+    least = [min(w, _WRAPPED) if name in wrapped else w for name, w in zip(head, widths, strict=True)]
+    if sum(least) + _GAP * (len(head) - 1) > console.width:
+        _print_blocks(lines, console)
         return
+    grid = Grid(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for name, title, width in zip(head, lines[0], least, strict=True):
+        side: Literal["left", "right"] = "right" if name in right else "left"
+        grid.add_column(title, justify=side, min_width=width, no_wrap=name not in wrapped, overflow="fold")
+    for line in lines[1:]:
+        grid.add_row(*line)
+    console.print(grid)
 
-    def block(start: int, end: int) -> Grid:
-        lines = Grid(box=None, pad_edge=False, show_header=False)
-        lines.add_column(no_wrap=True)
-        for _ in range(start, end):
-            lines.add_column(no_wrap=end > start + 1, overflow="fold")
-        for i, name in enumerate(head):
-            lines.add_row(Text(name), *(Text(row[i]) for row in rows[start:end]))
-        return lines
 
-    start = 0
-    while start < len(rows):
+def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
+    """Print blocks of the first line as a column of headings, and as many of the others as fit beside it."""
+    widths = [max(text.cell_len for text in line) for line in lines]
+    start = 1
+    while start < len(lines):
+        room = console.width - widths[0] - _GAP - widths[start]
         end = start + 1
-        while end < len(rows) and fits(block(start, end + 1), console):
+        while end < len(lines) and room >= _GAP + widths[end]:
+            room -= _GAP + widths[end]
             end += 1
-        if start:
+        if start > 1:
             console.print()
-        console.print(block(start, end))
+        block = Grid(box=None, pad_edge=False, show_header=False, padding=(0, _GAP, 0, 0))
+        # A single line that is too wide by itself is folded.
+        block.add_column(min_width=min(widths[0], console.width // 2), overflow="fold")
+        for width in widths[start:end]:
+            block.add_column(min_width=width if room >= 0 else None, overflow="fold")
+        for cells in zip(lines[0], *lines[start:end], strict=True):
+            block.add_row(*cells)
+        console.print(block)
         start = end
 
 
@@ -96,4 +108,4 @@ def print_frame(frame: pd.DataFrame, console: Console, digits: int | None = None
 
 def print_text(text: str, console: Console, style: str = "") -> None:
     """Print a line or a paragraph as it is, wrapped between words."""
-    console.print(Text(text, style=style, overflow="fold"))
+    console.print(plain(text, style))

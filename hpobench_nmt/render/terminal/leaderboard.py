@@ -21,7 +21,7 @@ from hpobench_nmt.analysis.verdicts import (
 )
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.terminal.grids import fits, print_text
+from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
 
 def print_leaderboard(results: Results, console: Console) -> None:
@@ -47,7 +47,7 @@ def print_leaderboard(results: Results, console: Console) -> None:
             console.print(grid)
         else:
             for score in scores:
-                console.print(_grid(results, table, rows, range(score, score + 1)))
+                _print_score(results, table, rows, score, console)
     for line in _reading_notes(results, statistics):
         print_text(line, console, "dim")
     for group in grouped_failures(results):
@@ -68,7 +68,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
             grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
     for method, row in rows.items():
-        line: list[Text] = [Text(method)]
+        line: list[Text] = [plain(method)]
         for cell in (cell for cell in row if cell.score in names):
             mark = "" if len(rows) == 1 else "* " if cell.best else "≈ " if cell.tied else ""
             line.append(Text(mark + shown(cell), style="bold" if cell.best else ""))
@@ -88,6 +88,19 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     grid.add_section()
     grid.add_row(*exact_row)
     return grid
+
+
+def _print_score(
+    results: Results, table: str, rows: Mapping[str, list[Cell]], score: int, console: Console
+) -> None:
+    """One table's cells of one score; on a terminal too narrow for a grid, in blocks."""
+    grid = _grid(results, table, rows, range(score, score + 1))
+    if fits(grid, console):
+        console.print(grid)
+        return
+    head = [str(plain(str(column.header))) for column in grid.columns]
+    columns = [[str(cell) for cell in column.cells] for column in grid.columns]
+    print_grid(head, list(zip(*columns, strict=True)), console)
 
 
 def _reading_notes(results: Results, statistics: Statistics) -> list[str]:

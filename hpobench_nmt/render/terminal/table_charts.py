@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.terminal.grids import print_frame, print_grid, print_text
+from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def print_charts(table: Table, console: Console, objectives: tuple[str, str] | N
     across, up = chosen[1], chosen[0]
     console.print()
     for line in scatter(table, across, up, front, min(console.width, _WIDEST), console.options.ascii_only):
-        console.print(line, soft_wrap=True)
+        console.print(line)
     console.print()
     front = front[np.argsort(table.losses([up])[front, 0], kind="stable")]
     rows = table.to_frame().iloc[front[:_MOST_ROWS]]
@@ -103,7 +104,7 @@ def scatter(
         at[i[row], j[row]] = one if at[i[row], j[row]] == " " else more
     at[i[front], j[front]] = best
     lines = [
-        Text.assemble((_axis(table.metric(up.metric), up), "bold")),
+        plain(_axis(table.metric(up.metric), up), "bold"),
     ]
     for line in range(height - 1, -1, -1):
         label = {height - 1: labels[0], 0: labels[1]}.get(line, "")
@@ -113,7 +114,7 @@ def scatter(
         lines.append(text)
     lines.append(Text(f"{'':>{margin}} {corner}{floor * columns}"))
     low, high = f"{x_ends[0]:.5g}", f"{x_ends[1]:.5g}"
-    name = _axis(table.metric(across.metric), across)
+    name = printable(_axis(table.metric(across.metric), across))
     room = columns - len(low) - len(high)
     middle = name.center(room) if len(name) + 2 <= room else " " * room
     lines.append(Text(f"{'':>{margin}}  {low}{middle}{high}"))

@@ -8,13 +8,13 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.number_text import NONE
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.terminal.grids import print_frame, print_grid, print_text
+from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 
 
 def print_summary(table: Table, console: Console, n_best: int) -> None:
     """Print the provenance, the search space, the metrics and the best rows."""
     about = f": {len(table):,} rows, SHA-256 {table.sha256[:12]}…"
-    console.print(Text.assemble((table.name, "bold"), about))
+    console.print(plain(table.name, "bold") + Text(about))
     for key, text in table.provenance.items():
         if not key.startswith("sha256"):
             print_text(f"  {key}: {text}", console)

@@ -1,0 +1,159 @@
+"""What is printed and written: nothing is cut, nothing acts on a terminal or a spreadsheet."""
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import hpobench_nmt as hb
+from hpobench_nmt.cli.main import main
+from hpobench_nmt.core.text import UNSAFE
+from hpobench_nmt.render.data_text import csv_text, scores_csv
+from hpobench_nmt.render.latex import run_latex
+from hpobench_nmt.render.plots.style import save
+from hpobench_nmt.render.terminal.grids import print_frame
+from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
+from hpobench_nmt.render.terminal.table_summary import print_summary
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 a\rb \u202etxt.exe\udce9 [red]=1+1"
+TWO = "bleu:max,seconds:min"
+
+
+@pytest.fixture
+def printed(capsys, monkeypatch):
+    """Runs a command in this process; its output in so many columns, or as it is piped."""
+
+    def printed(columns, *arguments):
+        if columns:
+            monkeypatch.setenv("COLUMNS", str(columns))
+        else:
+            monkeypatch.delenv("COLUMNS", raising=False)
+        with pytest.raises(SystemExit) as exit_:
+            main([str(a) for a in arguments])
+        assert not exit_.value.code
+        return capsys.readouterr().out
+
+    return printed
+
+
+@pytest.fixture
+def run_folder(toy_home, printed):
+    arguments = "run --tables toy --methods RS,BO_EI_M_std --trials 3 --jobs 1 --out r --quiet"
+    printed(80, *arguments.split())
+    return Path("r")
+
+
+@pytest.mark.parametrize("columns", [44, 80])
+def test_nothing_is_cut_on_a_narrow_terminal_nor_in_a_pipe(run_folder, printed, columns):
+    commands = ["tables list", "tables show toy", f"pareto toy --objectives {TWO}", f"score {run_folder}"]
+    for command in [*commands, "methods", "suites", "tables analyze toy"]:
+        piped, narrow = printed(None, *command.split()), printed(columns, *command.split())
+        assert max(map(len, narrow.splitlines())) <= columns, command
+        # Every word is there, though it may be folded; bars are as wide as there is room.
+        flat = re.sub(r"[\s│┃]", "", narrow)
+        for word in set(re.findall(r"[\w.±≥,:-]{2,}", piped)):
+            assert word in flat, (command, word)
+
+
+def test_a_piped_grid_has_one_line_per_row(toy_home, printed):
+    wide = pd.DataFrame([[f"{'x' * 30}{i}" for i in range(12)]], columns=[f"c{i}" for i in range(12)])
+    wide.assign(a=1.0, b=2.0).to_csv("wide.csv", index=False)
+    lines = printed(None, "pareto", "wide.csv", "--objectives", "a:min,b:min").splitlines()
+    assert len(lines) == 3
+    assert all(f"{'x' * 30}{i}" in lines[1] for i in range(12))
+
+
+def test_a_cell_wider_than_the_terminal_is_folded():
+    file = io.StringIO()
+    print_frame(pd.DataFrame({"n": [1.0], "text": ["abcdefghij" * 8]}), Console(file=file, width=30))
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 30
+    assert "abcdefghij" * 8 in "".join(line[4:].strip() for line in lines)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help",
+        "methods",
+        "tables show toy",
+        "score r",
+        "score r --format csv",
+        f"pareto toy --objectives {TWO}",
+    ],
+)
+def test_an_output_that_cannot_be_written(run_folder, command):
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    python = [sys.executable, "-m", "hpobench_nmt", *command.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(python, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr == "Error: the output cannot be written: No space left on device.\n"
+    # A reader that has gone, as in `| head`: silence.
+    process = subprocess.Popen(python, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=120) == 141
+    process.stderr.close()
+
+
+@pytest.fixture
+def hostile(toy):
+    table = replace(toy, provenance={"source": HOSTILE, "licence": "=HYPERLINK()"})
+
+    class Fails:
+        def __init__(self, problem, rng):
+            raise ValueError(HOSTILE)
+
+        def ask(self):
+            pass
+
+        def tell(self, index, losses):
+            pass
+
+    return hb.benchmark(table, ["RS", Fails], trials=4)
+
+
+def test_what_others_wrote_does_not_act_on_the_terminal(hostile):
+    file = io.StringIO()
+    console = Console(file=file, width=90)
+    print_leaderboard(hostile, console)
+    assert r"\x1b[2J\x1b]0;owned\x07" in file.getvalue()
+    print_summary(hostile.instances["toy"].table, console, 3)
+    assert r"source: \x1b[2J\x1b]0;owned\x07" in file.getvalue()
+    for text in (file.getvalue(), run_latex(hostile), scores_csv(hostile)):
+        assert not UNSAFE.search(text.replace("\n", ""))
+
+
+def test_no_cell_of_a_csv_file_is_a_formula():
+    texts = ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "a\x1b[31m"]
+    frame = pd.DataFrame({"=name": texts, "n": [-1.5] * 5})
+    head, *rows = csv.reader(io.StringIO(csv_text(frame)))
+    assert head == ["'=name", "n"]
+    assert [row[0] for row in rows] == ["'=1+1", "'+cmd|' /C calc'!A0", "-2", "'@SUM(A1)", r"a\x1b[31m"]
+    assert all(row[1] == "-1.5" for row in rows)
+
+
+@pytest.mark.parametrize("form", ["svg", "pdf", "png"])
+def test_a_figure_with_control_characters_is_sound(form):
+    from hpobench_nmt.render.html.svg import to_svg
+    from hpobench_nmt.render.plots.style import axes_for
+
+    figure, axes = axes_for(None)
+    axes.set(title=HOSTILE, xlabel=HOSTILE)
+    axes.plot([1, 2], [1, 2], label=HOSTILE)
+    axes.legend()
+    content = io.BytesIO()
+    save(figure, content, form)
+    if form == "svg":
+        ElementTree.fromstring(content.getvalue())
+        assert r"\x1b[2J" in to_svg(figure, "f", {}, {})
