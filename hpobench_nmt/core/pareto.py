@@ -17,7 +17,7 @@ def pareto_front(losses: Floats) -> NDArray[np.int64]:
     Args:
         losses: shape (N, m).
 
-    O(N log N) for m of 1 or 2, else O(N J) for a front of J rows.
+    O(N log N) for m of at most 3, else O(N (log N)^(m-2)) by moocore (Kung, Luccio & Preparata 1975).
     """
     complete = np.flatnonzero(~np.isnan(losses).any(axis=1))
     points = losses[complete]
@@ -25,8 +25,9 @@ def pareto_front(losses: Floats) -> NDArray[np.int64]:
         return complete
     if points.shape[1] == 1:
         return np.asarray(complete[points[:, 0] == points[:, 0].min()])
-    order = np.lexsort(points.T[::-1])
     if points.shape[1] == 2:
+        # Not moocore: its import takes longer than most runs on a table.
+        order = np.lexsort(points.T[::-1])
         # Sorted by the first loss, then the second: on the front are those whose second loss is the least
         # among their equals in the first, and less than that of every row before these.
         first, second = points[order, 0], points[order, 1]
@@ -37,9 +38,8 @@ def pareto_front(losses: Floats) -> NDArray[np.int64]:
         improves[1:] = group_least[1:] < np.minimum.accumulate(group_least)[:-1]
         on_front = (second == group_least[group]) & improves[group]
         return np.sort(complete[order[on_front]])
-    front: list[int] = []
-    for i in order:
-        others = points[front]
-        if not ((others <= points[i]).all(axis=1) & (others < points[i]).any(axis=1)).any():
-            front.append(int(i))
-    return np.sort(complete[front])
+    from moocore import is_nondominated
+
+    # Only the order of the values matters. Their ranks are finite, which moocore relies on.
+    ranks = [np.unique(column, return_inverse=True)[1] for column in points.T]
+    return np.asarray(complete[is_nondominated(np.column_stack(ranks), keep_weakly=True)])

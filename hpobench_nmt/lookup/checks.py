@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +15,19 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.lookup.groups import group_ids, in_groups
+from hpobench_nmt.lookup.rows import MAX_BYTES
 from hpobench_nmt.lookup.table import Table
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
 _SUSPICIOUS_AGREEMENT = 4
-# So many row numbers are shown.
-_MOST_ROWS = 10
-# Pairs of rows are compared block by block, in this many comparisons at once.
-_PAIRS_AT_ONCE = 2_000_000
+# So many row numbers or values are shown.
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -103,51 +108,83 @@ def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
     ]
 
 
-def twins(table: Table) -> list[NDArray[np.int64]]:
+def twins(table: Table) -> list[Rows]:
     """Groups of rows that look like one training under several configurations.
 
     Two rows are linked if their configurations differ in a single hyperparameter and all but at most two
-    of the metrics agree exactly, the first objective among them. O(N^2) comparisons.
+    of the metrics agree exactly, the first objective among them (four of them, where there are more than
+    six). Rows that are linked, directly or through others, are a group.
+
+    O(N log N) for each hyperparameter and each choice of metrics that could agree.
     """
-    needed = max(min(_SUSPICIOUS_AGREEMENT, len(table.metrics)), 2)
-    if len(table.metrics) < needed or not table.objectives:
+    n_metrics = len(table.metrics)
+    needed = max(min(_SUSPICIOUS_AGREEMENT, n_metrics), 2)
+    if n_metrics < needed or not table.objectives:
         return []
-    objective = [m.name for m in table.metrics].index(table.objective(table.objectives[0]).metric)
-    n_rows = len(table)
-    left, right = [], []
-    step = max(1, _PAIRS_AT_ONCE // n_rows)
-    for start in range(0, n_rows, step):
-        block = slice(start, min(start + step, n_rows))
-        same = table.values[block, objective][:, None] == table.values[:, objective][None]
-        i, j = np.nonzero(same)
-        i, j = (i + start)[i + start < j], j[i + start < j]
-        differing = (table.configs[i] != table.configs[j]).sum(axis=1)
-        agreeing = (table.values[i] == table.values[j]).sum(axis=1)
-        linked = (differing == 1) & (agreeing >= needed)
-        left.append(i[linked])
-        right.append(j[linked])
-    i, j = np.concatenate(left), np.concatenate(right)
-    links = coo_array((np.ones(len(i)), (i, j)), shape=(n_rows, n_rows))
-    _, label = connected_components(links, directed=False)
-    groups = [np.flatnonzero(label == g) for g in np.flatnonzero(np.bincount(label) > 1)]
-    return groups
+    axes = [
+        np.searchsorted(np.array(h.values), column)
+        for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
+    ]
+    metrics = [_codes(column) for column in table.values.T]
+    first = metrics.pop([m.name for m in table.metrics].index(table.objective(table.objectives[0]).metric))
+    everywhere = np.arange(len(table))
+    links: list[tuple[Rows, Rows]] = []
+    for j in range(len(axes)):
+        # Configurations are distinct: rows that agree in all hyperparameters but one differ in that one.
+        others = group_ids([np.zeros_like(first), *axes[:j], *axes[j + 1 :]])
+        known = first >= 0
+        links += _agreeing(group_ids([others[known], first[known]]), everywhere[known], metrics, needed - 1)
+    left = np.concatenate([left for left, _ in links] or [everywhere[:0]])
+    right = np.concatenate([right for _, right in links] or [everywhere[:0]])
+    graph = coo_array((np.ones(len(left)), (left, right)), shape=(len(table), len(table)))
+    _, label = connected_components(graph, directed=False)
+    members, follows = in_groups(label.astype(np.int64))
+    return np.split(members, np.flatnonzero(~follows)[1:]) if len(members) else []
+
+
+def _codes(values: Floats) -> Rows:
+    """The rank of each value among the distinct ones, -1 where it is missing."""
+    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    codes[np.isnan(values)] = -1
+    return codes
+
+
+def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> Iterator[tuple[Rows, Rows]]:
+    """Pairs of rows of the same id that agree in so many columns, enough of them to connect all such rows.
+
+    Args:
+        ids: of the rows, shape (n,).
+        rows: their numbers in the table, ascending, shape (n,).
+        columns: of the whole table, -1 where a value is missing, which agrees with nothing.
+        needed: in how many columns rows must agree.
+    """
+    members, follows = in_groups(ids)
+    ids, rows = ids[members], rows[members]
+    if needed == 0:
+        yield rows[:-1][follows[1:]], rows[1:][follows[1:]]
+        return
+    for k in range(len(columns) - needed + 1):
+        known = columns[k][rows] >= 0
+        if known.any():
+            finer = group_ids([ids[known], columns[k][rows[known]]])
+            yield from _agreeing(finer, rows[known], columns[k + 1 :], needed - 1)
 
 
 def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
     n_rows = len(table)
-    grid = int(np.prod([len(h.values) for h in table.hyperparameters], dtype=np.float64))
+    grid = math.prod(len(h.values) for h in table.hyperparameters)
     if n_rows < grid:
         yield (
             "note",
-            f"{n_rows:,} of the {grid:,} configurations of the grid have a row ({n_rows / grid:.0%})",
+            f"{n_rows:,} of the {_count(grid)} configurations of the grid have a row ({n_rows / grid:.0%})",
             "a method can only choose among these; those that failed to train are not among them.",
         )
     else:
-        yield "ok", f"all {grid:,} configurations of the grid have a row", "the space is complete."
+        yield "ok", f"all {_count(grid)} configurations of the grid have a row", "the space is complete."
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
-        absent = sorted(set(h.values) - set(column.tolist()))
-        if absent:
-            values = ", ".join(f"{v:g}" for v in absent)
+        absent = np.setdiff1d(h.values, column)
+        if len(absent):
+            values = _listed([f"{v:g}" for v in absent])
             yield "note", f"no row has {h.name} of {values}", "this part of the search space is empty."
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         missing = int(np.isnan(values).sum())
@@ -186,10 +223,9 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
     best = table.best_rows(name)
     if len(best) > 1:
         value = table.column(table.objective(name).metric)[best[0]]
-        shown = ", ".join(map(str, best[:_MOST_ROWS])) + (", …" if len(best) > _MOST_ROWS else "")
         yield (
             "warning",
-            f"{len(best)} rows share the best {name}, {value:g}: rows {shown}",
+            f"{len(best)} rows share the best {name}, {value:g}: rows {_listed(best)}",
             "whether any of them or only the first meets the target changes ftb: random search needs "
             f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
             f"{(len(table) + 1) / 2:.1f} for the first.",
@@ -223,7 +259,7 @@ def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warn
         yield (
             "warning",
             f"the published Pareto front of {names} differs from a recomputation: rows "
-            f"{', '.join(map(str, sorted(claimed ^ computed)))} are on one only",
+            f"{_listed(sorted(claimed ^ computed))} are on one only",
             "scores of fronts cannot be compared with published ones.",
         )
 
@@ -260,7 +296,7 @@ def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", 
     claimed, path = table.provenance.get("ledger_sha256"), folder / LEDGER
     if claimed is None or not path.is_file():
         return
-    if hashlib.sha256(path.read_bytes()).hexdigest() == claimed:
+    if hashlib.sha256(read_bytes(path, MAX_BYTES, follow_link=False)).hexdigest() == claimed:
         yield "ok", "built from the ledger beside it", "every row can be traced to its training."
     else:
         yield (
@@ -274,26 +310,30 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     groups = twins(table)
     if not groups:
         return
-    first = groups[0]
-    agreeing = [
-        m.name
-        for m, column in zip(table.metrics, table.values.T, strict=True)
-        if all((column[g] == column[g[0]]).all() for g in groups)
-    ]
-    differing = [
-        h.name
-        for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
-        if any((column[g] != column[g[0]]).any() for g in groups)
-    ]
-    rows = sum(len(g) for g in groups)
+    rows = np.concatenate(groups)
+    heads = np.repeat([group[0] for group in groups], [len(group) for group in groups])
+    same = (table.values[rows] == table.values[heads]).all(axis=0)
+    agreeing = [m.name for m, agrees in zip(table.metrics, same, strict=True) if agrees]
+    varies = (table.configs[rows] != table.configs[heads]).any(axis=0)
+    differing = [h.name for h, differs in zip(table.hyperparameters, varies, strict=True) if differs]
     yield (
         "warning",
-        f"{rows} of {len(table)} rows fall into {len(groups)} groups that agree exactly in "
+        f"{len(rows)} of {len(table)} rows fall into {len(groups)} groups that agree exactly in "
         f"{', '.join(agreeing)} and differ only in {', '.join(differing)} (rows "
-        f"{', '.join(map(str, first))}, for one)",
+        f"{_listed(groups[0])}, for one)",
         f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
         "there, the table holds fewer independent rows than it seems, and ties are likely.",
     )
+
+
+def _listed(items: Sequence[object] | Rows) -> str:
+    """Row numbers or values, at most so many of them."""
+    return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")
+
+
+def _count(number: int) -> str:
+    """A whole number for people, however large."""
+    return f"{number:,}" if number < 10**12 else f"about 10^{round(math.log10(number))}"
 
 
 def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:

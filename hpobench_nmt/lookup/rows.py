@@ -26,6 +26,8 @@ Progress = Callable[[float], None]
 
 MAX_BYTES = 2**30
 _EMPTY = ("", "NA", "NaN", "nan")
+# Below this, every whole number is a double of its own.
+_WHOLE = 2**53
 # Rows that are turned from text to numbers, or back, at once.
 _BLOCK = 50_000
 
@@ -164,17 +166,15 @@ def csv_of(columns: Mapping[str, NDArray[np.generic]], progress: Progress = lamb
 
 def plain(number: float) -> int | float:
     """Whole numbers as integers, so that files read `1024` and not `1024.0`."""
-    if isinstance(number, int):
-        return number
-    return int(number) if number == math.floor(number) and abs(number) < 2**53 else float(number)
+    return int(number) if number == math.floor(number) and abs(number) < _WHOLE else float(number)
 
 
 def _texts(numbers: NDArray[np.generic]) -> list[str]:
     # Most columns hold few values: each is written once.
     values, place = np.unique(numbers, return_inverse=True)
-    texts = np.array([_cell(value) for value in values.tolist()], dtype=object)
+    texts = np.array(list(map(repr, values.tolist())), dtype=object)
+    if values.dtype.kind == "f":
+        whole = (values == np.floor(values)) & (np.abs(values) < _WHOLE)
+        texts[whole] = list(map(str, values[whole].astype(np.int64).tolist()))
+        texts[np.isnan(values)] = ""
     return list(texts[place])
-
-
-def _cell(number: float) -> str:
-    return "" if math.isnan(number) else repr(plain(number))

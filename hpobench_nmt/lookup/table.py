@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any, get_args
 
 import numpy as np
@@ -18,14 +19,19 @@ from hpobench_nmt.core.objectives import Direction, Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, scaled_features
+from hpobench_nmt.lookup.groups import group_ids, in_groups
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-# Of the way from the best row to the median one, where a metric does not say what is near enough.
+# The default tolerance, as a share of the way from the best row to the median one.
 _TOLERANCE = 0.05
+# So many values or rows are listed in a message.
+_MOST_SHOWN = 10
+# So many rows are shown in a notebook.
+_ROWS_SHOWN = 5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Metrics of N configurations. Immutable; rows are numbered from 0.
 
@@ -86,26 +92,44 @@ class Table:
                 )
 
     def _check_configs(self, where: str) -> None:
+        codes = []
         for j, hyperparameter in enumerate(self.hyperparameters):
-            column = self.configs[:, j]
-            off_grid = np.flatnonzero(~np.isin(column, hyperparameter.values))
+            column, values = self.configs[:, j], np.array(hyperparameter.values)
+            code = np.minimum(np.searchsorted(values, column), len(values) - 1)
+            off_grid = np.flatnonzero(values[code] != column)
             if len(off_grid):
                 row = int(off_grid[0])
+                known = [f"{v:g}" for v in values[:_MOST_SHOWN]] + ["…"] * (len(values) > _MOST_SHOWN)
                 raise InputError(
                     f"{where}, row {row}: {hyperparameter.name} is {column[row]:g}, which is not among its "
-                    f"values {[float(f'{v:g}') for v in hyperparameter.values]}."
+                    f"values [{', '.join(known)}]."
                 )
-        distinct, first = np.unique(self.configs, axis=0, return_index=True)
-        if len(distinct) < len(self.configs):
-            again = int(np.setdiff1d(np.arange(len(self.configs)), first)[0])
-            same = np.flatnonzero((self.configs == self.configs[again]).all(axis=1))
+            codes.append(code)
+        ids = group_ids(codes)
+        rows, follows = in_groups(ids)
+        if len(rows):
+            same = np.flatnonzero(ids == ids[rows[follows].min()])
+            more = ", …" if len(same) > _MOST_SHOWN else ""
             raise InputError(
-                f"{where}: rows {', '.join(map(str, same))} have the same configuration. "
-                "A table has one row a configuration: keep one, or average them."
+                f"{where}: rows {', '.join(map(str, same[:_MOST_SHOWN]))}{more} have the same configuration. "
+                "A table has one row for each configuration: keep one, or average them."
             )
 
     def __len__(self) -> int:
         return len(self.configs)
+
+    def __repr__(self) -> str:
+        axes = ", ".join(h.name for h in self.hyperparameters[:_MOST_SHOWN])
+        metrics = ", ".join(m.name for m in self.metrics[:_MOST_SHOWN])
+        more = [", …" * (len(part) > _MOST_SHOWN) for part in (self.hyperparameters, self.metrics)]
+        return f"<Table {self.name!r}: {len(self):,} rows of {axes}{more[0]}; measured: {metrics}{more[1]}>"
+
+    def _repr_html_(self) -> str:
+        """The name, the objectives and the first rows, for notebooks."""
+        names = ", ".join(map(str, map(self.objective, self.objectives)))
+        goal = f", optimised for {names}" if names else ""
+        head = f"<p><b>{escape(self.name)}</b>: {len(self):,} rows{escape(goal)}</p>"
+        return head + str(self.to_frame(_ROWS_SHOWN).to_html(na_rep="", max_cols=20))
 
     @cached_property
     def features(self) -> Floats:
@@ -197,7 +221,7 @@ class Table:
         """Row numbers, ascending, on the Pareto front of the objectives."""
         return pareto_front(self.losses(objectives))
 
-    def to_frame(self) -> pd.DataFrame:
-        """All columns in raw units, a row a configuration."""
+    def to_frame(self, rows: int | None = None) -> pd.DataFrame:
+        """All columns in raw units, one row per configuration; only so many of the first rows if given."""
         columns = [h.name for h in self.hyperparameters] + [m.name for m in self.metrics]
-        return pd.DataFrame(np.hstack([self.configs, self.values]), columns=columns)
+        return pd.DataFrame(np.hstack([self.configs[:rows], self.values[:rows]]), columns=columns)

@@ -51,6 +51,33 @@ def test_front_of_many_rows_agrees_with_pymoo(n_objectives):
     assert pareto_front(losses).tolist() == sorted(expected.tolist())
 
 
+def dominated(losses):
+    """By the definition, row after row."""
+    return [
+        i for i, row in enumerate(losses) if ((losses <= row).all(axis=1) & (losses < row).any(axis=1)).any()
+    ]
+
+
+@pytest.mark.parametrize("n_objectives", [2, 3, 4, 5])
+@pytest.mark.parametrize("values", [3, 30, 10**9])
+def test_front_of_many_rows_with_ties_and_missing_values(n_objectives, values):
+    rng = np.random.default_rng(values + n_objectives)
+    losses = rng.integers(values, size=(1500, n_objectives)).astype(float)
+    losses[rng.random(losses.shape) < 0.02] = math.nan
+    missing = np.isnan(losses).any(axis=1)
+    kept = np.flatnonzero(~missing)
+    expected = np.delete(kept, dominated(losses[kept]))
+    np.testing.assert_array_equal(pareto_front(losses), expected)
+
+
+@pytest.mark.parametrize("n_objectives", [3, 4])
+def test_every_row_on_the_front(n_objectives):
+    losses = np.random.default_rng(0).dirichlet(np.ones(n_objectives), size=2000)
+    losses[1::2] = losses[::2]  # each is there twice
+    assert len(dominated(losses)) == 0
+    np.testing.assert_array_equal(pareto_front(losses), np.arange(2000))
+
+
 @pytest.mark.parametrize("n_objectives", [1, 2, 3])
 def test_no_complete_row_no_front(n_objectives):
     for n_rows in (0, 3):
