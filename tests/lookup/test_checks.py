@@ -4,9 +4,12 @@ import hashlib
 import numpy as np
 import pytest
 
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.catalogue import shipped_folder
 from hpobench_nmt.lookup.checks import check_collection, check_table, twins
 from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.table import Table
 
 
 def kinds(table):
@@ -126,3 +129,44 @@ def test_a_collection_is_counted(toy):
     fewer = dataclasses.replace(one, claims=claim | {"collection_rows": 80})
     (found,) = check_collection("both", [more, fewer])
     assert found.fact == "the 2 tables hold 72 rows, the source speaks of 80 systems"
+
+
+def naive_twins(table):
+    """By the definition: every pair of rows, then groups of linked rows."""
+    needed = max(min(4, len(table.metrics)), 2)
+    if len(table.metrics) < needed:
+        return []
+    objective = [m.name for m in table.metrics].index(table.objectives[0])
+    group = list(range(len(table)))
+    for i in range(len(table)):
+        for j in range(i):
+            same = table.values[i] == table.values[j]
+            if (table.configs[i] != table.configs[j]).sum() == 1 and same.sum() >= needed and same[objective]:
+                group = [group[i] if g == group[j] else g for g in group]
+    return sorted(
+        rows for g in set(group) if len(rows := [r for r in range(len(table)) if group[r] == g]) > 1
+    )
+
+
+@pytest.mark.parametrize("n_metrics", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("values", [2, 3, 6])
+def test_twins_are_those_of_the_definition(n_metrics, values):
+    rng = np.random.default_rng(10 * n_metrics + values)
+    grid = np.stack(np.meshgrid([1.0, 2, 3], [0.5, 1, 2, 4], range(5), range(4), indexing="ij"), -1).reshape(
+        -1, 4
+    )
+    rows = np.sort(rng.choice(len(grid), size=180, replace=False))
+    measured = rng.integers(values, size=(180, n_metrics)).astype(float)
+    measured[rng.random(measured.shape) < 0.05] = np.nan
+    names = [f"m{j}" for j in range(n_metrics)]
+    table = Table(
+        "t",
+        tuple(Hyperparameter(f"h{j}", tuple(np.unique(column).tolist())) for j, column in enumerate(grid.T)),
+        tuple(Metric(name, "min") for name in names),
+        grid[rows],
+        measured,
+        objectives=(names[-1],),
+    )
+    found = [group.tolist() for group in twins(table)]
+    assert found == naive_twins(table)
+    assert found or n_metrics == 1 or values > 2
