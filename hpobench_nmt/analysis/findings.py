@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.evaluation.correlation import RankCorrelation, spearman, spearman_interval
-from hpobench_nmt.evaluation.importance import N_TREES, Importance
+from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import Sensitivity
 
@@ -73,7 +73,7 @@ def _method(found: Importance) -> str:
     if found.method == "exact":
         return f"Exact: all {found.n_grid:,} configurations of the grid have a row."
     note = (
-        f"Estimated with a random forest of {N_TREES} trees, as {found.n_rows:,} of the {found.n_grid:,} "
+        f"Estimated with a random forest of {found.trees} trees, as {found.n_rows:,} of the {found.n_grid:,} "
         "configurations of the grid have a row."
     )
     fit = found.out_of_bag_r2

@@ -280,3 +280,15 @@ def test_a_model_serves_several_parts(toy):
         shared = importance(holey, best_share=best_share, model=model)
         assert shared.effects.equals(alone.effects)
         assert shared.out_of_bag_r2 == alone.out_of_bag_r2
+
+
+def test_a_large_table_gets_fewer_trees(monkeypatch):
+    holey = grid_table((5, 4, 2), np.random.default_rng(0).normal(size=40))
+    response = replace(holey, configs=holey.configs[1:], values=holey.values[1:]).response()
+    assert importance(response).trees == 64
+    monkeypatch.setattr("hpobench_nmt.evaluation.importance.MOST_TREE_ROWS", 39 * 20)
+    assert importance(response).trees == 20
+    monkeypatch.setattr("hpobench_nmt.evaluation.importance.MOST_TREE_ROWS", 39)
+    assert importance(response).trees == 8
+    assert importance(response, trees=3).trees == 3
+    assert importance(holey.response()).trees == 0
