@@ -55,6 +55,8 @@ class Verdict:
         worse: methods that are.
         unknown: methods that it has no trial in common with.
         sentence: the same in words.
+        failed: methods of which every trial failed, unless they are shown to be worse. That nothing is shown
+            of them is no sign that they are as good.
     """
 
     table: str
@@ -64,11 +66,12 @@ class Verdict:
     worse: tuple[str, ...]
     unknown: tuple[str, ...]
     sentence: str
+    failed: tuple[str, ...] = ()
 
     @property
     def alone(self) -> bool:
         """Whether the best is shown to be better than every other method."""
-        return bool(self.best and self.worse and not self.tied and not self.unknown)
+        return bool(self.best and self.worse and not (self.tied or self.unknown or self.failed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +119,15 @@ def run_statistics(results: Results) -> Statistics:
     scores = _score_frame(results, by_trial)
     comparisons, verdicts = [], []
     cells = scores.set_index(["table", "score", "method"])[["mean", "low", "high"]]
-    # The mean of what did not fail is none of all trials: it ranks nothing.
+    # Trials that failed are missing from a method's mean, so it cannot be compared with other means.
     cells[(scores["failed"] > 0).to_numpy()] = np.nan
     means: _Means = {key: tuple(row) for key, *row in cells.itertuples(name=None)}
     for table, (methods, values) in by_trial.items():
+        failed = [m for m in methods if all(t.failure for t in results.trials[table, m])]
         nothing = ""
         if not methods:
             nothing = "no method is through yet"
-        elif all(t.failure for m in methods for t in results.trials[table, m]):
+        elif len(failed) == len(methods):
             nothing = "every trial failed"
         for score in results.suite.scores:
             found = compare_pairs(values[score], SCORES[score].lower_is_better)
@@ -131,7 +135,7 @@ def run_statistics(results: Results) -> Statistics:
             verdicts.append(
                 Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}.")
                 if nothing
-                else _verdict(table, score, methods, values[score], means, found)
+                else _verdict(table, score, methods, failed, values[score], means, found)
             )
     by_cell = {(v.table, v.score): v for v in verdicts}
     pairs = list(zip(scores.table, scores.score, scores.method, strict=True))
@@ -234,6 +238,7 @@ def _verdict(
     table: str,
     score: str,
     methods: tuple[str, ...],
+    all_failed: Sequence[str],
     values: Floats,
     means: _Means,
     found: Sequence[Comparison],
@@ -244,19 +249,22 @@ def _verdict(
     there = values[np.isfinite(values)]
     if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
         sentence = f"{where}: every method scores {number(score, there[0])} in every trial."
-        return Verdict(table, score, methods[0], methods[1:], (), (), sentence)
+        first, *others = (m for m in methods if m not in all_failed)
+        return Verdict(table, score, first, tuple(others), (), (), sentence, tuple(all_failed))
     sign = 1.0 if SCORES[score].lower_is_better else -1.0
     mean = np.array([means[table, score, m][0] for m in methods])
     if np.isnan(mean).all():
         return Verdict(table, score, "", (), (), (), f"{where}: {_no_best(methods, found)}")
     best = int(np.nanargmin(sign * mean))
-    tied, worse, unknown, ahead = [], [], [], []
+    tied, worse, unknown, ahead, failed = [], [], [], [], []
     for pair in (pair for pair in found if best in (pair.a, pair.b)):
         other = pair.b if pair.a == best else pair.a
         if pair.trials == 0:
             unknown.append(methods[other])
         elif pair.better and (pair.a if pair.better == "a" else pair.b) == best:
             worse.append(methods[other])
+        elif methods[other] in all_failed:
+            failed.append(methods[other])
         elif pair.better:
             ahead.append(methods[other])
         else:
@@ -275,10 +283,13 @@ def _verdict(
     if tied:
         sentence += f" Not shown to be worse: {_listed(tied)}."
     if worse:
-        sentence += f" Shown to be worse: {_listed(worse) if tied or unknown else 'all others'}."
+        sentence += f" Shown to be worse: {_listed(worse) if tied or unknown or failed else 'all others'}."
     if unknown:
         sentence += f" Without a trial to compare: {_listed(unknown)}."
-    return Verdict(table, score, methods[best], tuple(tied), tuple(worse), tuple(unknown), sentence)
+    if failed:
+        sentence += f" Every trial failed: {_listed(failed)}."
+    others = (tuple(tied), tuple(worse), tuple(unknown))
+    return Verdict(table, score, methods[best], *others, sentence, tuple(failed))
 
 
 def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:

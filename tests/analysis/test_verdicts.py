@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.verdicts import run_statistics, score_values
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.comparisons import compare_pairs
 from hpobench_nmt.evaluation.intervals import mean_intervals
 from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.render.latex import run_latex
 
 
 class Worst:
@@ -321,3 +323,50 @@ def test_the_same_results_give_the_same_statistics(results):
     assert one.scores.equals(other.scores)
     assert one.comparisons.equals(other.comparisons)
     assert one.verdicts == other.verdicts
+
+
+@pytest.mark.parametrize("trials", [3, 20])
+def test_a_method_whose_trials_all_failed_is_never_called_as_good(toy, trials):
+    """With few trials nothing is shown of it, and that was taken for a tie with the best."""
+
+    class Broken:
+        def __init__(self, problem, rng):
+            raise ValueError("broken")
+
+        def ask(self):
+            pass
+
+        def tell(self, index, losses):
+            pass
+
+    class BrokenLater:
+        """Its score fb is settled when it fails: by the figures it is no worse than another."""
+
+        def __init__(self, problem, rng):
+            self.asked, self.left = 0, set(range(len(problem.features)))
+
+        def ask(self):
+            self.asked += 1
+            if self.asked > 4:
+                raise ValueError("broken")
+            return min(self.left)
+
+        def tell(self, index, losses):
+            self.left.discard(index)
+
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Broken, BrokenLater], trials=trials, budget=5)
+    assert {len(results.trials["toy", m]) for m in results.methods} == {trials}
+    statistics = run_statistics(results)
+    broken = {"Broken", "BrokenLater"}
+    for verdict in statistics.verdicts:
+        assert verdict.best in {"RS", "BO_EI_M_std"}
+        assert not broken & {*verdict.tied, *verdict.unknown}
+        assert broken <= {*verdict.worse, *verdict.failed}
+        if verdict.failed:
+            assert f"Every trial failed: {', '.join(verdict.failed)}." in verdict.sentence
+            assert not verdict.alone
+    chosen = statistics.scores[statistics.scores["method"].isin(broken)]
+    assert len(chosen) == 6 and not chosen[["best", "tied"]].to_numpy().any()
+    assert not any(cell.tied or cell.best for cell in cells(results, statistics) if cell.method in broken)
+    for line in run_latex(results).splitlines():
+        assert not (line.startswith("Broken") and ("underline" in line or "textbf" in line))
