@@ -17,6 +17,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import load_suite, published_file, suite_files
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import SCORES, Summary
+from hpobench_nmt.lookup.collections import COLLECTIONS
 
 # The paper's figures are over this many trials.
 _PUBLISHED_TRIALS = 100
@@ -168,7 +169,7 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
     for paper in map(load_suite, suite_files()):
         if paper.published == suite.published and paper.scores == suite.scores:
             return (
-                instance.table.claims.get("collection") == "nmthpo"
+                instance.table.claims.get("collection") in COLLECTIONS
                 and tuple(str(o) for o in instance.objectives) == paper.objectives
                 and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
                 and suite.tolerance_for(name) == paper.tolerance_for(name)

@@ -15,6 +15,7 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.scores import SCORES, make_goal
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
+from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
 
 
@@ -96,7 +97,8 @@ def suite_instances(
             reasons.append(str(error))
             skipped(reasons[-1])
     if not instances:
-        advice = reasons[0] if reasons else "'hpobench-nmt tables fetch nmthpo' gets six."
+        fetched = " or ".join(f"'hpobench-nmt tables fetch {name}'" for name in COLLECTIONS)
+        advice = reasons[0] if reasons else f"Published ones are got by {fetched}."
         raise InputError(f"no installed table can be used. {advice}")
     return instances
 

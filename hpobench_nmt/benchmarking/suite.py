@@ -30,6 +30,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import read_toml
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
+from hpobench_nmt.lookup.collections import COLLECTIONS
 
 INSTALLED = "installed"
 _DEFAULT = "default"
@@ -163,7 +164,7 @@ def load_suite(name_or_file: str) -> Suite:
 
 def _stands_for_others(table: str) -> bool:
     """Whether a table is named as a folder or with its collection, and so not by its own name."""
-    return os.sep in table or "/" in table or table in (*collections(), "nmthpo")
+    return os.sep in table or "/" in table or table in (*collections(), *COLLECTIONS)
 
 
 def published_file(suite: Suite) -> Path | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,28 @@ def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
     with Progress(*columns, TextColumn("left"), Left(), **options) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def late_progress_bar(name: str, after: float = 2.0) -> Iterator[Callable[[float], None]]:
+    """A progress bar on a terminal's stderr, for work that is mostly quick; yields a function of the share.
+
+    Args:
+        name: shown before the bar.
+        after: seconds after which the bar appears.
+    """
+    start = time.monotonic()
+    with ExitStack() as stack:
+        bars: list[Any] = []
+
+        def progress(share: float) -> None:
+            if not bars and time.monotonic() - start > after:
+                quiet = sys.stderr is None or not sys.stderr.isatty()
+                bars.append(stack.enter_context(progress_bar(quiet, name)))
+            if bars and bars[0]:
+                bars[0](share, 1.0)
+
+        yield progress
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import Commands, listed, make_console, say, writing
+from hpobench_nmt.cli.common import Commands, late_progress_bar, listed, make_console, say, writing
 from hpobench_nmt.cli.train import build
 from hpobench_nmt.core.errors import InputError, unknown
 
@@ -20,7 +20,7 @@ def tables() -> None:
 def tables_list() -> None:
     """List the installed tables."""
     from hpobench_nmt.lookup import catalogue
-    from hpobench_nmt.lookup.collections import nmthpo
+    from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.render.terminal.grids import print_grid
 
     found = catalogue.installed()
@@ -36,11 +36,14 @@ def tables_list() -> None:
     if rows:
         head = ("table", "rows", "hyperparameters", "objectives", "folder")
         print_grid(head, rows, make_console(), right=head[1:3], wrapped=head[-1:])
-    absent = [name for name in nmthpo.TABLES if name not in found]
-    if absent:
-        say(
-            f"Not installed: {', '.join(absent)}. Get them with 'hpobench-nmt tables fetch nmthpo'.", err=True
-        )
+    for collection in COLLECTIONS.values():
+        absent = [name for name in collection.tables if name not in found]
+        if absent:
+            say(
+                f"Not installed: {', '.join(absent)}. Get them with 'hpobench-nmt tables fetch "
+                f"{collection.name}': {collection.title}.",
+                err=True,
+            )
 
 
 @tables.command("show")
@@ -126,26 +129,33 @@ def tables_check(name: str) -> None:
 
 
 @tables.command("fetch")
-@click.argument("name")
+@click.argument("name", metavar="COLLECTION")
 @click.option(
     "--from",
     "source",
     type=click.Path(path_type=Path),
-    help="Take the files from this folder: `datasets` of a clone of github.com/Este1le/hpo_nmt.",
+    help="Take the authors' files from this folder instead of the network.",
 )
-@click.option("--mirror", help="Base address of a copy of the files, instead of the authors' own.")
-def tables_fetch(name: str, source: Path | None, mirror: str | None) -> None:
-    """Download published tables into the user's cache: nmthpo, the six of Zhang & Duh (2020)."""
-    from hpobench_nmt.lookup import catalogue
-    from hpobench_nmt.lookup.collections import nmthpo
+@click.option(
+    "--mirror", default="", help="Base address of a copy of the files, instead of the authors' own."
+)
+def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
+    """Download a published collection of tables, such as nmthpo, into the user's cache.
 
-    if name != "nmthpo":
-        raise unknown("collection", name, ["nmthpo"])
+    'hpobench-nmt tables list' names the collections that are not installed.
+    """
+    from hpobench_nmt.lookup import catalogue
+    from hpobench_nmt.lookup.collections import COLLECTIONS
+
+    if name not in COLLECTIONS:
+        raise unknown("collection", name, COLLECTIONS)
+    collection = COLLECTIONS[name]
     if source is not None and not source.is_dir():
-        raise InputError(f"{source}: no such folder.")
+        raise InputError(f"{source}: no such folder. Give {collection.files}.")
     with writing(catalogue.fetched_folder()):
-        folders = nmthpo.fetch(catalogue.fetched_folder(), source, mirror or nmthpo.ADDRESS)
+        folders = collection.fetch(catalogue.fetched_folder(), source, mirror)
     say(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
+    say(f"Licence: {collection.licence}.")
 
 
 @tables.command("add")
@@ -157,7 +167,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     """Install a table of your own: a CSV file with a header, and a short datasheet in TOML.
 
     \b
-    The least that a datasheet needs, one section a column of the CSV file:
+    The least that a datasheet needs is one section for each column of the CSV file:
         name = "my-table"
         [hyperparameters.learning_rate]
         scale = "log"              # or "linear", the default
@@ -174,8 +184,8 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.folder import add_table
 
-    with writing(catalogue.added_folder()):
-        table, folder = add_table(source, datasheet, catalogue.added_folder())
+    with writing(catalogue.added_folder()), late_progress_bar(source.name) as progress:
+        table, folder = add_table(source, datasheet, catalogue.added_folder(), progress)
     say(f"Installed {table.name} ({len(table)} rows) in {folder}.")
 
 

@@ -13,6 +13,7 @@ import platformdirs
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import read_toml
+from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 from hpobench_nmt.lookup.folder import DATASHEET, load_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -123,12 +124,8 @@ def find_folder(name_or_folder: str | Path) -> Path:
         return Path(text)
     if text in collections():
         raise InputError(f"{text!r} is a collection: take one of {', '.join(collections()[text])}.")
-    if text in _fetchable():
-        raise InputError(f"table {text!r} is not installed. Get it with 'hpobench-nmt tables fetch nmthpo'.")
+    published = COLLECTIONS.get(text) or collection_of(text)
+    if published:
+        advice = f"Get it with 'hpobench-nmt tables fetch {published.name}'."
+        raise InputError(f"table {text!r} is not installed. {advice}")
     raise unknown("table", text, tables, "('hpobench-nmt tables list' shows what is installed)")
-
-
-def _fetchable() -> tuple[str, ...]:
-    from hpobench_nmt.lookup.collections.nmthpo import TABLES
-
-    return (*TABLES, "nmthpo")

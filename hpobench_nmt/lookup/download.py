@@ -1,4 +1,8 @@
-"""Download files whose SHA-256 is known, safely: bounded in size and time, retried, checked."""
+"""Download files whose SHA-256 is known, safely: bounded in size and time, retried, checked.
+
+Not pooch, which bounds neither the size of a file nor the time that a slow server may take, and asks again
+for a file that is not there.
+"""
 
 from __future__ import annotations
 

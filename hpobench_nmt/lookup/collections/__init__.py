@@ -1,1 +1,16 @@
-"""Published table collections, one file each."""
+"""The published collections of tables: one file each, and one line here."""
+
+from __future__ import annotations
+
+from hpobench_nmt.lookup.collections import nmthpo
+from hpobench_nmt.lookup.collections.collection import Collection
+
+_ALL = (nmthpo.COLLECTION,)
+
+COLLECTIONS: dict[str, Collection] = {collection.name: collection for collection in _ALL}
+"""By name, in the order in which they are listed."""
+
+
+def collection_of(table: str) -> Collection | None:
+    """The published collection that a table of this name belongs to, None if there is none."""
+    return next((c for c in COLLECTIONS.values() if table in c.tables), None)

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import replace_folder, scratch_folder
+from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.lookup.collections.collection import Collection
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
+NAME = "nmthpo"
 COMMIT = "7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f"
 ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/datasets"
 TABLES = ("zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
@@ -65,26 +67,17 @@ _METRICS = (
 
 
 def fetch(
-    target: Path, source: Path | None = None, address: str = ADDRESS, limits: Limits = DEFAULT_LIMITS
+    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the six tables as folders under target, all or none.
+    """Install the six tables as folders under target, all or none; see Fetch for the arguments."""
 
-    Args:
-        target: folder of table folders.
-        source: take the authors' files from this folder instead of the network.
-        address: where the files are; the authors' own by default.
-        limits: of each download.
+    def read(file: str) -> bytes:
+        if source is not None:
+            return _read_local(source / file)
+        return download(f"{(address or ADDRESS).rstrip('/')}/{file}", SHA256[file], limits)
 
-    Returns:
-        the six table folders.
-    """
-    read: Callable[[str], bytes]
-    if source is None:
-        read = lambda file: download(f"{address.rstrip('/')}/{file}", SHA256[file], limits)  # noqa: E731
-    else:
-        read = lambda file: _read_local(source / file)  # noqa: E731
     tables = [_table(name, read) for name in TABLES]
-    with scratch_folder(target / "nmthpo") as work:
+    with scratch_folder(target / NAME) as work:
         for table in tables:
             save_folder(table, work / table.name)
         for table in tables:
@@ -92,10 +85,21 @@ def fetch(
     return [target / name for name in TABLES]
 
 
+COLLECTION = Collection(
+    name=NAME,
+    title="the six of Zhang & Duh (2020): Transformers for translation",
+    tables=TABLES,
+    licence="MIT, copyright (c) 2020 Xuan Zhang",
+    address=ADDRESS,
+    files="`datasets` of a clone of github.com/Este1le/hpo_nmt",
+    fetch=fetch,
+)
+
+
 def _read_local(path: Path) -> bytes:
     if not path.is_file():
         raise InputError(f"{path.parent}: has no file {path.name}.")
-    content = path.read_bytes()
+    content = read_bytes(path, DEFAULT_LIMITS.max_bytes)
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[path.name]:
         raise InputError(
@@ -123,7 +127,7 @@ def _table(name: str, read: Callable[[str], bytes]) -> Table:
             **{f"sha256_{ending}": SHA256[f"{name}.{ending}"] for ending in ("hyps", "evals", "fronts")},
         },
         claims={
-            "collection": "nmthpo",
+            "collection": NAME,
             "collection_tables": len(TABLES),
             "collection_rows": _CLAIMED_SYSTEMS,
             "front": np.flatnonzero(_numbers(read(f"{name}.fronts"))[:, 0]).tolist(),
