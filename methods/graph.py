@@ -23,8 +23,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
 
 from hpobench_nmt.methods.kernels import Kernel
 
@@ -63,8 +63,8 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
     last = min(n_neighbours, n_rows - 1)
     if last < 1:
         return np.zeros((n_rows, n_rows))
-    neighbours = NearestNeighbors(n_neighbors=last, algorithm="kd_tree").fit(features)
-    reach = neighbours.kneighbors()[0][:, -1:]
+    # Distance to the last neighbour, shape (N, 1); the nearest row is the row itself.
+    reach = KDTree(features).query(features, k=[last + 1])[0]
     # Equal distances differ in their last bits.
     chosen = cdist(features, features) <= reach * (1.0 + 1e-9)
     edges = np.where(chosen | chosen.T, kernel(features, features), 0.0)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trajectory import Goal, Trajectory
+
+if TYPE_CHECKING:  # worker processes need none of these, and pandas takes long to import
+    from hpobench_nmt.benchmarking.instance import Instance
+    from hpobench_nmt.benchmarking.plugins import NamedMethod
+    from hpobench_nmt.benchmarking.suite import Suite
 
 _TRIALS = 25
 
