@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.ledger import (
@@ -125,7 +126,7 @@ def _provenance(
         "ledger_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: printable(value, lines=True) for key, value in told.items() if value}
 
 
 def _limited(done: Sequence[Record]) -> str:

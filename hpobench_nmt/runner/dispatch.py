@@ -18,7 +18,7 @@ from hpobench_nmt.runner.ledger import Ledger, Record, training_key
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.train_row import GO_ON, train_and_record
-from hpobench_nmt.runner.workspace import Workspace, remove_leftovers
+from hpobench_nmt.runner.workspace import Workspace, clear_workspace
 
 
 def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[tuple[int, int]]:
@@ -81,7 +81,7 @@ def train(
             if progress:
                 progress(done, len(trainings))
         remaining = elsewhere
-    remove_leftovers(workspace)
+    clear_workspace(workspace)
 
 
 Trained = Iterator[tuple[tuple[int, int], Record | None]]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from hpobench_nmt.core.files import scratch_folder
+
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
@@ -29,23 +31,14 @@ def is_held(path: Path) -> bool:
 def make_once(path: Path, make: Callable[[Path], None]) -> Path:
     """The file or folder at path, made by make(temporary path) if no process has made it yet.
 
-    Others that ask meanwhile wait. What a killed maker left is not taken for the whole.
+    Others that ask meanwhile wait. A process that is killed in `make` leaves nothing at `path`. Its temporary
+    file is removed when the next file is made in the same folder.
     """
     if path.exists():
         return path
     with exclusive(path.with_name(path.name + ".lock")):
         if not path.exists():
-            partial = path.with_name(path.name + ".partial")
-            _remove(partial)
-            make(partial)
-            partial.rename(path)
+            with scratch_folder(path) as scratch:
+                make(scratch / "new")
+                (scratch / "new").rename(path)
     return path
-
-
-def _remove(path: Path) -> None:
-    import shutil
-
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -215,6 +215,9 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         if objective not in names:
             raise unknown("objective", objective, names, f"({path})")
     again = file.replicates
+    size = math.prod(len(axis.values) for axis in axes)
+    if again and min(again.configurations, size) * again.trainings > _MAX_CONFIGURATIONS:
+        raise InputError(f"{path}: [replicates] asks for more than {_MAX_CONFIGURATIONS:,} trainings.")
     spec = Spec(
         name=check_name("table", file.name),
         title=file.title,

@@ -20,7 +20,7 @@ from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.train_row import train_and_record
-from hpobench_nmt.runner.workspace import Workspace, remove_leftovers
+from hpobench_nmt.runner.workspace import Workspace, clear_workspace
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def tune(
         trajectory = run_trial(problem, evaluate, method.load(), rng, initial)
     finally:
         processes.stop()
-    remove_leftovers(workspace)  # not after an error, whose message may name a log
+    clear_workspace(workspace)  # not after an error, whose message may name a log
     return trajectory
 
 

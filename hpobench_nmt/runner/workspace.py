@@ -79,7 +79,7 @@ def claim(training_folder: Path) -> FileLock:
     return FileLock(refuse_link(training_folder.with_name(training_folder.name + _CLAIM)))
 
 
-def remove_leftovers(workspace: Workspace) -> None:
+def clear_workspace(workspace: Workspace) -> None:
     """Remove the folders of trainings that have ended, and the reserve unless another run is at work here."""
     busy = False
     for path in workspace.work.glob(f"*{_CLAIM}"):

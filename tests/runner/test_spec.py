@@ -159,6 +159,7 @@ def test_only_selects_rows(load):
         ("trainings = 2", f"trainings = 1{'0' * 400}", "trainings must be a whole number"),
         ("embedding_size = 8", "embedding_size = 2020-01-01", "embedding_size must be a whole number"),
         ('[corpus]\nname = "text"', "[corpus]\nname = 3", "must say which corpus"),
+        ("trainings = 2", f"trainings = {10**15}", "more than 100,000 trainings"),
         # Names that paths are made of.
         ('name = "tiny"', 'name = "../../x"', "cannot be used"),
         ('name = "tiny"', 'name = "/tmp/x"', "cannot be used"),

@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +24,7 @@ from hpobench_nmt.lookup.folder import load_replicates
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec, select
-from hpobench_nmt.runner.workspace import open_workspace, remove_leftovers
+from hpobench_nmt.runner.workspace import clear_workspace, open_workspace
 
 SPEC = """
 name = "tiny"
@@ -120,6 +122,36 @@ def test_a_run_that_is_killed_goes_on_where_it_was(trained):
     assert len(keys) == len(set(keys)) == N_TRAININGS
     assert not (trained / "work").exists()
     assert not (trained / "reserve").exists()
+
+
+_LONG = SPEC.replace("max_epochs = 4", "max_epochs = 100000").replace("[1, 5, 10000]", "[0.001]")
+
+
+def _processes_with(mark):
+    """Numbers of the processes, zombies left out, whose environment holds a text."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_outlives_a_run_however_it_ends(place, start, wait_for, tmp_path, monkeypatch, number):
+    (tmp_path / "long.toml").write_text(f"base = {json.dumps(str(place))}\n{_LONG}")
+    monkeypatch.setenv("HPOBENCH_NMT_TEST_RUN", mark := f"run-{uuid.uuid4()}")
+    run = start(
+        tmp_path, "train", "long.toml", "--jobs", "2", "--device", "cpu", stdout=subprocess.PIPE, strict=False
+    )
+    # The run itself, the server that its trainings are forked from, its helper, and two trainings.
+    wait_for(lambda: len(list(tmp_path.glob("tiny/work/*/log"))) == 2 or run.poll() is not None)
+    assert run.poll() is None
+    assert len(_processes_with(mark.encode())) >= 4
+    run.send_signal(number)
+    run.communicate(timeout=30)  # nobody holds its output open
+    wait_for(lambda: not _processes_with(mark.encode()), seconds=30)
 
 
 def test_a_record_tells_how_it_came_about(trained):
@@ -311,10 +343,10 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
     (workspace.folder / "work" / "gone").mkdir()
     (workspace.folder / "work" / "gone.claim").touch()
     with FileLock(workspace.folder / "work" / "abc.claim"):
-        remove_leftovers(workspace)
+        clear_workspace(workspace)
         assert scratch.is_dir() and (workspace.folder / "reserve").exists()
         assert not (workspace.folder / "work" / "gone").exists()
-    remove_leftovers(workspace)
+    clear_workspace(workspace)
     assert sorted(path.name for path in workspace.folder.iterdir() if path.suffix != ".lock") == [
         "ledger.jsonl",
         "spec.toml",

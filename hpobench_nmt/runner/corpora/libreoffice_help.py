@@ -125,7 +125,7 @@ def _folder(options: Options, base: Path, cache: Path) -> Path:
     kind = "help-and-interface" if options["catalogs"] else "help"
     return make_once(
         cache / "libreoffice" / f"{_foreign(options)}-{kind}",
-        lambda partial: _download(_packages(options), partial),
+        lambda new: _download(_packages(options), new),
     )
 
 

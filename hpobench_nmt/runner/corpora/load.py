@@ -56,13 +56,8 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     """
     reader, options = _options(section)
 
-    def make(partial: Path) -> None:
-        corpus = reader.read(options, base, cache)
-        try:
-            write_prepared(corpus, partial)
-        except OSError:
-            partial.unlink(missing_ok=True)  # on a full disk, half a file only takes up room
-            raise
+    def make(new: Path) -> None:
+        write_prepared(reader.read(options, base, cache), new)
 
     try:
         identity = [FORMAT, reader.name, dict(options), reader.depends(options, base, cache)]

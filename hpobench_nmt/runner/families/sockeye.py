@@ -124,7 +124,14 @@ def train(job: Job) -> Outcome:
     settings = job.settings
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = job.cache / f"measuring-{platform.node()}.lock"
-    prepared = prepare(corpus, settings["bpe_symbols"], settings["max_length"], job.cache, measuring)
+    prepared = prepare(
+        corpus,
+        settings["bpe_symbols"],
+        settings["max_length"],
+        job.cache,
+        job.scratch / "prepare.log",
+        measuring,
+    )
     model = job.scratch / "model"
     usage = run_command(
         "sockeye.train", train_arguments(job, prepared, model), job.scratch / "train.log", measuring

@@ -53,7 +53,12 @@ class Prepared:
 
 
 def prepare(
-    corpus: ParallelText, symbols: int, max_length: int, cache: Path, pauses_for: Path | None = None
+    corpus: ParallelText,
+    symbols: int,
+    max_length: int,
+    cache: Path,
+    log: Path,
+    pauses_for: Path | None = None,
 ) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
@@ -62,6 +67,7 @@ def prepare(
         symbols: subwords of each side.
         max_length: longer training sentences (in subwords, of either side) are left out.
         cache: the folder is made here, named after the text and the settings, unless it is there already.
+        log: file that the output of sockeye.prepare_data goes to.
         pauses_for: as in run_command.
 
     Raises:
@@ -82,7 +88,7 @@ def prepare(
         arguments = ["--source", str(prepared.file("train", "source"))]
         arguments += ["--target", str(prepared.file("train", "target"))]
         arguments += ["--max-seq-len", f"{max_length}:{max_length}", "--output", str(prepared.data)]
-        run_command("sockeye.prepare_data", arguments, folder / "prepare.log", pauses_for)
+        run_command("sockeye.prepare_data", arguments, log, pauses_for)
 
     return Prepared(make_once(cache / name, make))
 

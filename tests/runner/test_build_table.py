@@ -1,0 +1,63 @@
+"""Tables from ledgers: what is refused, and texts that no file can hold."""
+
+import pytest
+
+pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.folder import LEDGER, SPEC
+from hpobench_nmt.runner.build_table import build
+from hpobench_nmt.runner.ledger import Record, append, open_ledger
+from hpobench_nmt.runner.spec import load_spec
+
+TEXT = """
+name = "small"
+family = "awd-lstm"
+[corpus]
+name = "text"
+train = "train.txt"
+dev = "dev.txt"
+test = "test.txt"
+[grid]
+layers = [1, 2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / SPEC).write_text(TEXT)
+    open_ledger(tmp_path / LEDGER, load_spec(tmp_path / SPEC).identity, {"licence": "MIT"})
+    return tmp_path
+
+
+def record(layers, **changes):
+    usual = {"metrics": {"dev_ppl": 50.0}, "started": "2026-01-01T00:00:00+00:00"}
+    return Record({"layers": layers}, 0, 1, "done", **(usual | changes))
+
+
+def test_a_lone_surrogate_in_a_text_is_escaped(folder):
+    append(folder / LEDGER, record(1, started="2026\ud800"))
+    table, _ = build(folder)
+    assert table.provenance["first"] == "2026\\ud800"
+
+
+def test_a_row_off_the_grid_makes_no_table(folder):
+    append(folder / LEDGER, record(1))
+    append(folder / LEDGER, record(3))
+    with pytest.raises(InputError, match="layers = 3, which is not on the grid"):
+        build(folder)
+    assert not (folder / "table.csv").exists()
+
+
+def test_records_without_metrics_make_no_table(folder):
+    append(folder / LEDGER, record(1, metrics={}))
+    with pytest.raises(InputError, match="no record has one of the spec's metrics"):
+        build(folder)
+
+
+def test_a_spec_that_is_a_link_is_not_followed(folder, tmp_path):
+    append(folder / LEDGER, record(1))
+    (folder / SPEC).rename(folder / "elsewhere.toml")
+    (folder / SPEC).symlink_to(folder / "elsewhere.toml")
+    with pytest.raises(InputError, match="is a symbolic link"):
+        build(folder)
