@@ -110,13 +110,18 @@ SCORES = {
             needs_tolerance=True,
         ),
         Score(
-            "fb", "gap to the best value after the budget", 1, _smallest_gap, needs_score_at=True, digits=2
+            "fb",
+            "gap to the best value after a fixed number of look-ups",
+            1,
+            _smallest_gap,
+            needs_score_at=True,
+            digits=2,
         ),
         Score("fto", "runtime to one row of the Pareto front", 2, _one_of_the_front),
         Score("fta", "runtime to the whole Pareto front", 2, _all_of_the_front),
         Score(
             "fbp",
-            "rows of the Pareto front found within the budget",
+            "rows of the Pareto front found within a fixed number of look-ups",
             2,
             _all_of_the_front,
             needs_score_at=True,
@@ -166,7 +171,7 @@ def make_goal(
     if not score.needs_score_at:
         score_at = None
     elif score_at is None or score_at < 1:
-        raise InputError(f"score {name!r} needs a budget of at least 1.")
+        raise InputError(f"score {name!r} needs score_at, a number of look-ups of at least 1.")
     return replace(score.goal(losses, tolerance, ties), score_at=score_at, name=name)
 
 

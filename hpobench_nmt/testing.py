@@ -144,7 +144,7 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
     """It changes neither the features nor the losses that it is told."""
     problem, losses = _grid_problem(n_objectives)
     features = problem.features.copy()
-    given = Problem(features, n_objectives, problem.budget, problem.n_initial)
+    given = Problem(features, n_objectives, problem.lookups, problem.n_initial)
     method = _call("making it", factory, given, np.random.default_rng(0))
     for step in range(20):
         row = step if step < problem.n_initial else _call("ask", method.ask)

@@ -81,7 +81,7 @@ class ModelBased:
         n_targets = problem.n_objectives + (surrogate.scaling is not None)
         self._posterior = Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums)
         self._targets = np.ones(n_targets)
-        self._losses = np.empty((problem.budget, problem.n_objectives))
+        self._losses = np.empty((problem.lookups, problem.n_objectives))
         self._count = 0
         self._front = np.empty((0, problem.n_objectives))
         self._best = np.full(problem.n_objectives, np.inf)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from hpobench_nmt.analysis.number_text import NONE
 from hpobench_nmt.analysis.verdicts import Statistics, number, run_statistics
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import load_suite, published_file, suite_files
+from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
@@ -115,7 +114,7 @@ def shown(cell: Cell) -> str:
 
 def heading(results: Results, table: str, score: str) -> str:
     """A score's heading in a table: its name, when it is taken, and an arrow to where it is better."""
-    score_at = results.suite.budget_for(table) if SCORES[score].needs_score_at else None
+    score_at = results.suite.score_at_for(table) if SCORES[score].needs_score_at else None
     return f"{score}{f' @{score_at}' if score_at else ''} {SCORES[score].arrow}"
 
 
@@ -149,14 +148,7 @@ def score_records(results: Results) -> list[dict[str, Any]]:
 
 def _published(results: Results) -> Mapping[tuple[str, str, str], tuple[float, float]]:
     """Figures to compare with: of a user's own suite all, of the paper's only those of the same task."""
-    path = published_file(results.suite)
-    if path is None:
-        return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        figures = {
-            (row["method"], row["table"], row["metric"]): (float(row["mean"]), float(row["std"]))
-            for row in csv.DictReader(file)
-        }
+    figures = published_figures(results.suite)
     if Path(results.suite.published).is_absolute():
         return figures
     comparable = {name for name, instance in results.instances.items() if _is_the_papers(results, instance)}
@@ -173,6 +165,6 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
                 and tuple(str(o) for o in instance.objectives) == paper.objectives
                 and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
                 and suite.tolerance_for(name) == paper.tolerance_for(name)
-                and suite.budget_for(name) == paper.budget_for(name)
+                and suite.score_at_for(name) == paper.score_at_for(name)
             )
     return False

@@ -30,8 +30,8 @@ def command(run: Run) -> str:
         parts += ["--trials", str(suite.trials)]
     if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
         parts += ["--lookups", str(suite.lookups)]
-    if list(suite.budget) == ["default"] and (usual is None or suite.budget != usual.budget):
-        parts += ["--budget", str(suite.budget["default"])]
+    if list(suite.score_at) == ["default"] and (usual is None or suite.score_at != usual.score_at):
+        parts += ["--score-at", str(suite.score_at["default"])]
     return shlex.join([*parts, "--seed", str(run.results.seed)])
 
 
@@ -40,7 +40,12 @@ def _shipped(suite: Suite) -> Suite | None:
     if suite.name not in suite_files():
         return None
     usual = load_suite(suite.name)
-    names = ["objectives", "trials", "lookups", *(["budget"] if list(suite.budget) == ["default"] else [])]
+    names = [
+        "objectives",
+        "trials",
+        "lookups",
+        *(["score_at"] if list(suite.score_at) == ["default"] else []),
+    ]
     given = {name: getattr(suite, name) for name in names}
     return usual if replace(usual, **given).settings() == suite.settings() else None
 
@@ -66,8 +71,9 @@ def facts(run: Run) -> list[tuple[str, str]]:
         lines.append(("look-ups", f"at most {suite.lookups}"))
     if suite.tolerance and "ftc" in suite.scores:
         lines.append(("tolerance", ", ".join(f"{k} {v:g}" for k, v in suite.tolerance.items())))
-    if suite.budget:
-        lines.append(("budget", ", ".join(f"{k} {v}" for k, v in suite.budget.items())))
+    if suite.score_at:
+        taken = ", ".join(f"{k} {v}" for k, v in suite.score_at.items())
+        lines.append(("fb and fbp are taken after", f"{taken} look-ups"))
     lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest["versions"].items())))
     lines.append(("intervals and tests", ALL_NOTES))
     return lines

@@ -306,7 +306,7 @@ _tables: dict[tuple[str, int, int, int], TrialTable] = {}
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     problem = block.data.problem
-    key = (block.data.sha256, problem.n_objectives, problem.budget, problem.n_initial)
+    key = (block.data.sha256, problem.n_objectives, problem.lookups, problem.n_initial)
     return number, *run_block(replace(block, data=_tables.setdefault(key, block.data)))
 
 

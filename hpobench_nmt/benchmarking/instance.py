@@ -68,8 +68,8 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
     goals = tuple(_goal(suite, score, table, objectives, losses) for score in suite.scores)
     n_rows = len(table)
-    budget = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
-    problem = Problem(table.features, len(objectives), budget, suite.n_initial)
+    lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
+    problem = Problem(table.features, len(objectives), lookups, suite.n_initial)
     return Instance(table, objectives, losses, problem, goals, suite.stop == "settled")
 
 
@@ -110,14 +110,14 @@ def _goal(
     tolerance = suite.tolerance_for(table.name)
     if tolerance is None:
         tolerance = table.tolerance(objectives[0])
-    budget = suite.budget_for(table.name) if SCORES[score].needs_score_at else None
-    if SCORES[score].needs_score_at and budget is None:
-        raise InputError(f"{where}: score {score!r} needs a budget.")
-    if budget is not None and suite.lookups is not None and budget > suite.lookups:
+    score_at = suite.score_at_for(table.name) if SCORES[score].needs_score_at else None
+    if SCORES[score].needs_score_at and score_at is None:
+        raise InputError(f"{where}: score {score!r} needs score_at, a number of look-ups.")
+    if score_at is not None and suite.lookups is not None and score_at > suite.lookups:
         raise InputError(
-            f"{where}: {score} asks for {budget} look-ups, but a trial may make only {suite.lookups}."
+            f"{where}: {score} is taken after {score_at} look-ups, but a trial may make only {suite.lookups}."
         )
-    goal = make_goal(score, losses, tolerance=tolerance, score_at=budget, ties=suite.ties)
+    goal = make_goal(score, losses, tolerance=tolerance, score_at=score_at, ties=suite.ties)
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
             f"{where}: every row is within the tolerance of {tolerance:g}. "

@@ -9,6 +9,7 @@ from typing import Any
 
 from hpobench_nmt.benchmarking.execution import Backend, run_blocks
 from hpobench_nmt.benchmarking.instance import Instance, make_instance
+from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
@@ -16,7 +17,7 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, plan
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
@@ -31,10 +32,8 @@ def run_suite(
     jobs: int = 1,
     backend: Backend = "loky",
     timeout: float | None = None,
-    finished: Mapping[tuple[str, str, int], Sequence[Trajectory]] | None = None,
-    on_block: Callable[[Block, Sequence[Trajectory], float], None] = lambda block, trials, seconds: None,
 ) -> Results:
-    """Run every method on every table.
+    """Run every method on every table, in memory.
 
     Args:
         suite: settings.
@@ -44,22 +43,14 @@ def run_suite(
         jobs: worker processes.
         backend: where methods of the package run.
         timeout: seconds that each call of a user's method may take; None: no limit.
-        finished: trajectories of blocks that need not run again, by (table, method, first trial).
-        on_block: called as each block of trials ends, in any order, with its trajectories and seconds.
     """
-    finished = finished or {}
     check_methods(suite, methods)
     blocks = plan(suite, instances, methods, seed)
-    todo = [block for block in blocks if block.key not in finished]
-    done: dict[tuple[str, str, int], Sequence[Trajectory]] = dict(finished)
-    for block, trials, seconds in run_blocks(todo, jobs, backend, timeout):
-        done[block.key] = trials
-        on_block(block, trials, seconds)
-    collected: dict[tuple[str, str], list[Trajectory]] = {(t, m.name): [] for t in instances for m in methods}
-    for block in blocks:
-        collected[block.table, block.method.name].extend(done[block.key])
-    sources = {m.name: m for m in methods}
-    return Results(suite, seed, dict(instances), tuple(sources), collected, sources)
+    done = {
+        block.key: Trials.of(block.data.losses, found)
+        for block, found, _ in run_blocks(blocks, jobs, backend, timeout)
+    }
+    return _results(suite, instances, methods, seed, blocks, done)
 
 
 def run_to_folder(
@@ -73,43 +64,55 @@ def run_to_folder(
     backend: Backend = "loky",
     timeout: float | None = None,
     table_sources: Mapping[str, str] | None = None,
-    progress: Any = None,
+    progress: Callable[[float, float], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> Results:
     """Run a suite, keeping every block of trials in a folder as it ends.
 
     Args:
-        folder: results folder, new or of the same run.
+        folder: results folder, new or of the same run: see hpobench_nmt.benchmarking.store.
+        suite, instances, methods, seed, jobs, backend, timeout: as in run_suite.
+        table_sources: folder of each table that is not installed, by its name.
         progress: called with (work done, work in all) as blocks end.
-        Other arguments: as in hpobench_nmt.benchmarking.run.run_suite and ResultsFolder.
+        notify: told what a user should know.
     """
     check_methods(suite, methods)
-    store = ResultsFolder(folder, suite, instances, methods, seed, table_sources, notify)
-    store.open()
-    work = {block.key: block.work for block in plan(suite, instances, methods, seed)}
+    blocks = plan(suite, instances, methods, seed)
     report = progress or (lambda done, total: None)
-    done, total = sum(work[key] for key in store.finished), sum(work.values())
-    report(done, total)
+    files = ResultsFolder(folder)
+    files.start(manifest_of(suite, instances, methods, seed, table_sources or {}), notify)
+    done = files.finished(blocks, instances)
+    total = sum(block.work for block in blocks)
+    worked = sum(block.work for block in blocks if block.key in done)
+    report(worked, total)
+    together: dict[tuple[str, str], list[Block]] = {}
+    for block in blocks:
+        together.setdefault((block.table, block.method.name), []).append(block)
+    todo = [block for block in blocks if block.key not in done]
+    for block, found, seconds in run_blocks(todo, jobs, backend, timeout):
+        done[block.key] = Trials.of(block.data.losses, found)
+        files.keep(block, done[block.key], seconds)
+        files.merge(together[block.table, block.method.name], done)
+        worked += block.work
+        report(worked, total)
+    files.close(blocks)
+    return _results(suite, instances, methods, seed, blocks, done)
 
-    def on_block(block: Block, trials: Sequence[Trajectory], seconds: float) -> None:
-        nonlocal done
-        store.keep(block, trials, seconds)
-        done += block.work
-        report(done, total)
 
-    results = run_suite(
-        suite,
-        instances,
-        methods,
-        seed=seed,
-        jobs=jobs,
-        backend=backend,
-        timeout=timeout,
-        finished=dict(store.finished),
-        on_block=on_block,
-    )
-    store.close()
-    return results
+def _results(
+    suite: Suite,
+    instances: Mapping[str, Instance],
+    methods: Sequence[NamedMethod],
+    seed: int,
+    blocks: Sequence[Block],
+    done: Mapping[tuple[str, str, int], Trials],
+) -> Results:
+    parts: dict[tuple[str, str], list[Trials]] = {(t, m.name): [] for t in instances for m in methods}
+    for block in blocks:
+        parts[block.table, block.method.name].append(done[block.key])
+    trials = {key: Trials.joined(found) for key, found in parts.items()}
+    sources = {m.name: m for m in methods}
+    return Results(suite, seed, dict(instances), tuple(sources), trials, sources)
 
 
 def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
@@ -130,7 +133,7 @@ def benchmark(
     objectives: Sequence[str] = (),
     trials: int = 100,
     seed: int = 0,
-    budget: int = 20,
+    score_at: int = 20,
     tolerance: float | None = None,
     jobs: int = 1,
     timeout: float | None = None,
@@ -143,9 +146,9 @@ def benchmark(
         methods: names, "file.py:Class", or classes.
         scores: some of ftb, ftc, fb (the default) or of fto, fta, fbp (the default for two objectives).
         objectives: "metric" or "metric:min|max"; each table's own where left out.
-        trials: seeded trials a method and table.
+        trials: number of seeded trials per method and table.
         seed: root seed.
-        budget: look-ups after which fb and fbp are taken; it ends no trial.
+        score_at: number of look-ups after which fb and fbp are taken; it ends no trial.
         tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
         jobs: worker processes. With 1, methods of the package and those given as objects run in this process:
             an object that ends its process, or hangs, does so to this one. Methods given as a file or module
@@ -153,19 +156,20 @@ def benchmark(
         timeout: seconds that each call of a user's method may take (None: no limit). A trial in which one
             takes longer fails. With a limit, objects run in processes of their own too, and must be such
             as can be sent there. Methods of the package are never limited.
-        settings: further fields of Suite, such as lookups (the most that a trial may make: a method sees it
-            as problem.budget) and stop.
+        settings: further fields of Suite, such as stop and lookups (the most that a trial may look up; a
+            method sees it as problem.lookups).
     """
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     scores = tuple(scores) or score_names(len(objectives) or 1)
-    needs_budget = any(SCORES[name].needs_score_at for name in scores if name in SCORES)
+    score_at = settings.pop("budget", score_at)  # its name in the first version
+    needs_it = any(SCORES[name].needs_score_at for name in scores if name in SCORES)
     suite = Suite(
         name="benchmark",
         scores=scores,
         objectives=tuple(objectives),
         trials=trials,
-        budget={"default": budget} if needs_budget else {},
+        score_at={"default": score_at} if needs_it else {},
         tolerance={} if tolerance is None else {"default": tolerance},
         **settings,
     )

@@ -1,4 +1,4 @@
-"""Suites: which tables, methods, trials and scores make up a benchmark. Data files in TOML.
+"""Suites: the tables, methods, trials and scores that make up a benchmark. Data files in TOML.
 
 Keys of a suite file, all but `scores` with a default:
 
@@ -7,27 +7,34 @@ Keys of a suite file, all but `scores` with a default:
     tables        names of tables or collections, folders, or "installed" (the default)
     methods       as on the command line
     objectives    "metric" or "metric:min|max"; left out: each table's own first, or first two
-    trials        seeded trials a method and table
+    trials        number of seeded trials per method and table
     n_initial     rows of the initial design
     ties          "any" row of best value meets ftb, or only the "first"
     stop          "settled": a trial ends when no score can change; "exhausted": at the last row
     lookups       the most that a trial may look up; left out: no limit
     tolerance     of ftc, by table, with a `default`; left out: the metric's own, or else
                   5% of the way from the best value to the median one
-    budget        of fb and fbp, by table, with a `default`
+    score_at      number of look-ups after which fb and fbp are taken, by table, with a `default`; it ends no
+                  trial. (Files of the first version call it `budget`, which is still read.)
     published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import read_toml
+import msgspec
+
+from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
+from hpobench_nmt.core.files import check_label, read_bytes, read_toml
+from hpobench_nmt.core.validation import NonNegative, Positive, Strict, checked
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
 from hpobench_nmt.lookup.collections import COLLECTIONS
@@ -35,6 +42,7 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 INSTALLED = "installed"
 _DEFAULT = "default"
 _FOLDER = Path(__file__).parent / "suites"
+_PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
 
 
 @dataclass(frozen=True)
@@ -47,18 +55,18 @@ class Suite:
     tables: tuple[str, ...] = (INSTALLED,)
     methods: tuple[str, ...] = ("RS",)
     objectives: tuple[str, ...] = ()
-    trials: int = 100
-    n_initial: int = 3
+    trials: Positive = 100
+    n_initial: Positive = 3
     ties: Ties = "any"
     stop: Literal["settled", "exhausted"] = "settled"
-    lookups: int | None = None
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-    budget: Mapping[str, int] = field(default_factory=dict)
+    lookups: Positive | None = None
+    tolerance: Mapping[str, NonNegative] = field(default_factory=dict)
+    score_at: Mapping[str, Positive] = field(default_factory=dict)
     published: str = ""
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        where = f"suite {self.name!r}"
+        where = f"suite {check_label('suite name', self.name)!r}"
         for score in self.scores:
             if score not in SCORES:
                 raise unknown("score", score, SCORES, f"({where})")
@@ -88,10 +96,10 @@ class Suite:
         for table, tolerance in self.tolerance.items():
             if not 0 <= tolerance < float("inf"):
                 raise InputError(f"{where}: the tolerance of {table!r} must be 0 or more, not {tolerance!r}.")
-        for table, budget in self.budget.items():
-            if budget < self.n_initial:
+        for table, lookups in self.score_at.items():
+            if lookups < self.n_initial:
                 least = f"less than the {self.n_initial} initial rows"
-                raise InputError(f"{where}: the budget of {table!r} is {budget!r}, {least}.")
+                raise InputError(f"{where}: score_at of {table!r} is {lookups!r}, {least}.")
         for key, valid in (("ties", ("any", "first")), ("stop", ("settled", "exhausted"))):
             if getattr(self, key) not in valid:
                 raise InputError(
@@ -107,16 +115,39 @@ class Suite:
         """Tolerance of ftc, None where the suite leaves it to the table."""
         return self.tolerance.get(table, self.tolerance.get(_DEFAULT))
 
-    def budget_for(self, table: str) -> int | None:
-        """Budget of fb and fbp."""
-        return self.budget.get(table, self.budget.get(_DEFAULT))
+    def score_at_for(self, table: str) -> int | None:
+        """Number of look-ups after which fb and fbp are taken, None where the suite says nothing."""
+        return self.score_at.get(table, self.score_at.get(_DEFAULT))
 
     def settings(self) -> dict[str, Any]:
-        """All that a trajectory or score depends on but tables and methods, as plain values."""
+        """Everything that trajectories and scores depend on, except tables and methods, as plain values."""
         settings = asdict(self)
         for key in ("tables", "methods", "description"):
             del settings[key]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+
+
+def section_of_suite(*without: str) -> type[Strict]:
+    """A type for `checked`: a section of a file with the fields of a suite but these, in the same types."""
+    types = get_type_hints(Suite, include_extras=True)
+    described: list[Any] = []
+    for each in fields(Suite):
+        if each.name in without:
+            continue
+        if each.default is not MISSING:
+            described.append((each.name, types[each.name], each.default))
+        elif each.default_factory is not MISSING:
+            described.append((each.name, types[each.name], msgspec.field(default_factory=dict)))
+        else:
+            described.append((each.name, types[each.name]))
+    made: Any = msgspec.defstruct(
+        "Suite", described, bases=(Strict,), frozen=True, forbid_unknown_fields=True
+    )
+    kind: type[Strict] = made
+    return kind
+
+
+_FILE = section_of_suite("name")
 
 
 def suite_files() -> dict[str, Path]:
@@ -138,28 +169,35 @@ def load_suite(name_or_file: str) -> Suite:
     else:
         raise unknown("suite", name_or_file, files, "A suite of your own is given as FILE.toml.")
     content = read_toml(path)
-    for key, value in content.items():
-        if key not in _TYPES:
-            raise unknown("key", key, _TYPES, f"({path})")
-        if not _fits(value, _TYPES[key]):
-            raise InputError(f"{path}: {key} must be {_TYPES[key]}, not {value!r}.")
-    if "scores" not in content:
-        raise InputError(f"{path}: needs scores.")
     if content.get("tables") == INSTALLED:
         content["tables"] = [INSTALLED]
-    if "published" in content and path.parent != _FOLDER:
-        own = (path.parent / content["published"]).resolve()
-        if not own.is_file():
-            raise InputError(f"{path}: published names {own}, which is no file.")
-        content["published"] = str(own)
-    lists = {k: tuple(v) for k, v in content.items() if isinstance(v, list)}
-    suite = Suite(name=path.stem, **(content | lists))
+    if "budget" in content:  # the name of score_at in files of the first version
+        if "score_at" in content:
+            raise InputError(f"{path}: score_at and budget are the same: remove budget.")
+        content["score_at"] = content.pop("budget")
+    settings = msgspec.structs.asdict(checked(content, _FILE, str(path)))
+    if settings["published"] and path.parent != _FOLDER:
+        settings["published"] = str(_own_published(path, settings["published"]))
+    suite = Suite(name=path.stem, **settings)
+    published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
-        for key in ("tolerance", "budget"):
+        for key in ("tolerance", "score_at"):
             for table in getattr(suite, key):
                 if table not in (*suite.tables, _DEFAULT):
                     raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")
     return suite
+
+
+def _own_published(suite: Path, name: str) -> Path:
+    """The file of published figures that a user's suite names."""
+    try:
+        found = (suite.parent / name).resolve()
+        there = found.is_file()
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        raise InputError(f"{suite}: published names {shortened(name)}, which is no file beside it.")
+    return found
 
 
 def _stands_for_others(table: str) -> bool:
@@ -167,41 +205,41 @@ def _stands_for_others(table: str) -> bool:
     return os.sep in table or "/" in table or table in (*collections(), *COLLECTIONS)
 
 
-def published_file(suite: Suite) -> Path | None:
-    """The file with figures to compare with."""
-    # Of a suite that ships the name in its own folder, of a user's the whole path.
-    return _FOLDER / suite.published if suite.published else None
+def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Published mean and standard deviation by (method, table, score); empty where the suite names no file.
+
+    Raises:
+        InputError: the file cannot be read, or is no table of such figures.
+    """
+    if not suite.published:
+        return {}
+    # Suites of the package name a file beside them, users' suites the whole path.
+    path = Path(suite.published)
+    if not path.is_absolute():
+        if path.name != suite.published:
+            raise InputError(f"suite {suite.name!r}: published must be a file's name or a whole path.")
+        path = _FOLDER / suite.published
+    wrong = f"{path}: is no table of published figures"
+    figures: dict[tuple[str, str, str], tuple[float, float]] = {}
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        missing = {*_PUBLISHED_COLUMNS} - {*(reader.fieldnames or ())}
+        if missing:
+            raise InputError(f"{wrong}: it lacks the column(s) {', '.join(sorted(missing))}.")
+        for number, row in enumerate(reader, start=2):
+            values = [_number(row["mean"]), _number(row["std"])]
+            if not all(math.isfinite(value) for value in values):
+                raise InputError(f"{wrong}: row {number} must have finite numbers as mean and std.")
+            figures[row["method"], row["table"], row["metric"]] = (values[0], values[1])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{wrong}: {one_line(error)}.") from None
+    return figures
 
 
-_TYPES = {
-    "description": "a string",
-    "scores": "a list of strings",
-    "tables": "a list of strings",
-    "methods": "a list of strings",
-    "objectives": "a list of strings",
-    "trials": "a whole number",
-    "n_initial": "a whole number",
-    "ties": "a string",
-    "stop": "a string",
-    "lookups": "a whole number",
-    "tolerance": "a section of numbers",
-    "budget": "a section of whole numbers",
-    "published": "a string",
-}
-
-
-def _fits(value: object, kind: str) -> bool:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    match kind:
-        case "a string":
-            return isinstance(value, str)
-        case "a whole number":
-            return whole
-        case "a list of strings":
-            return value == INSTALLED or (isinstance(value, list) and all(isinstance(v, str) for v in value))
-        case "a section of whole numbers":
-            return isinstance(value, dict) and all(_fits(v, "a whole number") for v in value.values())
-        case _:
-            return isinstance(value, dict) and all(
-                isinstance(v, int | float) and not isinstance(v, bool) for v in value.values()
-            )
+def _number(text: str | None) -> float:
+    """A cell's number, NaN where it is none."""
+    try:
+        return float(text or "nan")
+    except ValueError:
+        return math.nan

@@ -66,7 +66,7 @@ class Block:
     @property
     def work(self) -> int:
         """The most look-ups that it can make: a rough measure of how long it takes."""
-        return (self.stop - self.first) * min(self.data.problem.budget, len(self.data.losses))
+        return (self.stop - self.first) * min(self.data.problem.lookups, len(self.data.losses))
 
 
 def plan(

@@ -34,8 +34,9 @@ def cli() -> None:
 @click.option("--tables", callback=listed, help="Table names or folders, comma-separated.")
 @click.option("--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
-@click.option("--trials", type=click.IntRange(min=1), help="Seeded trials a method and table.")
-@click.option("--budget", type=click.IntRange(min=1), help="Look-ups after which fb and fbp are taken.")
+@click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
+@click.option("--score-at", type=click.IntRange(min=1), help="Look-ups after which fb and fbp are taken.")
+@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --score-at.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
@@ -54,6 +55,7 @@ def run(
     methods: tuple[str, ...],
     objectives: tuple[str, ...],
     trials: int | None,
+    score_at: int | None,
     budget: int | None,
     lookups: int | None,
     seed: int,
@@ -78,7 +80,8 @@ def run(
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
     given = {"tables": tables, "methods": methods, "objectives": objectives}
-    given |= {"trials": trials, "lookups": lookups, "budget": budget and {"default": budget}}  # type: ignore[dict-item]
+    score_at = score_at or budget
+    given |= {"trials": trials, "lookups": lookups, "score_at": score_at and {"default": score_at}}  # type: ignore[dict-item]
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
     resolved = resolve_methods(chosen.methods)
     instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
@@ -146,8 +149,9 @@ def export(folder: Path, form: str, out: Path) -> None:
 
     if form != "sequences":
         raise unknown("format", form, ["sequences"])
+    results = load_results(folder)
     with writing(out):
-        written = export_sequences(load_results(folder), out)
+        written = export_sequences(results, out)
     say(f"{len(written)} files in {out}")
 
 

@@ -51,7 +51,7 @@ def run_trial(
         on_call: told "making it", "ask" or "tell" whenever the method is called; a time limit needs it.
     """
     n_rows = len(problem.features)
-    budget = min(problem.budget, n_rows)
+    budget = min(problem.lookups, n_rows)
     rows: list[int] = []
     losses: list[Floats] = []
     seen = bytearray(n_rows)

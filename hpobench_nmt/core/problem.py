@@ -21,15 +21,20 @@ class Problem:
     Attributes:
         features: every candidate's hyperparameters scaled to [0, 1], shape (N, H), read-only.
         n_objectives: number of losses that each look-up gives.
-        budget: largest number of look-ups in a trial, the initial ones included; at most N. (The `--lookups`
-            of a run, or N; a run's `--budget` is when fb and fbp are taken, and ends nothing.)
+        lookups: the most that a trial may look up, the initial design included; at most N. (The `--lookups`
+            of a run, or N.)
         n_initial: number of random rows that a method is told before it is first asked.
     """
 
     features: Floats
     n_objectives: int
-    budget: int
+    lookups: int
     n_initial: int
+
+    @property
+    def budget(self) -> int:
+        """Another name of `lookups`, for methods that were written for the first version."""
+        return self.lookups
 
 
 class Method(Protocol):

@@ -1,17 +1,22 @@
-"""What one trial looked up, and the goals that it may wait for."""
+"""The rows that trials looked up, and the goals that a trial may wait for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hpobench_nmt.core.text import printable
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Goal:
     """Rows to find. Scores are computed from goals, and a trial can end once all its goals are settled.
 
@@ -33,10 +38,15 @@ class Goal:
     gaps: Floats | None = None
     name: str = ""
 
+    def __repr__(self) -> str:
+        """The name, the number of rows, and when the score is taken."""
+        taken = "" if self.score_at is None else f", after {self.score_at} look-ups"
+        return f"Goal({self.name!r}: {self.needed} of {int(self.targets.sum())} rows{taken})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """What one trial looked up, in order.
+    """One trial: the rows that it looked up, in order.
 
     Attributes:
         rows: row numbers, shape (n,), the initial design first.
@@ -47,3 +57,88 @@ class Trajectory:
     rows: Rows
     losses: Floats
     failure: str = ""
+
+    def __repr__(self) -> str:
+        """How many look-ups, the first of them, and whether it failed."""
+        first = ", ".join(map(str, self.rows[:5].tolist())) + (", ..." if len(self.rows) > 5 else "")
+        failed = f", failed: {printable(self.failure)[:200]}" if self.failure else ""
+        return f"Trajectory({len(self.rows)} look-ups: {first}{failed})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trials(Sequence[Trajectory]):
+    """The trials of one method on one table, as a sequence of trajectories that takes little memory.
+
+    Only row numbers are kept, four bytes for each look-up. A trajectory is made when it is asked for; its
+    losses are those of the table.
+
+    Attributes:
+        table_losses: losses of the whole table, shape (N, m), shared by all trials.
+        looked_up: rows of all trials, one trial after the other, shape (total,).
+        starts: where each trial begins in looked_up, and the total at the end, shape (trials + 1,).
+        failures: reason by trial number, only of trials that failed.
+    """
+
+    table_losses: Floats
+    looked_up: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    failures: Mapping[int, str]
+
+    @classmethod
+    def of(cls, table_losses: Floats, trajectories: Iterable[Trajectory]) -> Trials:
+        """Trials from trajectories whose losses are the table's."""
+        found = list(trajectories)
+        rows = np.concatenate([np.empty(0, np.int32), *(t.rows for t in found)]).astype(np.int32)
+        starts = np.array([0, *accumulate(len(t.rows) for t in found)], dtype=np.int64)
+        return cls(table_losses, rows, starts, {i: t.failure for i, t in enumerate(found) if t.failure})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trials]) -> Trials:
+        """The trials of one or more parts, in order."""
+        first_trial = list(accumulate((len(part) for part in parts), initial=0))
+        first_row = list(accumulate((len(part.looked_up) for part in parts), initial=0))
+        starts = [part.starts[:-1] + row for part, row in zip(parts, first_row, strict=False)]
+        return cls(
+            parts[0].table_losses,
+            np.concatenate([part.looked_up for part in parts]),
+            np.concatenate([*starts, np.array(first_row[-1:], dtype=np.int64)]),
+            {
+                first + i: reason
+                for part, first in zip(parts, first_trial, strict=False)
+                for i, reason in part.failures.items()
+            },
+        )
+
+    @property
+    def lengths(self) -> Rows:
+        """Number of look-ups of each trial, shape (trials,)."""
+        return np.diff(self.starts)
+
+    def part(self, first: int, stop: int) -> Trials:
+        """Trials first to stop - 1; the arrays are shared."""
+        begin, end = self.starts[first], self.starts[stop]
+        failures = {i - first: reason for i, reason in self.failures.items() if first <= i < stop}
+        starts = self.starts[first : stop + 1] - begin
+        return Trials(self.table_losses, self.looked_up[begin:end], starts, failures)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Trajectory]: ...
+
+    def __getitem__(self, index: int | slice) -> Trajectory | Sequence[Trajectory]:
+        """A trial, or a list of them for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        rows = self.looked_up[self.starts[number] : self.starts[number + 1]].astype(np.int64)
+        return Trajectory(rows, self.table_losses[rows], self.failures.get(number, ""))
+
+    def __repr__(self) -> str:
+        """How many trials, look-ups and failures."""
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"Trials({len(self)} trials, {len(self.looked_up):,} look-ups{failed})"

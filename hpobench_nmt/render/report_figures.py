@@ -174,7 +174,7 @@ def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> lis
 def _budget(results: Results, table: str) -> int:
     """After how many look-ups the words of a figure speak of it."""
     instance = results.instances[table]
-    at = results.suite.budget_for(table) or _BUDGETS[len(instance.objectives)]
+    at = results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives)]
     return min(at, len(instance.table))
 
 

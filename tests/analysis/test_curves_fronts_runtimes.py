@@ -71,7 +71,7 @@ def test_regret_curves_by_hand(single):
 
 
 def test_the_score_fb_is_on_the_curve(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, budget=8)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, score_at=8)
     frame = regret_curves(results, "toy").frame
     for method in results.methods:
         curve = of(frame, method).set_index("lookups")["mean"]
@@ -79,7 +79,7 @@ def test_the_score_fb_is_on_the_curve(toy):
 
 
 def test_a_curve_ends_where_its_first_trial_stopped_short(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, scores=["fb"], budget=9)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, scores=["fb"], score_at=9)
     longer = {key: list(trials) for key, trials in results.trials.items()}
     rows = np.arange(12)
     longer["toy", "RS"][0] = Trajectory(rows, results.instances["toy"].losses[rows])
@@ -316,7 +316,7 @@ def test_targets_that_the_scores_do_not_settle_are_left_out(toy):
 
 
 def test_a_limit_on_look_ups_makes_the_rest_a_lower_bound(toy):
-    results = hb.benchmark(toy, ["RS"], trials=30, lookups=10, budget=10)
+    results = hb.benchmark(toy, ["RS"], trials=30, lookups=10, score_at=10)
     found = target_runtimes(results)
     frame = runtime_distribution(found, ["toy"]).frame
     rs = of(frame, "RS")

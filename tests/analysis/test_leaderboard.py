@@ -89,7 +89,7 @@ def test_ranks_over_several_tables_are_told(toy):
 
 
 def test_a_mean_that_does_not_exist_has_no_interval(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, budget=5)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=10, lookups=5, score_at=5)
     ftb = next(c for c in cells(results) if c.score == "ftb")
     assert interval(ftb) == ""
     record = json.loads(scores_json(results))[0]
@@ -120,7 +120,7 @@ def test_failed_and_censored_trials_are_said(toy):
         def tell(self, index, losses):
             pass
 
-    text = printed(hb.benchmark(toy, ["RS", Broken], trials=10, lookups=5, budget=5))
+    text = printed(hb.benchmark(toy, ["RS", Broken], trials=10, lookups=5, score_at=5))
     assert "– (10 failed)" in text
     assert "not reached)" in text
     assert "≥" in text
@@ -182,7 +182,7 @@ def naive_authors_scores(line, best_row, values, tolerance, budget, n_initial):
 
 
 def test_exported_sequences_give_the_same_scores(toy, tmp_path):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=25, ties="first", budget=10, tolerance=0.5)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=25, ties="first", score_at=10, tolerance=0.5)
     files = export_sequences(results, tmp_path)
     assert sorted(str(f.relative_to(tmp_path)) for f in files) == ["toy/BO_EI_M.ss", "toy/RS.ss"]
     values = toy.column("bleu")
@@ -208,7 +208,7 @@ def test_a_run_in_which_any_of_several_best_rows_counts_is_not_exported(toy, tmp
 
 
 def test_what_is_not_settled_is_not_exported(toy, tmp_path):
-    results = hb.benchmark(toy, ["RS"], trials=10, lookups=5, budget=5)
+    results = hb.benchmark(toy, ["RS"], trials=10, lookups=5, score_at=5)
     with pytest.raises(hb.InputError, match="stopped before ftb was settled"):
         export_sequences(results, tmp_path / "out")
     assert not (tmp_path / "out").exists()

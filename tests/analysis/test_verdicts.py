@@ -235,7 +235,7 @@ def test_a_table_on_which_every_trial_failed(toy):
 
 
 def test_means_of_trials_that_were_not_finished_are_not_shown_but_order_is_compared(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=100, lookups=8, budget=8)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=100, lookups=8, score_at=8)
     statistics = run_statistics(results)
     ftb = statistics.scores[statistics.scores.score == "ftb"].set_index("method")
     assert (ftb["unanswered"] > 0).all()
@@ -252,7 +252,7 @@ def test_means_of_trials_that_were_not_finished_are_not_shown_but_order_is_compa
 
 
 def test_a_method_with_a_mean_is_the_best_even_if_one_without_is_not_shown_to_be_worse(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40, lookups=30, budget=10)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40, lookups=30, score_at=10)
     statistics = run_statistics(results)
     ftc = statistics.scores[statistics.scores.score == "ftc"].set_index("method")
     assert ftc.loc["RS", "unanswered"] > 0

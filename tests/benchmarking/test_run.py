@@ -43,7 +43,7 @@ def test_a_class_is_a_method(toy):
 @pytest.mark.parametrize("scores", [("ftb", "ftc", "fb"), ("fto", "fta", "fbp")])
 def test_simulated_random_search_agrees_with_its_exact_scores(toy, scores):
     objectives = ["bleu", "seconds"] if "fto" in scores else ["bleu"]
-    results = hb.benchmark(toy, ["RS"], objectives=objectives, scores=scores, trials=1500, seed=3, budget=8)
+    results = hb.benchmark(toy, ["RS"], objectives=objectives, scores=scores, trials=1500, seed=3, score_at=8)
     for asked, found in zip(results.instances["toy"].goals, results.summary("toy", "RS"), strict=True):
         mean, std = exact_random_search(asked, 3)
         assert abs(found.mean - mean) < 4 * std / np.sqrt(1500), asked.score
@@ -60,13 +60,13 @@ def test_stopping_when_settled_changes_no_score(toy):
             np.testing.assert_array_equal(long.rows[: len(short.rows)], short.rows)
 
 
-def test_no_budget_is_asked_for_where_no_score_has_one(toy):
+def test_score_at_is_left_out_where_no_score_needs_it(toy):
     results = hb.benchmark(toy, ["RS"], scores=["ftb"], trials=2, n_initial=25)
-    assert results.suite.budget == {}
+    assert results.suite.score_at == {}
 
 
 def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
-    results = hb.benchmark(toy, ["RS"], trials=50, lookups=6, budget=6)
+    results = hb.benchmark(toy, ["RS"], trials=50, lookups=6, score_at=6)
     ftb, _, fb = results.summary("toy", "RS")
     assert ftb.unanswered > 0
     assert np.isnan(ftb.mean)
@@ -76,7 +76,7 @@ def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
 
 
 def suite(**changes):
-    return dataclasses.replace(Suite("s", ("ftb", "ftc", "fb"), budget={"default": 5}), **changes)
+    return dataclasses.replace(Suite("s", ("ftb", "ftc", "fb"), score_at={"default": 5}), **changes)
 
 
 def few_rows(table, n):
@@ -91,8 +91,8 @@ def few_rows(table, n):
         (lambda t: few_rows(t, 2), {}, r"has 2 row\(s\), fewer than the 3 initial ones"),
         (lambda t: few_rows(t, 1), {}, r"has 1 row\(s\)"),
         (lambda t: t, {"objectives": ("blue",)}, "unknown metric 'blue'. Did you mean 'bleu'"),
-        (lambda t: t, {"scores": ("fbp",), "budget": {}}, "needs a budget"),
-        (lambda t: t, {"lookups": 4}, "fb asks for 5 look-ups, but a trial may make only 4"),
+        (lambda t: t, {"scores": ("fbp",), "score_at": {}}, "needs score_at"),
+        (lambda t: t, {"lookups": 4}, "fb is taken after 5 look-ups, but a trial may make only 4"),
         (
             lambda t: dataclasses.replace(t, objectives=("bleu",)),
             {"scores": ("fta",)},

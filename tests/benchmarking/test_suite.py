@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import load_suite, published_file, suite_files
+from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
 
 SUITE = """
@@ -11,7 +11,7 @@ scores = ["ftb", "fb"]
 tables = ["toy"]
 methods = ["RS"]
 trials = 3
-[budget]
+[score_at]
 default = 10
 toy = 5
 [tolerance]
@@ -32,22 +32,21 @@ def test_the_paper_suites_are_the_papers():
     assert len(single.methods) + len(multi.methods) == 12
     for suite in (single, multi):
         assert (suite.trials, suite.n_initial, len(suite.tables)) == (100, 3, 6)
-        lines = published_file(suite).read_text().splitlines()[1:]
-        figures = {tuple(line.split(",")[:3]) for line in lines}
+        figures = published_figures(suite)
         for method in suite.methods:
             for table in suite.tables:
-                assert {(method, table, score) for score in suite.scores} <= figures
+                assert {(method, table, score) for score in suite.scores} <= set(figures)
     assert single.ties == "first"
     assert single.tolerance_for("en-ja") == 1.0
     assert single.tolerance_for("zh-en") == 0.5
-    assert multi.budget_for("sw-en") == multi.budget_for("so-en") == 200
-    assert multi.budget_for("ja-en") == 50
+    assert multi.score_at_for("sw-en") == multi.score_at_for("so-en") == 200
+    assert multi.score_at_for("ja-en") == 50
 
 
 def test_a_suite_of_ones_own(tmp_path):
     (tmp_path / "mine.toml").write_text(SUITE)
     suite = load_suite(str(tmp_path / "mine.toml"))
-    assert (suite.name, suite.trials, suite.budget_for("toy"), suite.budget_for("other")) == (
+    assert (suite.name, suite.trials, suite.score_at_for("toy"), suite.score_at_for("other")) == (
         "mine",
         3,
         5,
@@ -59,21 +58,21 @@ def test_a_suite_of_ones_own(tmp_path):
     ("change", "message"),
     [
         (("trials = 3", "trails = 3"), "unknown key 'trails'. Did you mean 'trials'?"),
-        (("trials = 3", "trials = 0"), "trials must be at least 1, not 0"),
+        (("trials = 3", "trials = 0"), "trials must be a whole number of 1 or more, not 0"),
         (("trials = 3", "trials = true"), "trials must be a whole number"),
         (("trials = 3", "lookups = 2"), "2 look-ups are fewer than the 3 initial rows"),
         (("trials = 3", 'ties = "all"'), "ties must be 'any' or 'first', not 'all'"),
         (('"ftb", "fb"', '"ftb", "fta"'), "scores must be some of ftb, ftc, fb, or of fto, fta, fbp"),
         (('"ftb", "fb"', '"ftb", "fbb"'), "unknown score 'fbb'. Did you mean 'fb'?"),
         (('"ftb", "fb"', ""), "scores must be some of"),
-        (("default = 10", "default = 0"), "budget of 'default' is 0, less than the 3 initial rows"),
+        (("default = 10", "default = 0"), "score_at.default must be a whole number of 1 or more, not 0"),
         (("toy = 5", "tooy = 5"), "unknown table 'tooy'. Did you mean 'toy'?"),
         (('methods = ["RS"]', "methods = []"), "methods must name at least one"),
         (('"ftb", "fb"', '"ftb", "ftb"'), "scores has the same name twice"),
-        (("trials = 3", 'published = "figures.csv"'), "figures.csv, which is no file"),
-        (("default = 10", "default = 1.5"), "budget must be a section of whole numbers"),
-        (("default = 1\n", "default = -0.5\n"), "tolerance of 'default' must be 0 or more"),
-        (("default = 1\n", "default = nan\n"), "tolerance of 'default' must be 0 or more"),
+        (("trials = 3", 'published = "figures.csv"'), "'figures.csv', which is no file beside it"),
+        (("default = 10", "default = 1.5"), "score_at.default must be a whole number of 1 or more, not 1.5"),
+        (("default = 1\n", "default = -0.5\n"), "tolerance.default must be a finite number of 0 or more"),
+        (("default = 1\n", "default = nan\n"), "tolerance.default must be a finite number of 0 or more"),
         (('methods = ["RS"]', 'methods = "RS"'), "methods must be a list of strings"),
         (('methods = ["RS"]', 'objectives = ["a", "b"]'), "need 1 objective(s), not 2"),
     ],
@@ -99,7 +98,7 @@ def test_settings_leave_out_what_may_grow():
     assert suite.settings() != dataclasses.replace(suite, trials=7).settings()
 
 
-def test_budgets_of_the_members_of_a_collection(tmp_path):
+def test_score_at_of_the_members_of_a_collection(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('scores = ["fb"]\ntables = ["nmthpo"]\n[budget]\ndefault = 50\nsw-en = 200\n')
-    assert load_suite(str(path)).budget_for("sw-en") == 200
+    path.write_text('scores = ["fb"]\ntables = ["nmthpo"]\n[score_at]\ndefault = 50\nsw-en = 200\n')
+    assert load_suite(str(path)).score_at_for("sw-en") == 200

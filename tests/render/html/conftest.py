@@ -50,7 +50,7 @@ def small_suite(name="small", **changes):
         "scores": ("ftb", "ftc", "fb"),
         "objectives": ("bleu",),
         "trials": 8,
-        "budget": {"default": 8},
+        "score_at": {"default": 8},
     }
     return Suite(**({"name": name} | settings | changes))
 

@@ -120,7 +120,7 @@ def test_the_command_names_a_shipped_suite_only_where_it_is_that_suite(tmp_path,
 def test_the_command_of_an_own_suite_says_its_budget(folders):
     (run,) = load_runs(folders[:1])
     words = shlex.split(command(run))
-    assert words[words.index("--budget") + 1] == "8"
+    assert words[words.index("--score-at") + 1] == "8"
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -190,7 +190,7 @@ def test_a_gap_that_random_search_may_have_none_of(tools, tmp_path):
     table = tools.table()
     values = table.values.copy()
     values[:9, 0] = np.nan  # more rows without a value than are drawn
-    suite = tools.suite(scores=("fb",), budget={"default": 8})
+    suite = tools.suite(scores=("fb",), score_at={"default": 8})
     folder = tools.run(
         tmp_path / "results", [dataclasses.replace(table, values=values)], suite, ["RS", "BO_EI_M"]
     )

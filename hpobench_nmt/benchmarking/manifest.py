@@ -1,0 +1,186 @@
+"""The manifest of a results folder: the settings of the run, and what it was made from and with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.suite import Suite, section_of_suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import check_name, read_json
+from hpobench_nmt.core.validation import Natural, Strict, checked
+
+FORMAT = 1
+"""The number of the format; see `hpobench_nmt.benchmarking.store`."""
+
+ANEW = "Run it again into another folder."
+_LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "pandas", "pyarrow")
+_Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+_Settings = section_of_suite("tables", "methods", "description")
+# The name of Suite.score_at in files of this format.
+_SCORE_AT = "budget"
+
+
+class TableEntry(Strict, frozen=True, kw_only=True):
+    """A table of the run.
+
+    Attributes:
+        sha256: its hash.
+        rows: number of rows.
+        objectives: as "metric:direction".
+        targets: by score, how many rows count. Some of this depends on the datasheet.
+        source: the folder that it was loaded from, empty where it was installed.
+    """
+
+    sha256: _Hash
+    rows: Natural = 0
+    objectives: tuple[str, ...]
+    targets: dict[str, Natural]
+    source: str = ""
+
+    @classmethod
+    def of(cls, instance: Instance, source: str = "") -> TableEntry:
+        """The entry of an instance."""
+        return cls(
+            sha256=instance.table.sha256,
+            objectives=tuple(str(objective) for objective in instance.objectives),
+            targets={goal.name: int(goal.targets.sum()) for goal in instance.goals},
+            rows=len(instance.table),
+            source=source,
+        )
+
+
+class MethodEntry(Strict, frozen=True, kw_only=True):
+    """A method of the run: how it was named, and the fingerprint of its source."""
+
+    spec: str = ""
+    fingerprint: str
+
+
+class Manifest(Strict, frozen=True):
+    """The content of manifest.json.
+
+    Attributes:
+        format: number of the format.
+        suite: settings that trajectories and scores depend on.
+        seed: root seed.
+        tables, methods: by name.
+        versions: by library.
+    """
+
+    format: int
+    suite: _Settings  # type: ignore[valid-type]
+    seed: Natural
+    tables: dict[str, TableEntry]
+    methods: dict[str, MethodEntry]
+    versions: dict[str, str]
+
+    def __post_init__(self) -> None:
+        """Refuse names that are no file names, because paths are made of them."""
+        for kind, names in (("table", self.tables), ("method", self.methods)):
+            for name in names:
+                check_name(kind, name)
+            if len({name.casefold() for name in names}) < len(names):
+                raise InputError(f"two {kind}s differ in upper and lower case only.")
+        if not self.tables or not self.methods:
+            raise InputError("there is no table or no method.")
+        self.make_suite()
+
+    def make_suite(self) -> Suite:
+        """The suite of the run."""
+        settings = msgspec.structs.asdict(self.suite)
+        return Suite(**settings, tables=tuple(self.tables), methods=tuple(self.methods))
+
+    def to_json(self) -> bytes:
+        """The content of the file."""
+        content = msgspec.to_builtins(self)
+        content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in content["suite"].items()}
+        for entry in content["tables"].values():
+            if not entry["source"]:
+                del entry["source"]
+        return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def manifest_of(
+    suite: Suite,
+    instances: Mapping[str, Instance],
+    methods: Sequence[NamedMethod],
+    seed: int,
+    sources: Mapping[str, str],
+) -> Manifest:
+    """The manifest of a run; sources has the folders of tables that are not installed."""
+    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in suite.settings().items()}
+    return Manifest(
+        format=FORMAT,
+        suite=_Settings(**settings),
+        seed=seed,
+        tables={name: TableEntry.of(each, sources.get(name, "")) for name, each in instances.items()},
+        methods={m.name: MethodEntry(spec=m.spec, fingerprint=m.fingerprint) for m in methods},
+        versions={library: version(library) for library in _LIBRARIES},
+    )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a results folder.
+
+    Raises:
+        InputError: there is none, it is of another format, or something in it is wrong.
+    """
+    path = folder / "manifest.json"
+    try:
+        there = folder.is_dir()
+    except OSError:  # no folder can have this name
+        there = False
+    if not there:
+        raise InputError(f"{folder}: no such folder.")
+    if not path.is_file():
+        raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.")
+    content = read_json(path, follow_link=False)
+    number = content.get("format") if isinstance(content, dict) else None
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InputError(f"{path}: is damaged: it has no format number. {ANEW}")
+    if number > FORMAT:
+        raise InputError(f"{path}: has format {number}, newer than this version reads: update hpobench-nmt.")
+    settings = content.get("suite")
+    if isinstance(settings, dict) and _SCORE_AT in settings:
+        content["suite"] = {"score_at" if k == _SCORE_AT else k: v for k, v in settings.items()}
+    try:
+        return checked(content, Manifest, str(path))
+    except InputError as error:
+        raise InputError(f"{error} {ANEW}") from None
+
+
+def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
+    """Refuse to mix two runs in a folder; tables and methods may be added.
+
+    Raises:
+        InputError: they differ in suite, seed, version of a library, or version of a table.
+    """
+
+    def compare(what: str, was: object, now: object) -> None:
+        if was != now:
+            raise InputError(
+                f"{folder}: holds a run with {what} {was}, this one has {now}. Choose another with --out."
+            )
+
+    before, after = (msgspec.to_builtins(manifest.suite) for manifest in (old, new))
+    compare("suite", repr(before["name"]), repr(after["name"]))
+    compare("seed", old.seed, new.seed)
+    for key, now in after.items():
+        compare(key, before[key], now)
+    for library, needed in new.versions.items():
+        compare(library, old.versions.get(library), needed)
+    for name, entry in new.tables.items():
+        if name in old.tables:
+            was = old.tables[name]
+            compare(f"table {name!r} of hash", was.sha256, entry.sha256)
+            compare(f"objectives on {name!r}", list(was.objectives), list(entry.objectives))
+            compare(f"targets on {name!r}", was.targets, entry.targets)
