@@ -13,7 +13,7 @@ Without --tests the tests are tests/ROOM/test_MODULE.py and tests/ROOM/test_MODU
 module that fails by luck does not count. Mutmut leaves decorated functions alone, so the module is mutated in
 a copy of the repository, in which `name = decorator(name)` after a function takes the place of `@decorator`
 before it. Compilation by numba and caches are left out there, because they would hide mutants; what needs
-machine code in a test can be left out by --skip. Texts of errors are not mutated, nor is what runs when a
+machine code in a test can be left out by --skip. Texts of errors and `strict` of zip are not mutated, nor is what runs when a
 module is imported (constants, defaults of dataclasses).
 """
 
@@ -23,6 +23,7 @@ import argparse
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,8 @@ LINKED = ("evaluation", "methods", "tables")
 HIDING = ("compiled", "cache", "lru_cache")
 # Mutmut treats these itself.
 KNOWN_TO_MUTMUT = ("classmethod", "staticmethod")
+# Asserts that lengths agree; without it nothing changes, so such mutants are left out.
+STRICT = re.compile(r",? *strict=\w+|, (?=\))")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Compiled code computes log(0) = -inf, where Python's math refuses.
 COMPILED_MATH = """
@@ -206,12 +209,16 @@ def _report(folder: Path, module: Path) -> None:
 
     os.chdir(folder)
     codes = {name: code for name, code in _codes(folder, module).items() if code is not None}
-    for name, code in codes.items():
-        if code == SURVIVED or code in NO_TESTS:
-            print(f"{name.rpartition('.')[2]}{'  (no test reaches it)' if code else ''}")
-            for line in get_diff_for_mutant(name, path=module).splitlines():
-                if line[:1] in "-+" and line[:3] not in ("---", "+++"):
-                    print("    " + line)
+    for name, code in list(codes.items()):
+        if code != SURVIVED and code not in NO_TESTS:
+            continue
+        lines = get_diff_for_mutant(name, path=module).splitlines()
+        changed = [line for line in lines if line[:1] in "-+" and line[:3] not in ("---", "+++")]
+        if len({STRICT.sub("", line[1:]) for line in changed}) == 1:
+            del codes[name]
+            continue
+        print(f"{name.rpartition('.')[2]}{'  (no test reaches it)' if code else ''}")
+        print("\n".join("    " + line for line in changed))
     count = Counter(
         "survived"
         if c == SURVIVED

@@ -3,20 +3,21 @@
 For methods A and B on one table and score, d = A - B in each trial:
 
     difference     mean of d, with a BCa bootstrap interval over trials
-    p              two-sided permutation test of that mean: had the two methods no difference, the sign of
-                   every d could as well be the other one. All sign flips up to 13 trials, random ones beyond
+    p              two-sided permutation test of that mean: if the methods do not differ, the sign of every d
+                   is arbitrary. All sign flips are tried up to 13 trials, random ones beyond
     p_holm         Holm's correction over all pairs of methods on that table and score
     p_a_better     probability that A beats B in a trial, ties counting half, with Wilson's interval
     rank_biserial  effect size: the share of the ranks of |d| in A's favour minus that in B's, -1 to 1; the
                    rank of a tie goes half to each (as Demsar 2006 advises for Wilcoxon's test)
 
-Scores are compared by their means, so that is what is tested; the last two say how it looks in a single
-trial, which can differ: a method may win most trials and lose the mean by a few bad ones.
+Scores are compared by their means, so the mean is tested. The last two describe single trials, which can
+differ from the mean: a method may win most trials and lose the mean because of a few bad ones.
 
 One method is called better only where p_holm is below alpha and the interval of the difference excludes 0.
-Where a trial has no answer because it failed, or never reached its target within the look-ups that both
-methods had (infinite), a mean does not exist. Order still does: Wilcoxon's signed-rank test takes the place
-of the permutation test, and the interval of p_a_better, which must exclude a half, that of the difference's.
+Where a trial has no answer (it failed, or did not reach its target within the look-ups that both methods had;
+its value is infinite), a mean does not exist, but the order of the two trials does. Then Wilcoxon's
+signed-rank test replaces the permutation test, and the interval of p_a_better, which must exclude 1/2,
+replaces that of the difference.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from hpobench_nmt.evaluation.intervals import CONFIDENCE, mean_intervals, wilson
 
 Floats = NDArray[np.float64]
 
-# Up to here Wilcoxon's test is exact, beyond it the normal approximation, corrected for ties.
+# Up to this many trials Wilcoxon's test is exact; beyond, a normal approximation, corrected for ties.
 _EXACT_RANKS = 10
-# Up to here all sign flips are tried, beyond it this many, drawn at random.
+# Up to _EXACT_FLIPS trials all sign flips are tried; beyond, _FLIPS of them, drawn at random.
 _EXACT_FLIPS = 13
 _FLIPS = 9_999
 # More pairs need smaller p-values to survive Holm's correction: at least this many flips a pair.

@@ -23,10 +23,10 @@ from hpobench_nmt.core.response import Response
 Floats = NDArray[np.float64]
 Common = Literal["all", "pair"]
 
-# Values of a hyperparameter that count as another one. The paper's note on Figure 4 has this one.
+# Values of a hyperparameter that are taken as another one, as in the paper's note on Figure 4.
 EQUIVALENT: Mapping[str, Mapping[float, float]] = {"bpe_symbols": {32000.0: 30000.0}}
 
-# Two configurations can only agree or disagree; from three on a coefficient says something.
+# Two configurations can only agree or disagree, so a coefficient needs three.
 _FEWEST = 3
 _Z_95 = 1.959963984540054
 
@@ -37,13 +37,14 @@ class RankCorrelation:
 
     Attributes:
         names: of the tables.
-        objectives: what each table ranks by, as "metric:direction".
-        common: "all": on the configurations that every table holds; "pair": that the two tables hold.
+        objectives: the objective that each table is ranked by, as "metric:direction".
+        common: the configurations that are compared. "all": those that every table holds; "pair": those
+            that the two tables hold.
         coefficient: shape (T, T); NaN where fewer than 3 configurations are common, or a metric is constant
             on them.
         n_common: configurations with the metric in both, shape (T, T).
         low, high: 95% interval of the coefficient, shape (T, T); NaN for fewer than 4.
-        taken_as_equal: values of these tables that were, in words.
+        taken_as_equal: values of these tables that were taken as equal, in words.
     """
 
     names: tuple[str, ...]
@@ -56,7 +57,7 @@ class RankCorrelation:
     taken_as_equal: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """One line a pair of tables."""
+        """One line per pair of tables."""
         rows = [
             (
                 self.names[i],
@@ -83,8 +84,8 @@ def rank_correlation(
     name have no common configuration, which is not an error: the cell is NaN and its n_common 0.
 
     Args:
-        responses: what each of two or more tables ranks by.
-        common: on which configurations; see RankCorrelation.
+        responses: the metric to rank by, of each of two or more tables.
+        common: the configurations that are compared; see RankCorrelation.
         equivalent: by hyperparameter, values (keys) that are taken as other ones.
 
     O(T^2 N log N).

@@ -1,8 +1,8 @@
 """Curves against look-ups, over trials: how far a method has come after t look-ups.
 
 A curve of trials has shape (trials, steps), column t - 1 being what holds after t look-ups. Where a trial has
-no value yet (all it has seen are failed trainings) the curve is infinite; where nobody knows it, for the
-trial ended earlier, it is NaN.
+no value yet (all it has seen are failed trainings) the curve is infinite. Where the value is not known,
+because the trial ended earlier, it is NaN.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ N_TREES = 64
 MOST_TREE_ROWS = 1_000_000
 _FEWEST_TREES = 8
 BEST_SHARE = 0.25
-# With fewer rows than this a forest says nothing of a grid that it has not seen.
+# A forest cannot estimate the rest of the grid from fewer rows than this.
 _FEWEST_ROWS = 10
 # Boxes that are looked at at once, and trees: both bound the memory.
 _BLOCK = 16_384
@@ -61,7 +61,7 @@ class Importance:
     """Shares of variance.
 
     Attributes:
-        table, metric: of what.
+        table, metric: names of the table and of the metric.
         method: "exact" for a complete grid, else "forest".
         best_share: share of the rows that make up the best part; None for the whole space.
         threshold: the worst value of the metric that belongs to the best part, in raw units; None likewise.
@@ -190,7 +190,7 @@ def importance(
             threshold of the best part, such as 0.25.
         seed: of the forest.
         trees: of the forest; see `model_grid`.
-        model: from `model_grid`, for several parts of one metric; made from the rest where left out.
+        model: from `model_grid`, for several parts of one metric; by default made from the arguments above.
 
     Raises:
         InputError: the metric is constant (or constant on the best part), or too few rows have it.

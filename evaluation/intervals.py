@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
-# Below this many trials, resampling them says too little about those that were not run.
+# Resampling fewer trials than these says too little about the trials that were not run.
 FEW_TRIALS = 10
 
 
@@ -39,14 +39,14 @@ def mean_intervals(
     """BCa bootstrap intervals of means.
 
     Args:
-        samples: shape (n, c), a column a cell. NaN: the trial does not count in that cell. A column with an
-            infinite value (a trial that never got there) has no mean, so no interval.
+        samples: shape (n, c), one column per cell. NaN: the trial does not count in that cell. A column with
+            an infinite value (a trial that never got there) has no mean, so no interval.
         confidence: of each interval by itself.
         resamples, seed: of the bootstrap; the same seed gives the same limits.
 
     Returns:
         lower and upper limits, each of shape (c,); NaN for fewer than two trials. Where all trials agree,
-        both limits are that value: the bootstrap knows nothing else.
+        both limits are that value, because the bootstrap knows no other.
 
     O(resamples n c).
     """
@@ -79,7 +79,7 @@ def wilson_interval(
     """Wilson's score interval of a share, of wins say, where a tie may count half.
 
     Unlike a bootstrap it does not collapse where one side always wins. With ties it is a little too wide,
-    for a tie varies less than a win.
+    because a tie varies less than a win.
 
     Args:
         mean: shares, any shape.

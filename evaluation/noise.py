@@ -13,10 +13,11 @@ has standard deviation s sqrt(2), so with probability 0.95 it stays below
 
 where t is Student's quantile: 1.96 for many trainings, more for few, because s is uncertain itself.
 
-Configurations that were trained again with the same seeds may share more than noise: where one model serves
-all settings of dynamic evaluation, a seed is a model, and moves all of them alike. What a shared seed does
-to all alike says nothing of which is better. It is estimated by least squares of y_cr = mean_c + effect_r,
-relative to the table's own trainings, and taken out, at a degree of freedom a seed.
+Configurations that were trained again with the same seeds may share more than noise. In dynamic evaluation,
+for instance, one model serves all settings, so a seed is a model and moves all settings alike. Such a common
+move does not tell which configuration is better. It is estimated by least squares of
+y_cr = mean_c + effect_r, relative to the table's own trainings, and taken out; every seed costs one degree
+of freedom.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class PooledNoise:
 
 @dataclass(frozen=True, eq=False)
 class SeedNoise:
-    """What replicates say of a table.
+    """The seed noise of a table's metric, measured by replicates.
 
     Attributes:
-        table, metric: of what.
-        trainings: one line a training: configuration (a number, best table row first), row (of the table,
+        table, metric: names of the table and of the metric.
+        trainings: one line per training: configuration (a number, best table row first), row (of the table,
             -1 where it has none), source ("table" or "replicate"), value (without the effect of a shared
             seed, as everything below).
-        configurations: one line a configuration: row, its hyperparameters, in_table (the table's value),
+        configurations: one line per configuration: row, its hyperparameters, in_table (the table's value),
             n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
             value is than the mean of the replicates, in units of the pooled sd).
         pooled: over all configurations.
@@ -127,15 +128,15 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
 
     Args:
         response: one training of each configuration, which counts as one more.
-        replicates: one line a training, with a column for each hyperparameter and for the metric, in raw
+        replicates: one line per training, with a column for each hyperparameter and for the metric, in raw
             units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
             out, as are those without the metric.
 
     Raises:
         InputError: a column is absent, or no configuration has two trainings.
 
-    The table's value of a configuration that was chosen for being the best is lucky on average, which
-    widens the spread a little; its `luck` tells.
+    A configuration that was chosen because it is the best of the table has a lucky value there on average.
+    That widens the spread a little; its `luck` shows how much.
     """
     objective, in_table = response.objective, response.values
     names = [h.name for h in response.hyperparameters]
@@ -197,7 +198,7 @@ def _without_shared_seeds(
     seeds: Sequence[float],
     own_values: Mapping[tuple[float, ...], float],
 ) -> tuple[Floats, int, int]:
-    """Values without what a seed does to all configurations alike; shared seeds; degrees of freedom lost."""
+    """Values without the effects of shared seeds, the number of shared seeds, degrees of freedom lost."""
     trained_with: dict[float, set[tuple[float, ...]]] = {}
     for config, seed in zip(configs, seeds, strict=True):
         if not np.isnan(seed):
@@ -205,7 +206,7 @@ def _without_shared_seeds(
     shared = [seed for seed, members in trained_with.items() if len(members) > 1]
     if not shared:
         return values, 0, 0
-    # One line a training, the table's own last: which configuration, and which of the shared seeds.
+    # One line per training, the table's own last: which configuration, and which of the shared seeds.
     own = [(config, value) for config, value in own_values.items() if not np.isnan(value)]
     member = {config: j for j, config in enumerate(own_values)}
     lines = [*configs, *(config for config, _ in own)]

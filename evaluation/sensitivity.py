@@ -41,11 +41,11 @@ class Sensitivity:
     """How a table's metric falls off around its best row, and what a search for it costs.
 
     Attributes:
-        table, objective: of what ("metric:direction").
+        table, objective: name of the table, and the objective as "metric:direction".
         tolerance: d.
         gaps: of every row, shape (N,), NaN where the metric is missing.
         steps: grid steps from each row to the nearest best row, shape (N,).
-        by_steps: one line a number of steps: rows (that have the metric), within (those that count),
+        by_steps: one line per number of steps: rows (that have the metric), within (those that count),
             share, median_gap.
         near, far: share of the rows that count among those 1 or 2 grid steps from a best row, and among
             those farther off; NaN where there are none.
@@ -59,8 +59,8 @@ class Sensitivity:
         grids: by number of values a hyperparameter: trials (rows of the table on such a grid, mean),
             choices (of values: how many such grids there are), success (share of them that hold a row that
             counts), exact (whether all were tried, or a sample).
-        coverage: share of the grid's points that have a row. Where it is small, what is said of grids is
-            of little use.
+        coverage: share of the grid's points that have a row. Where it is small, `grids` is of
+            little use.
     """
 
     table: str
@@ -84,7 +84,7 @@ def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensi
     """How sensitive a metric is around the table's best row.
 
     Args:
-        response: the metric of each row; rows without it never count, but cost a search a trial.
+        response: the metric of each row. A row without it never counts, but costs a search a trial.
         tolerance: d, in the metric's unit.
         seed: of the sample of coarse grids, where there are too many to try all.
     """
@@ -221,7 +221,7 @@ def _some_choices(
 
 
 def _sets(size: int, k: int) -> Bools:
-    """Every choice of k among size values, a line a choice."""
+    """Every choice of k among size values, one line per choice."""
     return _marked(np.array(list(combinations(range(size), k))), size)
 
 
