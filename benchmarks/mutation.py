@@ -13,8 +13,8 @@ Without --tests the tests are tests/ROOM/test_MODULE.py and tests/ROOM/test_MODU
 module that fails by luck does not count. Mutmut leaves decorated functions alone, so the module is mutated in
 a copy of the repository, in which `name = decorator(name)` after a function takes the place of `@decorator`
 before it. Compilation by numba and caches are left out there, because they would hide mutants; what needs
-machine code in a test can be left out by --skip. Texts of errors and `strict` of zip are not mutated, nor is what runs when a
-module is imported (constants, defaults of dataclasses).
+machine code in a test can be left out by --skip. Texts of errors, `strict` of zip, and what runs when a
+module is imported (constants, defaults of dataclasses) are not mutated.
 """
 
 from __future__ import annotations

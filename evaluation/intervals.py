@@ -90,9 +90,8 @@ def wilson_interval(
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = (mean + z * z / (2 * n)) / (1 + z * z / n)
         reach = z / (1 + z * z / n) * np.sqrt(mean * (1 - mean) / n + z * z / (4.0 * n * n))
-    none = np.asarray(n) == 0
-    low, high = np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
-    return np.where(none, np.nan, low), np.where(none, np.nan, high)
+    # Without trials both are NaN.
+    return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
 
 
 def check_confidence(confidence: float) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation.intervals import mean_intervals, wilson_interval
+from hpobench_nmt.evaluation.intervals import mean_intervals, resample_counts, wilson_interval
 
 
 def simulated(kind, n, cells, seed=0):
@@ -89,9 +89,17 @@ def test_shares_have_wilsons_interval(n, data, confidence):
 
 
 def test_a_share_of_no_trials_has_no_interval():
-    low, high = wilson_interval(np.array([np.nan, 0.5]), np.array([0, 4]))
-    assert np.isnan([low[0], high[0]]).all()
-    assert 0 < low[1] < 0.5 < high[1] < 1
+    low, high = wilson_interval(np.array([np.nan, 0.5, 0.0, 0.5]), np.array([0, 0, 0, 4]))
+    assert np.isnan([low[:3], high[:3]]).all()
+    assert 0 < low[3] < 0.5 < high[3] < 1
+
+
+def test_a_share_is_never_above_one_nor_below_zero():
+    n = np.arange(1, 400)
+    low, high = wilson_interval(np.ones(399), n)
+    assert (high <= 1.0).all() and (low > 0.0).all()
+    low, high = wilson_interval(np.zeros(399), n)
+    assert (low >= 0.0).all() and (high < 1.0).all()
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, -0.1])
@@ -100,3 +108,52 @@ def test_a_confidence_that_is_none_is_refused(confidence):
         mean_intervals(np.ones((3, 1)), confidence)
     with pytest.raises(InputError, match="between 0 and 1"):
         wilson_interval(np.ones(1), np.ones(1, dtype=int), confidence)
+
+
+def bca_by_hand(x, confidence, counts):
+    """Efron & Tibshirani 1993, 14.3, for one cell, one number at a time."""
+    n, resamples = len(x), len(counts)
+    mean = sum(x) / n
+    means = sorted(sum(c * v for c, v in zip(line, x, strict=True)) / n for line in counts)
+    below = sum(1.0 if m < mean - 1e-9 else 0.5 if m < mean + 1e-9 else 0.0 for m in means) / resamples
+    # All resamples on one side would put the limit at infinity.
+    below = min(max(below, 1 / (resamples + 1)), 1 - 1 / (resamples + 1))
+    z0 = stats.norm.ppf(below)
+    acceleration = sum((v - mean) ** 3 for v in x) / (6 * sum((v - mean) ** 2 for v in x) ** 1.5)
+    limits = []
+    for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
+        z = z0 + stats.norm.ppf(tail)
+        level = stats.norm.cdf(z0 + z / (1 - acceleration * z))
+        limits.append(np.quantile(means, level))
+    return limits
+
+
+@pytest.mark.parametrize("resamples", [1, 2, 3, 5, 40])
+@pytest.mark.parametrize("seed", range(6))
+def test_few_resamples_against_the_formulas_one_number_at_a_time(resamples, seed):
+    x = simulated("exponential", 5, 1, seed)
+    low, high = mean_intervals(x, confidence=0.8, resamples=resamples, seed=seed)
+    expected = bca_by_hand(x[:, 0], 0.8, resample_counts(5, resamples, seed))
+    assert [low[0], high[0]] == pytest.approx(expected, rel=1e-9)
+
+
+def test_cells_do_not_touch_one_another():
+    samples = simulated("few values", 9, 3) + 0.1
+    samples[:, 1] = 0.1
+    samples[:, 2] *= 1e15
+    together = np.array(mean_intervals(samples, resamples=99))
+    alone = [mean_intervals(samples[:, [j]], resamples=99) for j in range(3)]
+    np.testing.assert_array_equal(together, np.array(alone)[:, :, 0].T)
+    assert together[0, 1] == together[1, 1]
+
+
+def test_the_counts_of_resamples_are_shared_and_therefore_read_only():
+    counts = resample_counts(4, 7, 0)
+    assert counts.sum(axis=1).tolist() == [4.0] * 7
+    with pytest.raises(ValueError, match="read-only"):
+        counts[0, 0] = 9.0
+
+
+def test_whole_numbers_are_trials_too():
+    low, high = mean_intervals(np.array([[1], [2], [4]]))
+    assert (low, high) == mean_intervals(np.array([[1.0], [2.0], [4.0]]))

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation.ranks import rank_test
+from hpobench_nmt.evaluation.ranks import _groups, rank_test
 
 
 def scores(n_tables, k, seed=0, ties=False):
@@ -86,12 +86,14 @@ def test_equal_methods_are_one_group():
     assert (test.statistic, test.p) == (0.0, 1.0)
     assert test.groups == ((0, 1, 2, 3),)
     assert (test.pairwise_p > 0.99).all()
+    assert (test.pairwise_p <= 1.0).all()
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.ones((6, 2)), "three or more methods, not 2"),
+        (np.ones((6, 2)), r"three or more methods, not 2\. Compare the two in pairs\.$"),
+        (np.ones((6, 1)), r"three or more methods, not 1\.$"),
         (np.ones((1, 5)), "two or more tables, not 1"),
         (np.array([[1.0, 2.0, np.nan], [1.0, 2.0, 3.0]]), "every method on every table"),
         (np.array([[1.0, 2.0, np.inf], [1.0, 2.0, 3.0]]), "every method on every table"),
@@ -100,3 +102,32 @@ def test_equal_methods_are_one_group():
 def test_what_cannot_be_ranked_is_refused(values, message):
     with pytest.raises(InputError, match=message):
         rank_test(values)
+
+
+def test_scores_may_be_unsigned_integers():
+    values = np.array([[1, 2, 3], [0, 5, 4], [2, 1, 3]], dtype=np.uint8)
+    test = rank_test(values, lower_is_better=False)
+    np.testing.assert_array_equal(test.mean_ranks, [8 / 3, 2.0, 4 / 3])
+
+
+def test_methods_far_apart_have_a_probability_of_nothing_else():
+    test = rank_test(np.tile(np.arange(30.0), (40, 1)))
+    assert ((test.pairwise_p >= 0.0) & (test.pairwise_p <= 1.0)).all()
+    np.testing.assert_array_equal(test.pairwise_p, test.pairwise_p.T)
+    np.testing.assert_array_equal(np.diag(test.pairwise_p), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("mean_ranks", "critical", "groups"),
+    [
+        ([1.0, 2.0, 3.0], 1.0, ((0, 1), (1, 2))),  # exactly as far apart as the critical difference
+        ([3.0, 1.0, 2.0], 0.5, ()),  # one method is no group
+        ([4.0, 1.0, 1.5, 3.75], 0.5, ((1, 2), (3, 0))),
+        ([1.0, 1.25, 1.5, 5.0], 2.0, ((0, 1, 2),)),  # its parts are not listed again
+        ([1.0, 2.0], 1.0, ((0, 1),)),
+        ([1.0, 5.0, 5.5], 1.0, ((1, 2),)),
+        ([1.0, 2.0] * 20, 0.0, (tuple(range(0, 40, 2)), tuple(range(1, 40, 2)))),  # ties in their order
+    ],
+)
+def test_groups_by_hand(mean_ranks, critical, groups):
+    assert _groups(np.array(mean_ranks), critical) == groups
