@@ -1,5 +1,6 @@
 """Methods that hang, vanish, or tamper with their process; and processes, of which none may be left."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -16,8 +17,14 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking import execution
+from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.trials import plan
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.table import Table
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
@@ -551,3 +558,95 @@ def test_no_file_stays_open_after_a_run(methods, toy):
     for _ in range(3):
         hb.benchmark(toy, methods("Behaves", "ClosesEverything"), trials=2, timeout=30)
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+# --- blocks ----------------------------------------------------------------------------------------
+
+
+def test_a_plan_covers_every_trial_once_in_blocks_of_25(two):
+    suite = Suite("s", ("ftb",), trials=60, lookups=20)
+    instances = {t.name: make_instance(suite, t) for t in two}
+    methods = resolve_methods(["RS", "BO_EI_M"])
+    blocks = plan(suite, instances, methods, seed=4)
+    expected = [(t.name, m.name, first) for t in two for m in methods for first in (0, 25, 50)]
+    assert [block.key for block in blocks] == expected
+    assert [block.stop - block.first for block in blocks] == [25, 25, 10] * 4
+    assert [block.work for block in blocks] == [500, 500, 200] * 4
+    assert all(block.seed == 4 for block in blocks)
+    # What all blocks of a table share is held once.
+    assert len({id(block.data) for block in blocks}) == 2
+    for block in blocks:
+        assert block.data.losses is instances[block.table].losses
+        assert len(block.data.goals) == 1
+    whole = dataclasses.replace(suite, stop="exhausted")
+    exhausting = plan(whole, {"toy": make_instance(whole, two[0])}, methods, seed=0)
+    assert all(block.data.goals == () for block in exhausting)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "backend", "message"),
+    [
+        (0, "loky", "jobs must be at least 1, not 0"),
+        (1, "slurm", "backend 'slurm' is not one of loky, dask, ray"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(jobs, backend, message):
+    with pytest.raises(InputError, match=message):
+        list(execution.run_blocks([], jobs, backend))
+
+
+COUNTS = """
+import os
+from pathlib import Path
+
+class Crashes:
+    def __init__(self, problem, rng):
+        log = Path(__file__).with_name("log")
+        with log.open("a") as file:
+            file.write("x")
+        if len(log.read_text()) != 8:
+            os._exit(5)
+        self.left = list(range(len(problem.features)))
+
+    def ask(self):
+        return self.left[-1]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+"""
+
+
+def test_a_method_is_given_up_after_eight_crashes_in_a_row_and_no_trial_runs_twice(toy, tmp_path):
+    (tmp_path / "counts.py").write_text(COUNTS)
+    trials = hb.benchmark(toy, [f"{tmp_path / 'counts.py'}:Crashes"], trials=25).trials["toy", "Crashes"]
+    crash = "the method ended its process (exit code 5)"
+    given_up = "not run: 8 trials in a row ended the method's process or took too long"
+    # Seven crashes, one trial that is fine, eight crashes.
+    assert [t.failure for t in trials] == [crash] * 7 + [""] + [crash] * 8 + [given_up] * 9
+    assert (tmp_path / "log").read_text() == "x" * 16
+    assert all(len(t.rows) == 3 for n, t in enumerate(trials) if n != 7)
+    assert len({tuple(t.rows[:3]) for t in trials}) == 25
+
+
+def test_a_method_that_cannot_be_loaded_in_a_worker_fails_its_trials(toy, tmp_path):
+    file = tmp_path / "main_only.py"
+    file.write_text("import sys\nassert 'pytest' in sys.modules, 'not here'\n" + COUNTS)
+    found = hb.benchmark(toy, [f"{file}:Crashes"], trials=2).failures()
+    assert len(found) == 2
+    assert all("loading it in a worker process raised InputError" in reason for *_, reason in found)
+    assert all("not here" in reason for *_, reason in found)
+
+
+def test_tables_of_thousands_of_rows_go_through_a_worker_whole(monkeypatch):
+    rng = np.random.default_rng(0)
+    axes = (
+        Hyperparameter("a", tuple(map(float, range(70)))),
+        Hyperparameter("b", tuple(map(float, range(60)))),
+    )
+    configs = np.array([(a, b) for a in axes[0].values for b in axes[1].values])
+    table = Table("large", axes, (Metric("score", "max"),), configs, rng.normal(size=(4200, 1)), ("score",))
+    settings = {"trials": 26, "stop": "exhausted", "scores": ["ftb"]}
+    here = hb.benchmark(table, ["RS"], **settings)
+    monkeypatch.setattr(execution, "_SMALL_WORK", 0)
+    same_trials(here, hb.benchmark(table, ["RS"], jobs=2, **settings))
+    assert all(sorted(t.rows.tolist()) == list(range(4200)) for t in here.trials["large", "RS"])

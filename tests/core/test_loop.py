@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.problem import Problem, name_of
 from hpobench_nmt.core.trajectory import Goal
 
 N_ROWS = 8
@@ -418,3 +418,149 @@ def test_goal_settled_in_the_initial_design_ends_the_trial_after_it():
     )
     assert trajectory.rows.tolist() == INITIAL
     assert [row for row, _ in made[0].told] == INITIAL
+
+
+# --- evaluators, large tables, what is said of calls -----------------------------------------------
+
+
+def test_an_evaluator_may_use_one_buffer_for_all_rows():
+    buffer = np.empty(2)
+
+    def evaluate(row):
+        buffer[:] = LOSSES[row]
+        return buffer
+
+    made = []
+    trajectory = run(lambda problem, rng: made.append(Keeping(problem, rng)) or made[0], evaluate)
+    buffer[:] = -1.0
+    np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
+    np.testing.assert_array_equal(made[0].kept, LOSSES[trajectory.rows])
+
+
+class Keeping(FromBelow):
+    """Keeps the very arrays that it is told."""
+
+    def __init__(self, problem, rng):
+        super().__init__(problem, rng)
+        self.kept = []
+
+    def tell(self, index, losses):
+        super().tell(index, losses)
+        self.kept.append(losses)
+
+
+@pytest.mark.parametrize("losses", [[1, 2], (1.5, 2.5), np.array([1, 2], dtype=np.float32)])
+def test_losses_of_any_kind_of_number_are_recorded_as_doubles(losses):
+    trajectory = run(FromBelow, lambda row: losses)
+    assert trajectory.losses.dtype == np.float64
+    np.testing.assert_array_equal(trajectory.losses, np.tile(np.array(losses, dtype=float), (N_ROWS, 1)))
+
+
+@pytest.mark.parametrize(
+    ("needed", "length"), [(1, 4), (255, 258), (256, 259), (257, 260), (700, 703), (701, 1003)]
+)
+def test_goals_and_rows_are_counted_beyond_a_byte(needed, length):
+    # FromBelow looks up 1000, 1001, 1002 first, then 0, 1, 2, ...: the targets are rows 0 to 699.
+    goal = Goal(np.arange(1003) < 700, needed)
+    trajectory = run(FromBelow, Table(np.zeros((1003, 2))), [goal], 1003, [1000, 1001, 1002], n_rows=1003)
+    assert len(trajectory.rows) == length
+    assert trajectory.rows.tolist() == [1000, 1001, 1002, *range(length - 3)]
+
+
+@pytest.mark.parametrize("score_at", [4, 255, 256, 257, 1000])
+def test_a_goal_at_a_number_of_look_ups_is_settled_there(score_at):
+    goal = Goal(np.zeros(1003, dtype=bool), 1, score_at)
+    trajectory = run(FromBelow, Table(np.zeros((1003, 2))), [goal], 1003, [0, 1, 2], n_rows=1003)
+    assert len(trajectory.rows) == score_at
+
+
+def test_a_row_far_up_that_was_looked_up_before_is_noticed():
+    table = Table(np.zeros((1003, 2)))
+    trajectory = run(answering(700, 700), table, (), 1003, [0, 1, 2], n_rows=1003)
+    assert trajectory.failure == "ask returned row 700, which was looked up before"
+    assert trajectory.rows.tolist() == [0, 1, 2, 700]
+    trajectory = run(answering(1003), table, (), 1003, [0, 1, 2], n_rows=1003)
+    assert trajectory.failure == "ask returned row 1003, but rows go from 0 to 1002"
+
+
+def test_every_call_of_a_method_is_announced_before_it_is_made():
+    calls = []
+
+    class Noting(FromBelow):
+        def __init__(self, problem, rng):
+            calls.append("made")
+            super().__init__(problem, rng)
+
+        def ask(self):
+            calls.append("asked")
+            return super().ask()
+
+        def tell(self, index, losses):
+            calls.append("told")
+            super().tell(index, losses)
+
+    problem = Problem(np.zeros((5, 1)), 2, 4, 2)
+    run_trial(problem, Table(), Noting, np.random.default_rng(0), [3, 1], (), calls.append)
+    step = ["ask", "asked", "tell", "told"]
+    assert calls == ["making it", "made", "tell", "told", "tell", "told", *step, *step]
+
+
+# --- reasons that can be written and shown ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (ValueError("caf\udce9"), "ask raised ValueError: caf\\udce9"),
+        (ValueError("\x1b[2Jgone\x00"), "ask raised ValueError: \\x1b[2Jgone\\x00"),
+        (ValueError("\u202egnp.exe"), "ask raised ValueError: \\u202egnp.exe"),
+        (SystemExit("\udc80"), "the method tried to exit the process (exit code \\udc80)"),
+        (type("Odd\x1b\u202e", (Exception,), {})(), "ask raised Odd\\x1b\\u202e: "),
+        (ValueError("Übung 模型"), "ask raised ValueError: Übung 模型"),
+    ],
+    ids=["surrogate", "escape", "direction", "exit code", "class name", "letters"],
+)
+def test_reasons_hold_no_character_that_acts_on_a_terminal_or_that_no_file_can_hold(error, shown):
+    failure = run(raising("ask", error)).failure
+    assert failure == shown.rstrip()
+    assert failure.encode("utf-8").decode("utf-8") == failure
+
+
+def test_an_answer_that_cannot_be_written_is_shown_escaped():
+    class Odd:
+        def __repr__(self):
+            return "\ud800\x07"
+
+    assert run(answering(Odd())).failure == "ask returned Odd \\ud800\\x07, not a row number"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), RecursionError(), MemoryError()], ids=repr)
+def test_an_error_that_raises_when_it_is_shown_is_a_failure_like_any_other(error):
+    class Mute(Exception):
+        def __str__(self):
+            raise error
+
+    assert run(raising("ask", Mute())).failure == "ask raised Mute: (a Mute that cannot be shown)"
+
+
+def test_ctrl_c_while_an_error_is_shown_is_the_users():
+    class Slow(Exception):
+        def __str__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(raising("ask", Slow()))
+
+
+def test_the_name_of_a_method_is_its_own_or_that_of_what_makes_it():
+    class Named:
+        name = "Mine"
+
+        def __call__(self, problem, rng):
+            raise ValueError("no")
+
+    assert run(Named()).failure == "Mine raised ValueError: no"
+    assert name_of(Named) == "Named"
+    assert name_of(name_of) == "name_of"
+    assert name_of(type("Empty", (), {"name": ""})()) == "Empty"
+    assert name_of(type("Number", (), {"name": 3})()) == "Number"
