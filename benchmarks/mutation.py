@@ -3,6 +3,7 @@
     pip install -e .[dev]
     python benchmarks/mutation.py evaluation/ranks.py
     python benchmarks/mutation.py evaluation/ranks.py --survivors     # tests improved: only what survived
+    python benchmarks/mutation.py evaluation/noise.py --sample 100    # an estimate, for a large module
     python benchmarks/mutation.py methods/improvement.py --tests tests/methods/test_acquisition.py
 
 Mutmut makes one mutant after another (an operator exchanged, a number changed, an argument left out), and
@@ -23,6 +24,7 @@ import argparse
 import ast
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -72,6 +74,7 @@ def main() -> None:
         "--skip", help="tests to leave out, as pytest's -k: those that need machine code, say"
     )
     parser.add_argument("--only", help="mutants whose function's name holds this")
+    parser.add_argument("--sample", type=int, help="of all mutants only so many, drawn at random (seed 0)")
     arguments = parser.parse_args()
     given = arguments.module.absolute().relative_to(ROOT)
     module = Path("hpobench_nmt", *given.parts) if given.parts[0] in LINKED else given
@@ -96,6 +99,8 @@ def main() -> None:
         (folder / "hpobench_nmt" / "compiled_math.py").write_text(COMPILED_MATH, "utf-8")
         with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
             settings.write(_settings(module, tests, compiled, arguments.skip))
+        if arguments.sample:
+            chosen = _drawn(folder, module, plain, arguments.sample)
     environment = {
         **os.environ,
         "NUMBA_DISABLE_JIT": "1" if compiled else "0",
@@ -182,11 +187,21 @@ def _settings(module: Path, tests: list[str], compiled: bool, skip: str | None) 
             f"pytest_add_cli_args = {json.dumps(options)}",
             "do_not_mutate_patterns = ['raise \\w+']",
             "timeout_multiplier = 3.0",
-            "timeout_constant = 3.0",
+            "timeout_constant = 10.0",
             "use_git_change_detection = false",
             "",
         ]
     )
+
+
+def _drawn(folder: Path, module: Path, source: str, n: int) -> list[str]:
+    """Names of n mutants of the module, or of all where there are fewer."""
+    from mutmut.mutation.file_mutation import mutate_file_contents
+    from mutmut.utils.format_utils import get_mutant_name
+
+    os.chdir(folder)  # mutmut reads its settings there
+    names = [get_mutant_name(module, name) for name in mutate_file_contents(str(module), source).mutant_names]
+    return random.Random(0).sample(names, min(n, len(names)))
 
 
 def _own_tests(module: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.comparisons import compare_pairs, holm, rank_biserial, sign_flips, signed_rank
+from hpobench_nmt.evaluation.intervals import mean_intervals, wilson_interval
 
 
 def naive_sign_flip_p(d):
@@ -210,3 +211,83 @@ def test_nothing_to_compare():
     assert (same.difference, same.low, same.high, same.p, same.better) == (0.0, 0.0, 0.0, 1.0, "")
     with pytest.raises(InputError, match="shape"):
         compare_pairs(np.ones(5))
+
+
+def test_rounding_does_not_change_a_p_value():
+    # In floating point 0.1 + 0.2 is above 0.3: a flip that reaches the observed sum must count.
+    tenths = np.array([[1.0, 2.0, -3.0, 4.0], [1.0, 2.0, 3.0, 6.0], [7.0, 1.0, -2.0, 4.0]])
+    np.testing.assert_array_equal(sign_flips(tenths / 10), sign_flips(tenths))
+    np.testing.assert_array_equal(sign_flips(tenths / 10), [naive_sign_flip_p(d) for d in tenths])
+
+
+def test_all_flips_up_to_13_trials_and_random_ones_beyond():
+    d = np.random.default_rng(0).normal(0.3, 1.0, (2, 14))
+    exact = sign_flips(d[:, :13]) * 2**13
+    np.testing.assert_array_equal(exact, np.round(exact))
+    assert exact[0] == naive_sign_flip_p(d[0, :13]) * 2**13
+    drawn = sign_flips(d) * 10_000
+    np.testing.assert_allclose(drawn, np.round(drawn), atol=1e-9)
+    assert not np.array_equal(sign_flips(d), sign_flips(d, seed=1))
+
+
+@pytest.mark.parametrize(("pairs", "flips"), [(1, 9_999), (99, 9_999), (100, 19_998), (250, 29_997)])
+def test_many_pairs_get_more_flips(pairs, flips):
+    # No random flip reaches a sum to which all of 40 trials contribute, so that p is the least there is.
+    np.testing.assert_allclose(sign_flips(np.ones((pairs, 40))), 1 / (flips + 1), rtol=1e-12)
+
+
+def test_signed_ranks_are_exact_up_to_ten_trials():
+    gains = np.random.default_rng(2).normal(0.4, 1.0, (1, 11))
+    assert signed_rank(gains[:, :10])[0] == pytest.approx(
+        stats.wilcoxon(gains[0, :10], method="exact").pvalue
+    )
+    assert signed_rank(gains)[0] == pytest.approx(stats.wilcoxon(gains[0], method="asymptotic").pvalue)
+    assert signed_rank(gains[:, :1])[0] == 1.0
+
+
+@pytest.mark.parametrize("lower_is_better", [True, False])
+def test_each_pair_is_what_its_parts_say(lower_is_better):
+    rng = np.random.default_rng(7)
+    values = rng.exponential(10, (4, 24)) + np.array([[0.0], [1.0], [6.0], [0.0]])
+    values[1, 3] = np.nan
+    values[3, :4] = np.inf
+    found = compare_pairs(values, lower_is_better, confidence=0.9)
+    for pair, expected in zip(found, holm(np.array([p.p for p in found])), strict=True):
+        a, b = values[pair.a], values[pair.b]
+        ran = ~np.isnan(a) & ~np.isnan(b)
+        a, b = a[ran], b[ran]
+        # Where nobody failed the score decides; a failure is always worse.
+        sign = np.where(np.isinf(a) | np.isinf(b) | lower_is_better, 1.0, -1.0)
+        gains = (sign * (b - a))[None]
+        assert pair.trials == len(a)
+        assert pair.rank_biserial == rank_biserial(gains)[0]
+        assert pair.p_a_better == (gains > 0).mean()
+        assert pair.p_holm == expected
+        share = [np.array([x]) for x in (pair.p_a_better, pair.trials)]
+        assert (pair.p_low, pair.p_high) == tuple(float(x[0]) for x in wilson_interval(*share, 0.9))
+        better = ""
+        if np.isinf(gains).any():
+            assert pair.test == "signed-rank"
+            assert pair.p == signed_rank(gains)[0]
+            assert np.isnan([pair.difference, pair.low, pair.high]).all()
+            low, high = pair.p_low - 0.5, pair.p_high - 0.5
+        else:
+            assert pair.test == "permutation"
+            assert pair.difference == pytest.approx((a - b).mean(), rel=1e-12)
+            limits = mean_intervals((a - b)[:, None], 0.9)
+            assert [pair.low, pair.high] == pytest.approx([limit[0] for limit in limits], rel=1e-12)
+            low, high = (-pair.high, -pair.low) if lower_is_better else (pair.low, pair.high)
+        if expected < 0.1:
+            better = "a" if low > 0 else "b" if high < 0 else ""
+        assert pair.better == better
+    assert {p.better for p in found} >= {"", "a" if lower_is_better else "b"}
+
+
+@pytest.mark.parametrize("lower_is_better", [True, False])
+def test_a_method_that_never_gets_there_is_worse_in_either_order(lower_is_better):
+    never, answered = np.full(20, np.inf), np.arange(20.0)
+    (pair,) = compare_pairs(np.array([never, answered]), lower_is_better)
+    assert (pair.better, pair.p_a_better, pair.rank_biserial) == ("b", 0.0, -1.0)
+    both = np.where(np.arange(20) < 10, np.inf, answered)
+    (pair,) = compare_pairs(np.array([both, answered]), lower_is_better)
+    assert (pair.p_a_better, pair.trials) == (0.25, 20)  # ten trials lost, ten tied
