@@ -17,6 +17,10 @@ Direction = Literal["min", "max"]
 Values = TypeVar("Values", float, Floats)
 
 
+LARGEST_VALUE = 1e150
+"""No value of a metric or hyperparameter is larger: sums of squares of such values are still finite."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """One measured quantity.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_column
+from hpobench_nmt.core.objectives import LARGEST_VALUE
 
 Floats = NDArray[np.float64]
 Scale = Literal["linear", "log"]
@@ -39,14 +40,19 @@ class Hyperparameter:
         where = f"hyperparameter {self.name!r}"
         if not self.values:
             raise InputError(f"{where} has no values.")
+        shown = f"{list(self.values[:10])}{'…' if len(self.values) > 10 else ''}"
         if not all(math.isfinite(v) for v in self.values):
-            raise InputError(f"{where} has a value that is not finite: {list(self.values)}.")
+            raise InputError(f"{where} has a value that is not finite: {shown}.")
+        if max(abs(v) for v in self.values) > LARGEST_VALUE:
+            raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.")
         if any(b <= a for a, b in zip(self.values, self.values[1:], strict=False)):
-            raise InputError(f"{where}: values must be ascending and distinct, not {list(self.values)}.")
+            raise InputError(f"{where}: values must be ascending and distinct, not {shown}.")
         if self.scale not in ("linear", "log"):
             raise InputError(f"{where}: scale must be 'linear' or 'log', not {self.scale!r}.")
         if self.scale == "log" and self.values[0] <= 0:
             raise InputError(f"{where}: a log scale needs positive values, not {self.values[0]:g}.")
+        if self.scale == "log" and self.values[0] < 1 / LARGEST_VALUE:
+            raise InputError(f"{where}: a log scale needs values of {1 / LARGEST_VALUE:g} or more.")
 
     def scaled(self, raw: Floats) -> Floats:
         """Raw values mapped to [0, 1], any shape. A hyperparameter with one value maps to 0."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder, write_whole
+from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
     RowsSection,
@@ -30,7 +31,7 @@ from hpobench_nmt.lookup.datasheet import (
     read_datasheet,
 )
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
-from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.lookup.table import Table, too_large_value
 
 DATASHEET = "datasheet.toml"
 ROWS = "table.csv"
@@ -87,8 +88,10 @@ def build_table(content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Pa
             _first_line(csv_path, wrong, f"hyperparameter {name!r} is missing or not finite.")
         for metric in metrics:
             column = columns[metric.name]
-            advice = "Leave the cell empty where a training failed."
-            _first_line(csv_path, np.isinf(column), f"metric {metric.name!r} is infinite. {advice}")
+            too_large = np.abs(column) > LARGEST_VALUE
+            if too_large.any():
+                message = too_large_value(metric.name, column[too_large][0])
+                _first_line(csv_path, too_large, message)
             if metric.missing is not None:
                 columns[metric.name] = np.where(column == metric.missing, np.nan, column)
         objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.objectives import Direction, Metric, Objective
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Direction, Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, scaled_features
@@ -84,12 +84,10 @@ class Table:
             self.objective(objective)
         self._check_configs(where)
         for j, metric in enumerate(self.metrics):
-            infinite = np.flatnonzero(np.isinf(self.values[:, j]))
-            if len(infinite):
-                raise InputError(
-                    f"{where}, row {infinite[0]}: metric {metric.name!r} is infinite. "
-                    "Leave the cell empty where a training failed."
-                )
+            too_large = np.flatnonzero(np.abs(self.values[:, j]) > LARGEST_VALUE)
+            if len(too_large):
+                row = int(too_large[0])
+                raise InputError(f"{where}, row {row}: {too_large_value(metric.name, self.values[row, j])}")
 
     def _check_configs(self, where: str) -> None:
         codes = []
@@ -225,3 +223,9 @@ class Table:
         """All columns in raw units, one row per configuration; only so many of the first rows if given."""
         columns = [h.name for h in self.hyperparameters] + [m.name for m in self.metrics]
         return pd.DataFrame(np.hstack([self.configs[:rows], self.values[:rows]]), columns=columns)
+
+
+def too_large_value(metric: str, value: float) -> str:
+    """What to say of a value that is infinite, or so large that sums of its square would be."""
+    what = "infinite" if np.isinf(value) else f"{value:g}, beyond {LARGEST_VALUE:g}"
+    return f"metric {metric!r} is {what}. Leave the cell empty where a training failed."
