@@ -288,8 +288,9 @@ def _verdict(
         sentence += f" Without a trial to compare: {_listed(unknown)}."
     if failed:
         sentence += f" Every trial failed: {_listed(failed)}."
-    others = (tuple(tied), tuple(worse), tuple(unknown))
-    return Verdict(table, score, methods[best], *others, sentence, tuple(failed))
+    return Verdict(
+        table, score, methods[best], tuple(tied), tuple(worse), tuple(unknown), sentence, tuple(failed)
+    )
 
 
 def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
