@@ -29,7 +29,7 @@ _device = click.option(
 @_out
 @_device
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one a device or core]"
+    "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one per device or core]"
 )
 @click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
 @click.option("--only", callback=listed, help="Configurations with these values, e.g. layers=2,dropout=0.5.")
@@ -92,7 +92,9 @@ def train(
     failed = sum(record.status == "failed" for record in records)
     left = len(dispatch.pending(spec, read_ledger(workspace.ledger), range(len(spec.configs))))
     say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
-    if not left:
+    if not left and failed == len(records):
+        say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
+    elif not left:
         say(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
 
 
@@ -204,7 +206,7 @@ def _default_jobs(devices: list[str]) -> int:
 
 
 def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, limit: int | None) -> None:
-    """What `train` would do, from the spec and the ledger alone."""
+    """Print the trainings that `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
     from hpobench_nmt.lookup.folder import LEDGER

@@ -7,21 +7,37 @@ import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import Ledger, Record, training_key
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
-from hpobench_nmt.runner.train_row import GO_ON, train_and_record
+from hpobench_nmt.runner.train_row import GO_ON, Unfinished, train_and_record
 from hpobench_nmt.runner.workspace import Workspace, clear_workspace
 
+# After so many trainings that end in an error, and none that does not, the run ends.
+_MOST_ERRORS = 3
 
-def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[tuple[int, int]]:
+Training = tuple[int, int]
+"""Row of the grid, and number of the replicate."""
+Trained = Iterator[tuple[Training, Record | Unfinished]]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How trainings are tried: see `train_and_record` for the two arguments."""
+
+    wait: bool
+    last: bool
+
+
+def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[Training]:
     """(row, replicate) of the trainings that are still to do.
 
     Rows come in a random order, the same every time, so that what is there when a run is stopped is a
@@ -42,7 +58,7 @@ def pending(spec: Spec, ledger: Ledger, rows: Sequence[int]) -> list[tuple[int, 
 
 def train(
     workspace: Workspace,
-    trainings: Sequence[tuple[int, int]],
+    trainings: Sequence[Training],
     devices: Sequence[str],
     jobs: int,
     backend: Backend = "loky",
@@ -59,61 +75,84 @@ def train(
         backend: "loky" for processes on this machine; "dask" or "ray" for a cluster whose machines share
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
-        notify: called with a line about each failed configuration.
+        notify: called with a line about each training that failed or has no record.
+
+    A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
+    unexpected error is not recorded; the others go on.
 
     Raises:
-        RunError: something is wrong with the run, not with a configuration. What was recorded is kept.
+        RunError: the run cannot go on, or some trainings ended in an error. Everything recorded is kept.
     """
     if backend not in BACKENDS:
         raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
     done = 0
-    remaining = list(trainings)
-    for wait in (False, True):
-        # Another run may be at the same ledger. What it trains now is waited for at the end.
-        elsewhere = []
-        for training, record in _run(workspace, remaining, devices, jobs, backend, wait):
-            if record is None:
+    elsewhere: list[Training] = []
+    again: list[Training] = []
+    errors: list[str] = []
+
+    def run(some: Sequence[Training], jobs: int, turn: Turn) -> None:
+        nonlocal done
+        for training, ended in _run(workspace, some, devices, jobs, backend, turn):
+            if isinstance(ended, Record):
+                done += 1
+                if ended.status == "failed":
+                    notify(f"Failed: {describe(ended.config)}: {printable(ended.reason)}")
+                if progress:
+                    progress(done, len(trainings))
+            elif ended.kind == "elsewhere":
                 elsewhere.append(training)
-                continue
-            done += 1
-            if record.status == "failed":
-                notify(f"Failed: {describe(record.config)}: {record.reason}")
-            if progress:
-                progress(done, len(trainings))
-        remaining = elsewhere
+            elif ended.kind == "again":
+                again.append(training)
+                notify(f"To be tried again, alone: {_named(workspace, training)}: {printable(ended.reason)}")
+            else:
+                errors.append(f"{_named(workspace, training)}: {ended.reason}")
+                notify(f"Not recorded: {printable(errors[-1])}")
+                if not done and len(errors) >= _MOST_ERRORS:  # an installation that is broken, most likely
+                    break
+
+    run(trainings, jobs, Turn(wait=False, last=False))
+    # Another run may be at the same ledger. The trainings that it does now are waited for at the end.
+    run(elsewhere.copy(), jobs, Turn(wait=True, last=False))
+    run(again, 1, Turn(wait=True, last=True))
+    if errors:
+        raise RunError(
+            f"{len(errors)} of {len(trainings)} trainings ended with an error and are not recorded. "
+            f"The first: {printable(errors[0])} {GO_ON}"
+        )
     clear_workspace(workspace)
 
 
-Trained = Iterator[tuple[tuple[int, int], Record | None]]
+def _named(workspace: Workspace, training: Training) -> str:
+    return describe(workspace.spec.configuration(training[0]))
 
 
 def _run(
     workspace: Workspace,
-    trainings: Sequence[tuple[int, int]],
+    trainings: Sequence[Training],
     devices: Sequence[str],
     jobs: int,
     backend: Backend,
-    wait: bool,
+    turn: Turn,
 ) -> Trained:
     if not trainings:
         return iter(())
     if backend == "loky":
-        return _run_local(workspace, trainings, devices, jobs, wait)
-    return _run_on_cluster(workspace, trainings, devices, jobs, wait, backend)
+        return _run_local(workspace, trainings, devices, jobs, turn)
+    return _run_on_cluster(workspace, trainings, devices, jobs, turn, backend)
 
 
 def _run_local(
-    workspace: Workspace, trainings: Sequence[tuple[int, int]], devices: Sequence[str], jobs: int, wait: bool
+    workspace: Workspace, trainings: Sequence[Training], devices: Sequence[str], jobs: int, turn: Turn
 ) -> Trained:
     free: queue.SimpleQueue[str] = queue.SimpleQueue()
     for job in range(jobs):
         free.put(devices[job % len(devices)])
     processes = Processes()
 
-    def on_free_device(training: tuple[int, int]) -> Record | None:
+    def on_free_device(training: Training) -> Record | Unfinished:
         device = free.get()
         try:
-            return train_and_record(workspace, *training, device, processes, wait)
+            return train_and_record(workspace, *training, device, processes, turn.wait, turn.last)
         finally:
             free.put(device)
 
@@ -130,15 +169,15 @@ def _run_local(
 
 def _run_on_cluster(
     workspace: Workspace,
-    trainings: Sequence[tuple[int, int]],
+    trainings: Sequence[Training],
     devices: Sequence[str],
     jobs: int,
-    wait: bool,
+    turn: Turn,
     backend: Literal["dask", "ray"],
 ) -> Trained:
     # The spec goes along as it is now: its file may change while the trainings run.
     there = replace(workspace, folder=workspace.folder.resolve(), cache=workspace.cache.resolve())
-    place = (there, devices[0], wait)
+    place = (there, devices[0], turn)
     run = _run_on_ray if backend == "ray" else _run_on_dask
     with cluster(backend, jobs, processes=False):
         try:
@@ -149,9 +188,7 @@ def _run_on_cluster(
             raise RunError(f"the cluster stopped ({one_line(error)}). {GO_ON}") from error
 
 
-def _run_on_dask(
-    trainings: Sequence[tuple[int, int]], place: tuple[Workspace, str, bool], jobs: int
-) -> Trained:
+def _run_on_dask(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
     import joblib
 
     with joblib.parallel_config(backend="dask", n_jobs=jobs):
@@ -159,9 +196,7 @@ def _run_on_dask(
         yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
 
 
-def _run_on_ray(
-    trainings: Sequence[tuple[int, int]], place: tuple[Workspace, str, bool], jobs: int
-) -> Trained:
+def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
     """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
     import ray
 
@@ -198,12 +233,12 @@ def gpu_share(jobs: int, gpus: int) -> float:
 
 
 def _train_remotely(
-    training: tuple[int, int], workspace: Workspace, device: str, wait: bool
-) -> tuple[tuple[int, int], Record | None]:
+    training: Training, workspace: Workspace, device: str, turn: Turn
+) -> tuple[tuple[int, int], Record | Unfinished]:
     found = find_devices(device)  # an error of one line where the machine has none
     if len(found) > 1:
         raise InputError(
             f"--device {device}: a worker sees {len(found)} CUDA devices, and all would take the first. "
             "Start each with one of its own: CUDA_VISIBLE_DEVICES=0 dask worker …"
         )
-    return training, train_and_record(workspace, *training, device, Processes(), wait)
+    return training, train_and_record(workspace, *training, device, Processes(), turn.wait, turn.last)

@@ -1,4 +1,4 @@
-"""What a model family is: named settings, the metrics it measures, and a function that trains one model."""
+"""The interface of a model family: named settings, metrics, and a function that trains one model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Value = int | float | str | bool
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing that a spec may set, fixed or on its grid.
+    """A setting of a family or corpus, which a spec may fix or put on its grid.
 
     Attributes:
         name: its key in a spec.
-        default: its value where a spec says nothing; None: a spec must say.
+        default: its value if a spec does not set it; None if a spec must set it.
         kind: int, float, str or bool. A float setting takes whole numbers too.
         low, high: the range of a number, ends included.
-        choices: what a text may be.
-        scale: how a grid of it is scaled, unless the spec says.
+        choices: the texts that are allowed.
+        scale: the scale of a grid of it, unless the spec names another.
         on_grid: whether it may be on a grid.
         unit: for people.
-        description: what it does, in one line.
+        description: one line for people.
     """
 
     name: str
@@ -86,15 +86,15 @@ _NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a 
 
 
 class TrainingFailed(Exception):
-    """A configuration that could not be trained; the message is the reason that the ledger keeps."""
+    """A configuration could not be trained. The ledger keeps the message as the reason."""
 
 
 class TrainingStarved(TrainingFailed):
-    """It found no memory or was killed. Another training or somebody may be why: it is tried once more."""
+    """The training ran out of memory or was killed, perhaps because of another one: it is tried once more."""
 
 
 def tells_of_no_memory(error: str) -> bool:
-    """Whether an error's text says so: on a CPU, and in CUDA's libraries, torch's has no type of its own."""
+    """Whether an error's text says that memory ran out; some of torch's errors have no type of their own."""
     texts = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "MemoryError")
     return any(text in error for text in texts)
 
@@ -107,7 +107,7 @@ class Job:
         settings: every setting of the family, with defaults filled in.
         seed: of this training; all of its randomness comes from it.
         corpus: the spec's [corpus] section.
-        base: what relative paths in the corpus section are relative to.
+        base: the folder that relative paths in the corpus section start from.
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
         scratch: an empty folder of this job's own, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
@@ -124,7 +124,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training gave.
+    """The result of a training.
 
     Attributes:
         metrics: measured values by name; a metric that does not apply is left out.
@@ -146,15 +146,15 @@ class Family:
     """A model family.
 
     Attributes:
-        name: what a spec calls it.
+        name: the family's name in a spec.
         corpus: the kind of corpus it trains on.
-        settings: what a spec may set.
+        settings: all that a spec may set.
         metrics: everything that it can measure.
         train: trains and measures one configuration; raises TrainingFailed for one that cannot be.
         seed: of a training, from its settings and the number of the replicate (0: the table's own row),
             where trainings share one; otherwise each has its own.
         check: refuses combinations of settings that can never be trained (InputError).
-        missing: what must be installed first, as a command to type, or "".
+        missing: the command that installs missing packages, or "" if there are none.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The ledger: one line of JSON for every training that ended, whether it succeeded or not.
+"""The ledger: one line of JSON for every training that has ended, whether it succeeded or not.
 
-It is only ever appended to, under a lock, one flushed line at a time, and it is the truth: what it holds
-is never trained again, and tables are built from nothing else. Its first line says which spec and which
-corpus it belongs to.
+Lines are only ever appended, under a lock, and flushed one at a time. A training that has a line is never
+done again, and tables are built from the ledger alone. Its first line says which spec and corpus it belongs
+to.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Record(Strict, frozen=True):
     """One training that has ended.
 
     Attributes:
-        config: its place on the grid.
+        config: the values of the hyperparameters.
         replicate: 0 for the table's own row, 1, 2, … for trainings again with other seeds.
-        seed: of all its randomness.
+        seed: the one that all of its randomness comes from.
         status: "done", or "failed" for a configuration that cannot be trained.
         reason: why it failed.
-        metrics: what was measured.
+        metrics: measured values by name.
         curve: dev metrics at every checkpoint.
         converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
-        device: what it ran on.
+        device: the device with the name of its model.
         versions: of the libraries that did the work.
         started: UTC, ISO 8601.
         seconds: wall-clock time of training and measuring.
@@ -85,12 +85,12 @@ class Record(Strict, frozen=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells trainings apart."""
+        """The training's key."""
         return training_key(self.config, self.replicate)
 
 
 def training_key(config: Mapping[str, float], replicate: int) -> tuple[str, int]:
-    """What tells trainings apart."""
+    """The key of a training: its configuration in a canonical form, and the number of the replicate."""
     return configuration_key(config), replicate
 
 
@@ -231,7 +231,7 @@ def append(path: Path, record: Record) -> None:
         RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
             Or the file cannot be written.
     """
-    # What is as usual is left out.
+    # Fields with their usual values are left out.
     usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))
     always = ("config", "replicate", "seed", "status")
     entry = {

@@ -1,7 +1,7 @@
-"""Each training in a process of its own: what it takes down with it costs one row and not the run.
+"""Functions in processes of their own, so that a crash costs one training and not the run.
 
-A process ends with its parent, however that ends, and takes along what it started itself. Processes are
-forked from a server that has imported the slow libraries once, so that a start costs milliseconds.
+A process ends when its parent does, however that ended, together with the processes that it started itself.
+Processes are forked from a server that has imported the slow libraries once: a start costs milliseconds.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _start(process: Any) -> None:
 
 
 def _child(connection: Connection, function: Callable[..., Any], arguments: Any, log: str) -> None:
-    """What the process runs: its result goes through the connection, and it ends when that closes."""
+    """The process: it sends its result through the connection, and ends when that closes."""
     if hasattr(os, "setsid"):
         os.setsid()  # a group of its own: Ctrl-C is for the parent, and all of the group can be ended
     with Path(log).open("ab", buffering=0) as file:

@@ -4,15 +4,15 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
 
     name          of the table
     title         one line for people
-    note          what whoever uses the table should know; goes into its datasheet
+    note          a text for users of the table, which goes into its datasheet
     family        a file of runner/families/ says which settings and metrics it has
     seed          a whole number; the same gives the same models
-    objectives    the table's own, the single objective first; left out: the first metric
-    metrics       columns of the table; left out: all that the family measures
-    base          folder that files of the corpus are relative to; left out: the spec's own
+    objectives    of the table, the single objective first; if left out, the first metric
+    metrics       columns of the table; if left out, all that the family measures
+    base          folder that files of the corpus are relative to; if left out, the spec's own
     [corpus]      name, and what its file in runner/corpora/ says
     [grid]        lists of numbers: settings that make up the search space
-    [scale]       "linear" or "log" for settings of the grid; left out: the setting's own
+    [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
     [fixed]       settings that are the same in every configuration
     [replicates]  configurations: how many are trained again; trainings: how often, each with another seed
 """
@@ -76,22 +76,22 @@ class _SpecFile(Strict, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """What to train.
+    """A checked spec: the models to train and what to measure.
 
     Attributes:
         name: of the table.
         title: one line for people.
-        note: what whoever uses the table should know.
+        note: a text for users of the table.
         family: the model family.
-        seed: of the order of the trainings, of what is trained again, and root of every training's seed but
-            where the family has its own (Family.seed).
-        objectives: what to optimise by default, the single objective first.
+        seed: of the order of the trainings and of the choice of what is trained again. Every training's
+            seed comes from it too, unless the family has its own (Family.seed).
+        objectives: the metrics to optimise by default, the single objective first.
         metrics: columns of the table.
         corpus: the [corpus] section, checked.
-        axes: the grid, one hyperparameter an axis.
+        axes: the grid, one axis per hyperparameter.
         fixed: settings that are the same in every configuration.
         replicated: how many configurations are trained again with other seeds, and how often.
-        base: folder that relative paths of the corpus are relative to: the spec's own, or what it says.
+        base: folder that relative paths of the corpus start from.
         path: where it was read from.
     """
 
@@ -141,14 +141,14 @@ class Spec:
 
     @cached_property
     def replicate_rows(self) -> tuple[int, ...]:
-        """Rows that are trained again: drawn before any result is known, so that none was a lucky pick."""
+        """Rows that are trained again, drawn before any result is known, so that the choice is fair."""
         count = min(self.replicated[0], len(self.configs))
         rng = generator(self.seed, "replicates")
         return tuple(sorted(int(r) for r in rng.choice(len(self.configs), size=count, replace=False)))
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What a ledger's rows depend on. A grid may get further values, so its values are not in it."""
+        """Everything that a ledger's rows depend on. The grid's values are left out, so that it can grow."""
         return {
             "name": self.name,
             "family": self.family.name,

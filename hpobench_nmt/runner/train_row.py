@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from filelock import Timeout
 
@@ -20,21 +22,48 @@ from hpobench_nmt.runner.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.workspace import Workspace, claim
 
 GO_ON = "Run the same command again to go on."
-_ATTEMPTS = 2
 _POLL_SECONDS = 1.0  # between looks at whether another run has finished a training, or this one is to stop
 _LEAST_FREE_BYTES = 2**16
 
 
+@dataclass(frozen=True)
+class Unfinished:
+    """A training that has no record.
+
+    Attributes:
+        kind: "elsewhere" if another run is at it; "again" if it ran out of memory or was killed, perhaps
+            because of its neighbours, and should be tried once more, alone; "error" if it ended in an error
+            that says nothing about its configuration.
+        reason: for people.
+    """
+
+    kind: Literal["elsewhere", "again", "error"]
+    reason: str = ""
+
+
 def train_and_record(
-    workspace: Workspace, row: int, replicate: int, device: str, processes: Processes, wait: bool = True
-) -> Record | None:
+    workspace: Workspace,
+    row: int,
+    replicate: int,
+    device: str,
+    processes: Processes,
+    wait: bool = True,
+    last: bool = False,
+) -> Record | Unfinished:
     """Train one configuration and append its record, unless the ledger holds it by now.
 
-    Returns:
-        its record; None when another run is training it and `wait` is false.
+    Args:
+        workspace: the spec and its ledger.
+        row: of the grid.
+        replicate: 0 for the table's own row.
+        device: to train on.
+        processes: those of this run.
+        wait: wait for another run that is training it.
+        last: the second try; a training that runs out of memory or is killed again has failed.
 
     Raises:
-        RunError: what is wrong with the run.
+        InputError: the spec or the corpus is wrong.
+        RunError: the run cannot go on, for instance because the disk is full.
     """
     configuration = workspace.spec.configuration(row)
     key = ledgers.training_key(configuration, replicate)
@@ -51,18 +80,21 @@ def train_and_record(
             break
         except Timeout:
             if not wait:
-                return None
+                return Unfinished("elsewhere")
         except FileNotFoundError:
             continue  # another run has just finished the ledger and cleared up
         except OSError as error:
             raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
     with lock:
-        record = ledgers.read_ledger(workspace.ledger).finished().get(key)
-        if record is None:
-            record = _train(workspace, configuration, replicate, device, processes, folder)
-            ledgers.append(workspace.ledger, record)
+        known = ledgers.read_ledger(workspace.ledger).finished().get(key)
+        if known is None:
+            trained = _train(workspace, configuration, replicate, device, processes, folder, last)
+            if isinstance(trained, Unfinished):
+                return trained  # its folder stays: the reason may name its log
+            ledgers.append(workspace.ledger, trained)
+            known = trained
         shutil.rmtree(folder, ignore_errors=True)
-    return record
+    return known
 
 
 def _train(
@@ -72,14 +104,17 @@ def _train(
     device: str,
     processes: Processes,
     folder: Path,
-) -> Record:
+    last: bool,
+) -> Record | Unfinished:
     spec = workspace.spec
     scratch = folder / "scratch"
     seed = spec.training_seed(configuration, replicate)
     settings = spec.settings(configuration)
     job = Job(settings, seed, spec.corpus, spec.base, workspace.cache, scratch, device)
     started, clock = datetime.now(UTC), time.perf_counter()
-    result = _attempt(spec, job, processes, folder / "log")
+    result = _attempt(spec, job, processes, folder / "log", last)
+    if isinstance(result, Unfinished):
+        return result
     if result.wrong_input:
         raise InputError(f"{describe(configuration)}: {result.wrong_input}")
     outcome = result.outcome
@@ -100,30 +135,30 @@ def _train(
     )
 
 
-def _attempt(spec: Spec, job: Job, processes: Processes, log: Path) -> TrainingResult:
-    for attempt in range(_ATTEMPTS):
-        last = attempt + 1 == _ATTEMPTS
-        shutil.rmtree(job.scratch.parent, ignore_errors=True)  # what a training that was killed left
-        try:
-            job.scratch.mkdir(parents=True)
-        except OSError as error:
-            raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
-        try:
-            result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log)
-            # What took the memory may have been another training, and a kill may come from anywhere.
-            if last or not result.starved:
-                return result
-        except Killed as error:
-            if processes.stopped:
-                raise RunError(f"stopped. {GO_ON}") from None
-            if error.asked_to_stop:
-                raise RunError(f"a training was {error}. {GO_ON}") from None
-            if last:
-                return TrainingResult(failure=f"{error}, {_ATTEMPTS} times (out of memory?)")
-        except Crashed as error:
-            _refuse_full_disk(job)
-            raise RunError(f"a training stopped with an error: {error} Its output is in {log}.") from None
-    raise AssertionError("unreachable")
+def _attempt(
+    spec: Spec, job: Job, processes: Processes, log: Path, last: bool
+) -> TrainingResult | Unfinished:
+    shutil.rmtree(job.scratch.parent, ignore_errors=True)  # left by a training that was killed
+    try:
+        job.scratch.mkdir(parents=True)
+    except OSError as error:
+        raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
+    try:
+        result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log)
+    except Killed as error:
+        if processes.stopped:
+            raise RunError(f"stopped. {GO_ON}") from None
+        if not last:
+            return Unfinished("again", f"it was {error}")
+        if error.asked_to_stop:  # by somebody: this says nothing about the configuration
+            return Unfinished("error", f"it was {error}, twice.")
+        return TrainingResult(failure=f"{error}, 2 times (out of memory?)")
+    except Crashed as error:
+        _refuse_full_disk(job)
+        return Unfinished("error", f"{error} Its output is in {log}.")
+    if result.starved and not last:
+        return Unfinished("again", result.failure)
+    return result
 
 
 def _refuse_full_disk(job: Job) -> None:

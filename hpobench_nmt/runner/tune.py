@@ -19,7 +19,7 @@ from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
-from hpobench_nmt.runner.train_row import train_and_record
+from hpobench_nmt.runner.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.workspace import Workspace, clear_workspace
 
 
@@ -29,9 +29,9 @@ class TuningStep:
 
     Attributes:
         number: from 1.
-        record: what the ledger holds of it.
-        known: whether the ledger held it before.
-        losses: what the method was told, NaN where the training failed.
+        record: its record in the ledger.
+        known: whether the ledger held it already.
+        losses: the values that the method was given, NaN if the training failed.
     """
 
     number: int
@@ -58,7 +58,7 @@ def tune(
     Args:
         workspace: the spec and its ledger.
         method: picks the configurations.
-        metrics: what to optimise, as pick_metrics gives them.
+        metrics: the metrics to optimise, from pick_metrics.
         budget: look-ups, the initial design included.
         seed: of the initial design and the method.
         device: to train on.
@@ -78,8 +78,10 @@ def tune(
         key = training_key(spec.configuration(row), 0)
         known = key in read_ledger(workspace.ledger).finished()
         record = train_and_record(workspace, row, 0, device, processes)
-        if record is None:
-            raise RunError(f"{describe(spec.configuration(row))} could not be claimed for training.")
+        if isinstance(record, Unfinished) and record.kind == "again":
+            record = train_and_record(workspace, row, 0, device, processes, last=True)
+        if isinstance(record, Unfinished):
+            raise RunError(f"{describe(spec.configuration(row))}: {record.reason}")
         losses = np.array([_loss(record, metric) for metric in metrics])
         told(TuningStep(steps, record, known, losses))
         return losses

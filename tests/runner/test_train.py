@@ -295,6 +295,14 @@ def test_a_dry_run_trains_and_writes_nothing(place):
     assert not (place / "none").exists()
 
 
+def test_where_no_training_succeeded_no_table_is_suggested(place):
+    (place / "hopeless.toml").write_text(SPEC.replace("[1, 5, 10000]", "[10000]").replace("[4, 8]", "[4]"))
+    done = run(place, "train", "hopeless.toml", "--out", "hopeless", "--device", "cpu", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "No training has succeeded" in done.stdout
+    assert "tables build" not in done.stdout
+
+
 def test_limit_stops_early(place):
     done = run(place, "train", "tiny.toml", "--out", "few", "--device", "cpu", "--quiet", "--limit", "1")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What a corpus is, and its prepared form on disk."""
+"""Corpora as values, and their prepared form on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TextCorpus:
 
     Attributes:
         name: of the corpus.
-        unit: what a token is.
+        unit: whether tokens are words or characters.
         vocabulary: the token of each number.
         train, dev, test: token numbers, one stream each, shape (T,).
         provenance: source, version, licence, sha256 of the data, and sizes.
@@ -78,7 +78,7 @@ def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> s
 def write_prepared(corpus: Corpus, path: Path) -> None:
     """Write a corpus to one npz file; its sha256 joins the provenance."""
     if isinstance(corpus, TextCorpus):
-        # One or two bytes a token are enough for most corpora, and quicker to read than eight.
+        # One or two bytes per token are enough for most corpora, and quicker to read than eight.
         small = np.min_scalar_type(len(corpus.vocabulary))
         arrays: dict[str, NDArray[Any]] = {part: getattr(corpus, part).astype(small) for part in PARTS}
         names = corpus.vocabulary

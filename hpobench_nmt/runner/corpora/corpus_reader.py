@@ -1,4 +1,4 @@
-"""What the reader of one kind of corpus is, and the options that several share."""
+"""The interface of a reader of one kind of corpus, and the options that several readers share."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CorpusReader:
     """How one kind of corpus is read.
 
     Attributes:
-        name: what a spec calls it.
+        name: the corpus's name in a spec.
         kind: for language models or for translation.
-        options: what a spec may set beside the name.
-        depends: what the corpus depends on beside the options, such as a package's version or a file's
-            size and time. Cheap. Raises InputError for what is missing.
+        options: the keys that a spec may set beside the name.
+        depends: returns what the corpus depends on beside the options, such as a package's version or a
+            file's size and time. Cheap. Raises InputError if something is missing.
         read: makes the corpus: of the options, the folder of relative paths, and the cache folder.
         check: refuses options that never go together (InputError); cheap.
     """

@@ -44,7 +44,7 @@ def help_texts(folder: Path, language: str) -> Iterator[tuple[tuple[str, str, st
 def _visible(body: str) -> str:
     """The text of a paragraph: tags stripped, and of what differs between systems or modules one version.
 
-    A switch is a span of class switchinline around hidden spans, one a version. The default is taken, or
+    A switch is a span of class switchinline around hidden spans, one per version. The default is taken, or
     the first where there is none.
     """
     if "switchinline" not in body:

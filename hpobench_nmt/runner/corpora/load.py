@@ -35,7 +35,7 @@ def check_section(section: Mapping[str, Any]) -> None:
 
 
 def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
-    """What the section's corpus is for: "text" for language models, "parallel" for translation."""
+    """The kind of the section's corpus: "text" for language models, "parallel" for translation."""
     return _options(section)[0].kind
 
 

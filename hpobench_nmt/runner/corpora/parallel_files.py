@@ -93,7 +93,10 @@ PARALLEL = CorpusReader(
     options=(
         Setting("source", None, str, description="the language to translate from, such as de"),
         Setting("target", None, str, description="the language to translate to, such as en"),
-        *(Setting(option, None, str, description="a UTF-8 text file, one text a line") for option in _FILES),
+        *(
+            Setting(option, None, str, description="a UTF-8 text file, one text per line")
+            for option in _FILES
+        ),
         TOKENISE_OPTION,
         Setting("max_words", 250, int, 1, description="a line with more tokens is an error"),
     ),

@@ -27,7 +27,7 @@ Places = Mapping[str, tuple[str, Path]]
 
 
 def _corpus(name: str, places: Places, options: Options, licence: str) -> Corpus:
-    """A corpus of a file a part: words with <eos> at every line's end, or characters as they are."""
+    """A corpus of one file per part: words with <eos> at every line's end, or characters as they are."""
     provenance = _provenance(name, [path for _, path in places.values()], licence)
     if options.get("unit") == "character":
         texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}

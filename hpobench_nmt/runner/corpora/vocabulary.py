@@ -21,7 +21,7 @@ Codes = NDArray[np.integer[Any]]
 def word_corpus(
     name: str, parts: Mapping[str, Sequence[str]], options: Options, provenance: Mapping[str, str]
 ) -> TextCorpus:
-    """A corpus of words, given as a sequence a part; see `_numbered`."""
+    """A corpus of words, given as one sequence per part; see `_numbered`."""
     code: dict[str, int] = {}
     coded = {}
     for part in PARTS:
@@ -39,7 +39,7 @@ def character_corpus(
     *,
     ends: bool,
 ) -> TextCorpus:
-    """A corpus of characters, given as documents a part; with ends, END is after each document."""
+    """A corpus of characters, given as the documents of each part; with ends, END is after each document."""
     end = np.full(int(ends), _END_CODE, np.uint32)
     coded = {}
     for part in PARTS:

@@ -24,11 +24,11 @@ MODEL_SETTINGS = (
     Setting("layers", 3, int, 1, 20, description="LSTM layers"),
     Setting("embedding_size", 400, int, 1, 100_000, description="of words, and of the last layer (tied)"),
     Setting("hidden_size", 1150, int, 1, 100_000, description="of every layer but the last"),
-    _dropout("dropout_input", 0.4, "embedded words, one mask a sequence"),
-    _dropout("dropout_hidden", 0.25, "what goes from layer to layer, one mask a sequence"),
-    _dropout("dropout_output", 0.4, "the last layer's output, one mask a sequence"),
+    _dropout("dropout_input", 0.4, "embedded words, one mask per sequence"),
+    _dropout("dropout_hidden", 0.25, "what goes from layer to layer, one mask per sequence"),
+    _dropout("dropout_output", 0.4, "the last layer's output, one mask per sequence"),
     _dropout("dropout_embedding", 0.1, "whole words"),
-    _dropout("weight_drop", 0.5, "single hidden-to-hidden weights, one mask a sequence"),
+    _dropout("weight_drop", 0.5, "single hidden-to-hidden weights, one mask per sequence"),
     Setting("alpha", 2.0, float, 0.0, 1e3, description="activation regularisation (AR)"),
     Setting("beta", 1.0, float, 0.0, 1e3, description="temporal activation regularisation (TAR)"),
     Setting("learning_rate", 30.0, float, 0.0, 1e4, scale="log", description="of a sequence of bptt steps"),
@@ -50,14 +50,16 @@ MODEL_SETTINGS = (
         "min_improvement", 0.0, float, 0.0, 10.0, unit="nats", description="of the dev loss, for patience"
     ),
     Setting("max_epochs", 500, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
-    Setting("checks_per_epoch", 1, int, 1, 1000, description="dev evaluations a pass over the training data"),
+    Setting(
+        "checks_per_epoch", 1, int, 1, 1000, description="dev evaluations per pass over the training data"
+    ),
 )
 
 
 def fit(
     settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
 ) -> tuple[AWDLSTM, TrainingSummary]:
-    """A trained model, and what its training did.
+    """A trained model, and the course of its training.
 
     Raises:
         TrainingFailed: it diverged or learned nothing.

@@ -49,7 +49,7 @@ def _by_unit(what: str, name: str) -> str:
 
 MODEL_SETTINGS = (
     Setting("cell", "lstm", str, choices=("lstm", "rhn", "nas"), description="the recurrent cell"),
-    Setting("depth", 1, int, 1, 100, description="layers; of an RHN: processing steps a token"),
+    Setting("depth", 1, int, 1, 100, description="layers; of an RHN: processing steps per token"),
     Setting(
         "budget",
         10_000_000,
@@ -90,10 +90,10 @@ MODEL_SETTINGS = (
         choices=("capped", "tied", "untied"),
         description="input gate of the LSTM: at most 1 - f, equal to it, or its own",
     ),
-    _dropout("dropout_input", 0.5, "embedded words, a mask a time step"),
-    _dropout("dropout_layer", 0.0, "what goes from layer to layer, a mask a time step; not of an RHN"),
-    _dropout("dropout_state", 0.25, "the recurrent state, one mask a sequence"),
-    _dropout("dropout_output", 0.4, "the combined output and its projection, a mask a time step"),
+    _dropout("dropout_input", 0.5, "embedded words, one mask per time step"),
+    _dropout("dropout_layer", 0.0, "what goes from layer to layer, one mask per time step; not of an RHN"),
+    _dropout("dropout_state", 0.25, "the recurrent state, one mask per sequence"),
+    _dropout("dropout_output", 0.4, "the combined output and its projection, one mask per time step"),
     Setting(
         "state_dropout",
         "variational",
@@ -168,7 +168,7 @@ def resolved(settings: Mapping[str, Any], unit: str) -> dict[str, Any]:
 def fit(
     settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
 ) -> tuple[MelisModel, TrainingSummary]:
-    """A trained model, and what its training did.
+    """A trained model, and the course of its training.
 
     Raises:
         TrainingFailed: no sizes meet the budget; it diverged or learned nothing.

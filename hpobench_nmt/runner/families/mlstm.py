@@ -26,7 +26,7 @@ MODEL_SETTINGS = (
         float,
         0.0,
         _MOST_DROPPED,
-        description="dropout of embedded symbols, one mask a sequence",
+        description="dropout of embedded symbols, one mask per sequence",
     ),
     Setting(
         "dropout_hidden",
@@ -34,7 +34,7 @@ MODEL_SETTINGS = (
         float,
         0.0,
         _MOST_DROPPED,
-        description="dropout of hidden units, one mask a sequence, for the recurrence and the output",
+        description="dropout of hidden units, one mask per sequence, for the recurrence and the output",
     ),
     Setting("learning_rate", 0.001, float, 0.0, 10.0, scale="log", description="of Adam, to begin with"),
     Setting("weight_decay", 0.0, float, 0.0, 1.0, scale="log", description="L2, in the gradient"),
@@ -66,7 +66,7 @@ _OTHER_DEFAULTS = {"dynamic_units": 500}
 def fit(
     settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
 ) -> tuple[MLSTM, TrainingSummary]:
-    """A trained model, and what its training did.
+    """A trained model, and the course of its training.
 
     Raises:
         TrainingFailed: it diverged or learned nothing.

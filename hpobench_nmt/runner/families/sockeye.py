@@ -91,7 +91,7 @@ METRICS = (
 
 
 def check(settings: Mapping[str, Any]) -> None:
-    """Refuse what no transformer can be made of, in the words of the settings."""
+    """Refuse sizes that no transformer can have, in the words of the settings."""
     if settings["num_embed"] % settings["num_heads"]:
         raise InputError(
             f"num_embed {settings['num_embed']} can't be divided among num_heads {settings['num_heads']}: "
@@ -102,7 +102,7 @@ def check(settings: Mapping[str, Any]) -> None:
 
 
 def missing() -> str:
-    """The command that installs what is not there, or "".
+    """The command that installs missing packages, or "".
 
     Sockeye's own requirements refuse a current torch, with which it works; hence no ordinary extra.
     """
@@ -256,8 +256,8 @@ def _curve(job: Job, prepared: Prepared, checkpoints: Sequence[Checkpoint]) -> l
     """Dev perplexity at every checkpoint, and BLEU of the sentences that Sockeye decoded in training.
 
     Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords;
-    this one is of the text, as the metric dev_bleu is. That of a sample has a name of its own, for it may
-    be points away.
+    this one is of the text, as the metric dev_bleu is. That of a sample has a name of its own, because it
+    may differ by points.
     """
     bpe = prepared.target_bpe()
     model = job.scratch / "model"

@@ -14,10 +14,10 @@ from torch.nn.functional import embedding
 from hpobench_nmt.runner.lm import single_stream_lstm
 from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
 
-# Up to here, and for one sequence, our own LSTM is faster than torch's on a CPU.
+# Up to so many steps of a single sequence, our own LSTM is faster than torch's on a CPU.
 _FEW_STEPS = 16
 
-# Place of the hidden-to-hidden weights among a layer's, in the order that torch.lstm takes them.
+# Index of the hidden-to-hidden weights among a layer's weights, in the order of torch.lstm.
 _RECURRENT = 1
 
 LayerState = tuple[Tensor, Tensor]
@@ -25,7 +25,7 @@ LayerState = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Regularisation:
-    """What keeps the model from overfitting.
+    """Rates of dropout and the weights of activation regularisation.
 
     Attributes:
         input: variational dropout of the embedded words.
@@ -90,7 +90,7 @@ class AWDLSTM(nn.Module):
         self._outputs: tuple[Tensor, Tensor] | None = None
 
     def initial_state(self, batch: int) -> tuple[LayerState, ...]:
-        """Zeros: a pair (h, c) of shape (batch, units) a layer."""
+        """Zeros: for each layer a pair (h, c) of shape (batch, units)."""
         weight = self.output_weight
         return tuple((weight.new_zeros(batch, n), weight.new_zeros(batch, n)) for n in self.hidden_sizes)
 
@@ -118,7 +118,7 @@ class AWDLSTM(nn.Module):
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
 
-        One matrix a layer, each square. A step at a time: for evaluation, not for training.
+        Each layer has one square matrix. Time steps are computed one by one: for evaluation, not training.
         """
         x = embedding(tokens, self.output_weight)
         after = []

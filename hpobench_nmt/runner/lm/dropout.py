@@ -17,7 +17,7 @@ def mask(shape: tuple[int, ...], p: float, like: Tensor, generator: torch.Genera
 
 
 def locked_dropout(x: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """Variational dropout: x, shape (T, B, D), with one mask a sequence, shared by all T steps."""
+    """Variational dropout: x, shape (T, B, D), with one mask per sequence, shared by all T steps."""
     return x * mask((1, x.shape[1], x.shape[2]), p, x, generator) if p else x
 
 

@@ -60,7 +60,7 @@ class UpdateRule:
     units: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no rule."""
+        """Refuse values that make no rule."""
         if self.name not in RULES:
             raise unknown("dynamic-evaluation rule", self.name, RULES)
         if self.segment < 1:
@@ -103,7 +103,7 @@ def dynamic_nll(
 def gradient_rms(
     model: LanguageModel, tokens: Tokens, batch: int, segment: int, units: int = 0
 ) -> list[Tensor]:
-    """sqrt(MS_g), eq. 5: the RMS of the gradients on batches of the training data, a tensor a parameter.
+    """sqrt(MS_g), eq. 5: the RMS of the gradients on batches of the training data, one tensor per parameter.
 
     Args:
         model: its parameters are not changed.
@@ -137,7 +137,7 @@ def _pieces(model: LanguageModel, tokens: Tokens, batch: int, segment: int) -> I
 
 @dataclass(frozen=True, eq=False)
 class _Local:
-    """What is adapted: leaves with local values and gradients, and the global values (None: zeros)."""
+    """The adapted tensors with their gradients, and the global values (None: zeros)."""
 
     parameters: Sequence[Tensor]
     globals: Sequence[Tensor] | None

@@ -1,4 +1,4 @@
-"""What a language model is to the code that trains and evaluates it, and the state it carries along."""
+"""The interface of a language model to training and evaluation, and the state that it carries along."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LanguageModel(Protocol):
         ...
 
     def regularisation(self) -> Tensor | float:
-        """What the last forward pass in training adds to the loss."""
+        """The term that the last forward pass in training adds to the loss."""
         ...
 
     def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -72,7 +72,7 @@ class SparselyAdaptable(LanguageModel, Protocol):
     def adapted(self, tokens: Tensor, state: State, matrices: Sequence[Tensor]) -> tuple[Tensor, State]:
         """The forward pass with h' = h + M h in place of h on each layer's first units.
 
-        `matrices` has one square matrix a layer. h' goes on both to the layer's next step and to the
+        `matrices` has one square matrix per layer. h' goes on both to the layer's next step and to the
         next layer.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a trained language model is worth: static, with a neural cache, and with dynamic evaluation."""
+"""Metrics of a trained language model: static, with a neural cache, and with dynamic evaluation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SLACK = 2.0
 
 
 def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSummary]]) -> Outcome:
-    """What a family of language models does with a job.
+    """Train a language model, measure it, and put both into one outcome.
 
     Args:
         job: one configuration.
@@ -74,12 +74,12 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
     Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
     of evaluating takes on dev; memory and the number of parameters. Cache and dynamic evaluation are
     tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then diverges on dev, its tuned
-    learning rate is halved, four times at most. If it diverges all the same, it has no metrics: the model
-    itself is sound.
+    learning rate is halved, four times at most. If it still diverges, its metrics are left
+    out, because the model itself is sound.
 
     Args:
         model: a LanguageModel; not changed.
-        corpus: what it was trained on.
+        corpus: the corpus that it was trained on.
         settings: the values of EVALUATION_SETTINGS, among others.
 
     Returns:
@@ -128,7 +128,7 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
 def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None:
     """Raise TrainingFailed where the loss is `slack` times that of a guess among all tokens, or no number.
 
-    Test has no say in what is a row.
+    The test part is not looked at, so that it does not decide which configurations are rows of a table.
     """
     if _diverged(corpus, dev, slack):
         raise TrainingFailed(f"diverged: the loss on dev is {dev.mean():.4g} nats a token")

@@ -32,7 +32,7 @@ class Dropout:
     Attributes:
         input: of embedded words.
         layer: between layers; an RHN has none, since only its state goes up.
-        state: of the recurrent state, one mask a sequence; the other masks are drawn for each time step.
+        state: of the recurrent state, one mask per sequence; the other masks are drawn for each time step.
         output: of the combined output, and again of its projection.
         recurrent: whether `state` is recurrent dropout, on the update of the memory (Semeniuta et al.
             2016), in place of variational dropout, on the state (Gal & Ghahramani 2016).
@@ -49,7 +49,7 @@ class MelisModel(nn.Module):
     """An embedding, recurrent layers whose outputs are added up, and an optional down-projection.
 
     Args:
-        shape: what it looks like.
+        shape: the architecture.
         hidden: units of each layer, H.
         embedding: size of an embedded word, E; H where the shape is square.
         dropout: rates.
@@ -90,7 +90,7 @@ class MelisModel(nn.Module):
         self.hidden_sizes = (hidden,) * len(layers)
 
     def initial_state(self, batch: int) -> tuple[LayerState, ...]:
-        """Zeros of shape (batch, H): a pair (h, c) a layer; an RHN has only h."""
+        """Zeros of shape (batch, H): a pair (h, c) for each layer; an RHN has only h."""
         zeros = self.output_weight.new_zeros(batch, self.hidden_sizes[0])
         return tuple((zeros,) * (1 if isinstance(layer, RHNLayer) else 2) for layer in self.layers)
 
@@ -111,7 +111,7 @@ class MelisModel(nn.Module):
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
 
-        One matrix a layer, each square. A step at a time: for evaluation, not for training.
+        Each layer has one square matrix. Time steps are computed one by one: for evaluation, not training.
         """
         x = embed(self.input_weight, tokens, self.output_weight)
         outputs, after = [], []

@@ -65,8 +65,8 @@ class MLSTM(nn.Module):
         vocabulary: number of symbols, V.
         embedding_size: E.
         hidden_size: H.
-        dropout_embedding: of embedded symbols, one mask a sequence.
-        dropout_hidden: of h, one mask a sequence for the recurrence and the output.
+        dropout_embedding: of embedded symbols, one mask per sequence.
+        dropout_hidden: of h, one mask per sequence for the recurrence and the output.
         normalised: whether weights are normalised.
         generator: draws the initial weights and, in training, the masks. On the model's device.
     """
@@ -117,7 +117,7 @@ class MLSTM(nn.Module):
     ) -> tuple[Tensor, LayerState]:
         """The forward pass with h' = h + M h on the first units (Krause et al. 2018, eq. 9).
 
-        A step at a time: for evaluation, not for training.
+        Time steps are computed one by one: for evaluation, not training.
         """
         (matrix,) = matrices
         return adapted_layer(self.layer, embed(self.input_weight, tokens, self.output_weight), state, matrix)

@@ -28,10 +28,10 @@ class NTASGD:
 
     Averaging starts at the first check whose dev loss is worse than the best one that is more than
     `window` checks old. Checks after that judge the averaged weights, which keep improving by less
-    and less; training ends when `patience` of them in a row have brought no improvement worth the name.
+    and less; training ends when `patience` of them in a row have not improved by `min_improvement`.
 
     Args:
-        parameters: what to train.
+        parameters: those to train.
         learning_rate: of a full-length sequence.
         weight_decay: L2, added to the gradient.
         window: the n of NT-ASGD, in checks.
@@ -78,7 +78,7 @@ class NTASGD:
 
     @contextmanager
     def evaluated(self) -> Iterator[None]:
-        """Inside, the parameters are those to judge: the average, once there is one."""
+        """Inside, the parameters have the values to evaluate: the averages, once there are any."""
         if self._averages is None or not self._averaged:
             yield
         else:

@@ -4,7 +4,7 @@ V words, E embedding size, H hidden size, L depth. With n(.) a number of paramet
 
     LSTM    n = (E + H + 1) 4 H + (L - 1) (2 H + 1) 4 H        3 in place of 4 with tied gates
     NAS     n = (E + H) 8 H + (L - 1) 16 H^2                   no biases
-    RHN     n = (E + L H + L) 2 H                              L processing steps a token
+    RHN     n = (E + L H + L) 2 H                              L processing steps per token
     output  n = V E + V shared; V E + V D + V separate; + H E with a down-projection
 
 D, the size of the output embedding, is E with a down-projection and H without. Shared embeddings without
@@ -31,12 +31,12 @@ _LARGEST_DEVIATION = 0.1
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What a model looks like, but for its sizes.
+    """The architecture of a model without its sizes.
 
     Attributes:
         vocabulary: V.
         cell: the recurrent cell.
-        depth: layers; of an RHN: processing steps a token.
+        depth: layers; of an RHN: processing steps per token.
         gates: of an LSTM.
         shared: whether one matrix is both input and output embedding.
         projection: whether the combined output is projected to the embedding size.

@@ -17,16 +17,16 @@ from hpobench_nmt.runner.lm.trainer import TrainingSchedule, TrainingSummary, tr
 
 @dataclass(frozen=True)
 class AdamSettings:
-    """What Adam does.
+    """Settings of Adam and of the steps of its learning rate.
 
     Attributes:
         learning_rate: to begin with.
         beta1: of the mean of the gradients; 0: the last gradient alone.
         beta2: of the mean of the squared gradients.
         epsilon: added to its root.
-        weight_decay: L2, times the parameters, added to the gradient of the mean loss a token.
+        weight_decay: L2, times the parameters, added to the gradient of the mean loss per token.
         patience: checks in a row without the best dev loss so far, before the learning rate drops.
-        drop: what the learning rate is multiplied by.
+        drop: factor of the learning rate at a drop.
         drops: how often it drops; training ends when it would drop once more.
     """
 
@@ -65,7 +65,7 @@ class PlateauAdam:
         self._adam.step()
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """The parameters are judged as they are."""
+        """The parameters are evaluated as they are."""
         return nullcontext()
 
     def checked(self, dev_loss: float) -> bool:

@@ -58,7 +58,7 @@ class NASLayer(nn.Module):
 
 
 class RHNLayer(nn.Module):
-    """A recurrent highway network of `depth` processing steps a token."""
+    """A recurrent highway network of `depth` processing steps per token."""
 
     def __init__(self, inputs: int, hidden: int, depth: int, generator: torch.Generator) -> None:
         super().__init__()

@@ -31,7 +31,12 @@ DYNAMIC_SETTINGS = (
         "dynamic_batch", 20, int, 1, 10_000, scale="log", description="parallel streams of a batch of MS_g"
     ),
     Setting(
-        "dynamic_units", 100, int, 1, 100_000, description="hidden units a layer that rule sparse adapts"
+        "dynamic_units",
+        100,
+        int,
+        1,
+        100_000,
+        description="hidden units of each layer that rule sparse adapts",
     ),
     Setting(
         "dynamic_statistics",

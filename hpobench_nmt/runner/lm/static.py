@@ -1,4 +1,4 @@
-"""Static evaluation: the model as it was trained, reading one stream from its first token to its last."""
+"""Static evaluation: the trained model reads one stream from its first token to its last."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
 
 
 def hidden_vectors(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
-    """What the model makes of a stream, piece by piece: hidden vectors, (n, D), and next tokens, (n,).
+    """Hidden vectors of a stream, (n, D), and the tokens that follow them, (n,), piece by piece.
 
     Args:
         model: in evaluation mode.

@@ -26,14 +26,14 @@ _DEV_STREAMS = 10
 
 
 class Optimiser(Protocol):
-    """How the parameters move, which of their values are judged, and when it is enough."""
+    """Updates parameters, says which of their values to evaluate, and when training has converged."""
 
     def step(self, scale: float) -> None:
         """One update with the parameters' gradients and `scale` times the learning rate."""
         ...
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """Inside, the parameters are those to judge."""
+        """Inside, the parameters have the values to evaluate, such as averages."""
         ...
 
     def checked(self, dev_loss: float) -> bool:
@@ -51,8 +51,8 @@ class TrainingSchedule:
         vary: draw the number of steps anew for each update, and scale the learning rate with it.
         clip: largest norm of the gradient; 0: not clipped.
         max_epochs: passes over the training data, at most.
-        checks_per_epoch: dev evaluations a pass.
-        check_updates: dev evaluations every so many updates instead, where not 0.
+        checks_per_epoch: dev evaluations per pass.
+        check_updates: if not 0, dev is evaluated every so many updates instead.
     """
 
     batch_size: int
@@ -66,7 +66,7 @@ class TrainingSchedule:
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """What a training did. The model is left with the best weights by dev loss.
+    """The course of a training. The model is left with the weights of the best dev loss.
 
     Attributes:
         curve: at each check, the update's number, epochs passed, dev_ppl, and seconds spent in training.
@@ -106,13 +106,13 @@ def train(
         model: a LanguageModel.
         train_tokens: one stream.
         dev_tokens: one stream.
-        optimiser: moves the parameters and says when it is enough.
+        optimiser: updates the parameters and says when training has converged.
         schedule: how the data is read.
         generator: on the CPU; draws the lengths of sequences.
-        on_check: told each point of the curve.
+        on_check: called with each point of the curve.
 
     Raises:
-        TrainingFailed: the loss is no longer a number, or the result is no better than guessing.
+        TrainingFailed: the loss is not finite, or the result is no better than a uniform guess.
     """
     lm: LanguageModel = model  # type: ignore[assignment]
     parameters = list(model.parameters())

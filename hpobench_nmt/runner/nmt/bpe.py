@@ -64,7 +64,7 @@ def learn(lines: Iterable[str], symbols: int, side: str) -> bytes:
 
 
 def _reason(message: str, side: str) -> str:
-    """What the library's message means for a person."""
+    """The library's message in words that name the setting."""
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return f"the {side} side alone has {found[1]} characters and marks."
     if found := re.search(r"value <= (\d+)", message):

@@ -25,7 +25,7 @@ _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a command used.
+    """Time and memory that a command took.
 
     Attributes:
         seconds: by the clock, without pauses.

@@ -17,19 +17,19 @@ Lines = Sequence[str]
 
 
 class ParallelText(Protocol):
-    """What is needed of a parallel corpus: (source lines, target lines) of each part."""
+    """A parallel corpus: (source lines, target lines) of each part."""
 
     @property
     def train(self) -> tuple[Lines, Lines]:
-        """What models are trained on."""
+        """The training part."""
 
     @property
     def dev(self) -> tuple[Lines, Lines]:
-        """What they are chosen by."""
+        """The part for validation."""
 
     @property
     def test(self) -> tuple[Lines, Lines]:
-        """What is looked at once."""
+        """The part for the final test."""
 
 
 @dataclass(frozen=True)
