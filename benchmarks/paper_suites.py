@@ -56,6 +56,9 @@ def compare_single(found: list[Cell]) -> None:
     for cell in near:
         if abs(cell.distance) > 3:
             print("  ", show(cell))
+    graph = [c for c in found if c.method.startswith("GB")]
+    within = sum(abs(c.distance) <= 3 for c in graph)
+    print(f"\nTable 3, GB: {within} of {len(graph)} cells within 3 standard errors")
     print("\nTable 3, GB: geometric mean of ours/paper for ftb (bar: 0.8 to 1.25)")
     for method in sorted({c.method for c in found if c.method.startswith("GB")}):
         ratios = [ratio(c) for c in found if c.method == method and c.score == "ftb"]
@@ -71,7 +74,14 @@ def compare_single(found: list[Cell]) -> None:
 
 def compare_multi(found: list[Cell]) -> None:
     """The bars on Table 4."""
-    print("\nTable 4, every cell")
+    for family, near in (
+        ("RS", [c for c in found if c.method == "RS"]),
+        ("BO", [c for c in found if c.method.startswith("BO")]),
+        ("GB", [c for c in found if c.method.startswith("GB")]),
+    ):
+        within = sum(abs(c.distance) <= 3 for c in near)
+        print(f"\nTable 4, {family}: {within} of {len(near)} cells within 3 standard errors", end="")
+    print("\n\nTable 4, every cell")
     for cell in found:
         print("  ", show(cell))
     print(

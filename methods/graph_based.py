@@ -21,6 +21,7 @@ from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import by_expected_influence, usual_acquisition
 from hpobench_nmt.methods.graph import (
     BETA,
+    MAX_DENSE_ROWS,
     NEIGHBOURS,
     SIGMA_SQUARED,
     graph_covariance,
@@ -30,6 +31,8 @@ from hpobench_nmt.methods.graph import (
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate, range_scaling
 from hpobench_nmt.methods.naming import method_name
+from hpobench_nmt.methods.posterior import Prior
+from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, sparse_weights
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class GraphSearch:
 
     def surrogate(self, problem: Problem) -> Surrogate:
         """The model of the losses. Its prior is shared by all trials on the problem."""
-        return Surrogate(graph_prior(problem, self.kernel, neighbours_for(len(problem.features))))
+        n_neighbours = neighbours_for(len(problem.features), problem.n_objectives)
+        return Surrogate(graph_prior(problem, self.kernel, n_neighbours))
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,15 @@ influence_search = InfluenceSearch
 
 
 @lru_cache(maxsize=8)
-def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int) -> DensePrior:
-    """The graph's prior over the problem's rows, shared by its trials."""
+def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int) -> Prior:
+    """The graph's prior over the problem's rows, shared by its trials.
+
+    Up to MAX_DENSE_ROWS rows it is a dense matrix, which takes O(N^3) time. Beyond, it is sparse and its rows
+    are solved for as they are needed (hpobench_nmt.methods.sparse_graph says how exactly).
+    """
+    if len(problem.features) > MAX_DENSE_ROWS:
+        weights = sparse_weights(problem.features, kernel, n_neighbours)
+        return SparseGraphPrior(weights, SIGMA_SQUARED, BETA, problem.features)
     return DensePrior(graph_covariance(graph_laplacian(problem.features, kernel, n_neighbours)))
 
 

@@ -71,6 +71,8 @@ def test_laplacian_does_not_depend_on_the_order_of_rows(features, seed):
 
 def test_default_number_of_neighbours():
     assert [neighbours_for(n) for n in (4, 118, 140, 150, 176, 767)] == [20, 20, 20, 21, 25, 110]
+    assert [neighbours_for(n) for n in (16_384, 16_385)] == [2341, 20]
+    assert [neighbours_for(n, 2) for n in (4, 176, 16_385)] == [20, 20, 20]
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
@@ -81,7 +83,7 @@ def test_tiny_tables(n_rows):
 
 
 def test_too_many_rows_for_a_dense_matrix():
-    with pytest.raises(ValueError, match=r"16,385 rows .*stop at 16,384 rows"):
+    with pytest.raises(ValueError, match=r"16,385 rows .*stops at 16,384 rows"):
         graph_laplacian(np.zeros((16_385, 1)), rbf, 20)
 
 
