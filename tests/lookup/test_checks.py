@@ -4,10 +4,11 @@ import hashlib
 import numpy as np
 import pytest
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.catalogue import shipped_folder
-from hpobench_nmt.lookup.checks import check_collection, check_table, twins
+from hpobench_nmt.lookup.checks import check_collection, check_table, find_check, twins
 from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -170,3 +171,274 @@ def test_twins_are_those_of_the_definition(n_metrics, values):
     found = [group.tolist() for group in twins(table)]
     assert found == naive_twins(table)
     assert found or n_metrics == 1 or values > 2
+
+
+def told(table, folder=None):
+    return [(f.kind, f.fact, f.meaning) for f in check_table(table, folder)]
+
+
+COMPLETE = ("ok", "all 36 configurations of the grid have a row", "the space is complete.")
+IN_ORDER = ("ok", "hash, types and ranges are in order", "nothing to watch for.")
+FRONT = (
+    "note",
+    "8 rows are on the Pareto front of bleu:max and seconds:min",
+    "this many make up fta and fbp.",
+)
+
+
+def test_every_finding_on_a_clean_table(toy):
+    assert told(toy) == [COMPLETE, FRONT, IN_ORDER]
+    assert told(dataclasses.replace(toy, objectives=("bleu",))) == [COMPLETE, IN_ORDER]
+    assert told(dataclasses.replace(toy, objectives=())) == [COMPLETE, IN_ORDER]
+
+
+def test_every_finding_on_a_table_with_many_faults(toy):
+    values = toy.values.copy()
+    values[:3, 2] = np.nan
+    values[:, 1] = 7.0
+    values[5:17, 0] = 30.0
+    claims = {"front": [1, 2], "front_objectives": ["bleu", "memory"]}
+    assert told(with_values(toy, values, claims=claims)) == [
+        COMPLETE,
+        ("warning", "seconds is 7 in every row", "there is nothing to optimise in it."),
+        (
+            "warning",
+            "3 row(s) have no memory (written as 0)",
+            "as an objective it leaves them out: they are never best and never on a front.",
+        ),
+        (
+            "warning",
+            "12 rows share the best bleu, 30: rows 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, …",
+            "whether any of them or only the first meets the target changes ftb: random search needs 2.8 "
+            "look-ups on average for any, 18.5 for the first.",
+        ),
+        (
+            "warning",
+            "36 rows share the best seconds, 7: rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …",
+            "whether any of them or only the first meets the target changes ftb: random search needs 1.0 "
+            "look-ups on average for any, 18.5 for the first.",
+        ),
+        (
+            "note",
+            "12 rows are on the Pareto front of bleu:max and seconds:min",
+            "this many make up fta and fbp.",
+        ),
+        (
+            "warning",
+            "the published Pareto front of bleu and memory differs from a recomputation: rows 1, 2, 9, 10, "
+            "11 are on one only",
+            "scores of fronts cannot be compared with published ones.",
+        ),
+        (
+            "warning",
+            "12 of 36 rows fall into 3 groups that agree exactly in bleu, seconds, memory and differ only in "
+            "layers, learning_rate (rows 5, 12, 13, 14, for one)",
+            "they are probably one training each, entered several times: layers, learning_rate has no effect "
+            "there, the table holds fewer independent rows than it seems, and ties are likely.",
+        ),
+    ]
+
+
+def test_a_sentinel_is_named_only_where_there_is_one(toy):
+    values = toy.values.copy()
+    values[0, 0] = np.nan
+    (found,) = [f for f in check_table(with_values(toy, values)) if "no bleu" in f.fact]
+    assert found.fact == "1 row(s) have no bleu"
+
+
+def test_one_value_is_no_constant_and_ten_are_all_listed(toy):
+    values = np.full_like(toy.values, np.nan)
+    values[0] = (1.0, 2.0, 3.0)
+    assert not any(
+        "in every row" in f.fact and " is " in f.fact and "missing" not in f.fact
+        for f in check_table(with_values(toy, values))
+    )
+    values = toy.values.copy()
+    values[:10, 0] = 30.0
+    assert any(
+        f.fact.endswith("rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9") for f in check_table(with_values(toy, values))
+    )
+
+
+def test_a_best_row_ahead_by_exactly_the_tolerance_is_not_lonely(toy):
+    values = toy.values.copy()
+    values[:, 0] = np.round(values[:, 0])
+    best = values[:, 0].max()
+    for lead, lonely in ((0.5, False), (0.75, True)):
+        values[7, 0] = best + lead
+        found = [(f.fact, f.meaning) for f in check_table(with_values(toy, values)) if "ahead of" in f.fact]
+        assert found == (
+            [
+                (
+                    f"the best bleu is {lead:.3g} ahead of the next, more than the tolerance of 0.5",
+                    "ftc is the same as ftb unless a suite sets a larger tolerance.",
+                )
+            ]
+            if lonely
+            else []
+        )
+    # Missing values come last, whichever way is better.
+    values[:, 0] = np.nan
+    values[3, 0] = 1.0
+    assert not any("ahead of" in f.fact for f in check_table(with_values(toy, values)))
+
+
+def test_a_grid_with_holes_says_what_is_absent(toy):
+    axes = (dataclasses.replace(toy.hyperparameters[0], values=(1.0, 2.0, 4.0, 8.0, *range(16, 28))),)
+    part = dataclasses.replace(toy, hyperparameters=axes + toy.hyperparameters[1:])
+    assert told(part)[:2] == [
+        (
+            "note",
+            "36 of the 144 configurations of the grid have a row (25%)",
+            "a method can only choose among these; those that failed to train are not among them.",
+        ),
+        (
+            "note",
+            "no row has layers of 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, …",
+            "this part of the search space is empty.",
+        ),
+    ]
+
+
+def test_a_grid_of_any_size_is_counted():
+    axes = tuple(Hyperparameter(f"h{j}", (0.0, 1.0)) for j in range(3000))
+    table = Table("t", axes, (Metric("m", "min"),), np.eye(2, 3000), np.ones((2, 1)))
+    assert told(table)[0][1] == "2 of the about 10^903 configurations of the grid have a row (0%)"
+
+
+def test_a_published_front_that_is_right(toy):
+    front = toy.front(["bleu", "seconds"]).tolist()
+    # Without objectives of its own the front is that of the table's.
+    for claims in ({"front": front}, {"front": front[::-1], "front_objectives": ["bleu", "seconds"]}):
+        assert (
+            "ok",
+            "the published Pareto front of bleu and seconds agrees with a recomputation (8 rows)",
+            "scores of fronts can be compared with published ones.",
+        ) in told(dataclasses.replace(toy, claims=claims))
+
+
+def test_what_was_trained_says_what_to_do(toy):
+    meanings = [
+        told(dataclasses.replace(toy, claims=claims))[2]
+        for claims in (
+            {"configurations": 1040, "failed": 1004, "complete": True},
+            {"configurations": 1040, "failed": 1003, "complete": True},
+            {"configurations": 1040, "failed": 3, "complete": False},
+            {"configurations": 36},
+        )
+    ]
+    assert meanings == [
+        (
+            "ok",
+            "all 1,040 configurations of its spec were trained; 1,004 failed and have no row",
+            "what is not in the table cannot be trained.",
+        ),
+        (
+            "warning",
+            "called complete, but 36 rows and 1,003 failures are 1,039 of 1,040 configurations",
+            "build the table from its ledger again.",
+        ),
+        (
+            "warning",
+            "39 of the 1,040 configurations of its spec were trained so far (3 failed)",
+            "the best configuration may not be in it yet.",
+        ),
+        (
+            "warning",
+            "36 of the 36 configurations of its spec were trained so far (0 failed)",
+            "the best configuration may not be in it yet.",
+        ),
+    ]
+
+
+def test_a_ledger_says_what_follows(toy, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text("one\n")
+    built = dataclasses.replace(toy, provenance={"ledger_sha256": hashlib.sha256(b"one\n").hexdigest()})
+    assert ("ok", "built from the ledger beside it", "every row can be traced to its training.") in told(
+        built, tmp_path
+    )
+    assert told(toy, tmp_path) == told(toy) == [COMPLETE, FRONT, IN_ORDER]
+    path.write_text("two\n")
+    assert (
+        "warning",
+        "the ledger beside it is not the one that it was built from",
+        f"build it again: hpobench-nmt tables build {path}",
+    ) in told(built, tmp_path)
+
+
+def test_every_finding_on_a_collection(toy):
+    claim = {"collection": "both", "collection_rows": 1072, "collection_tables": 2}
+    values = toy.values.copy()
+    values[:2, 2] = np.nan
+    one = with_values(toy, values, claims=claim)
+    two = with_values(toy, values, name="toy2", claims=claim)
+    other = dataclasses.replace(toy, name="other", claims={"collection": "else", "collection_rows": 1})
+
+    def found(*tables):
+        return [(f.table, f.kind, f.fact, f.meaning) for f in check_collection("both", tables)]
+
+    missing = ("both", "note", "4 rows in all have no memory", "see the tables above.")
+    assert found(one, two, other) == [
+        (
+            "both",
+            "warning",
+            "the 2 tables hold 72 rows, the source speaks of 1,072 systems",
+            "1,000 systems are not to be had: compare only with figures from these rows.",
+        ),
+        missing,
+    ]
+    assert found(one, other) == [
+        (
+            "both",
+            "note",
+            "of its 2 tables, 1 is installed",
+            "what the source says of all of them cannot be checked.",
+        )
+    ]
+    three = [dataclasses.replace(t, claims=claim | {"collection_tables": 3}) for t in (one, two)]
+    assert found(*three)[0][2] == "of its 3 tables, 2 are installed"
+    right = [dataclasses.replace(t, claims={"collection": "both", "collection_rows": 72}) for t in (one, two)]
+    assert found(*right) == [("both", "ok", "72 rows, as the source says", "no row is lacking."), missing]
+    # Tables that contradict one another prove nothing.
+    assert found(one, dataclasses.replace(two, claims=claim | {"collection_rows": 5})) == []
+    assert found(dataclasses.replace(one, claims={"collection": "both"})) == []
+
+
+def test_a_check_of_tables_says_all_of_them_and_of_the_collection(toy, tmp_path):
+    claim = {"collection": "both", "collection_rows": 72, "collection_tables": 2}
+    tables = [(dataclasses.replace(toy, name=name, claims=claim), tmp_path) for name in ("a", "b")]
+    found = find_check("both", tables)
+    assert [f.table for f in found] == ["a"] * 3 + ["b"] * 3 + ["both"]
+    assert found[-1].fact == "72 rows, as the source says"
+    assert [f.table for f in find_check("a", tables[:1])] == ["a"] * 3
+    with pytest.raises(InputError, match="no table to check"):
+        find_check("none", [])
+
+
+def test_twins_need_an_objective_and_enough_metrics(toy):
+    values = np.round(toy.values)
+    values[:] = values[0]
+    assert len(twins(with_values(toy, values))) == 1
+    assert twins(with_values(toy, values, objectives=())) == []
+    one = dataclasses.replace(toy, metrics=toy.metrics[:1], values=values[:, :1], objectives=("bleu",))
+    assert twins(one) == []
+    apart = values.copy()
+    apart[:, 0] = np.arange(36)  # the first objective tells them apart
+    assert twins(with_values(toy, apart)) == []
+
+
+def test_twins_in_a_table_of_many_rows():
+    n = 3000
+    axes = (Hyperparameter("x", tuple(map(float, range(n)))), Hyperparameter("y", (0.0, 1.0)))
+    configs = np.array([(i, y) for i in range(n) for y in (0, 1)], dtype=float)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2 * n, 5))
+    values[1::2][: n // 2] = values[::2][: n // 2]  # half of the rows do not depend on y
+    table = Table("t", axes, tuple(Metric(f"m{j}", "min") for j in range(5)), configs, values, ("m0",))
+    assert [g.tolist() for g in twins(table)] == [[2 * i, 2 * i + 1] for i in range(n // 2)]
+    (found,) = [f for f in check_table(table) if "groups" in f.fact]
+    assert found.fact.startswith(
+        f"{n} of {2 * n} rows fall into {n // 2} groups that agree exactly in m0, m1, m2, m3"
+    )
+    assert found.fact.endswith("differ only in y (rows 0, 1, for one)")

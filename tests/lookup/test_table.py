@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.table import Table
 
@@ -99,3 +99,203 @@ def test_a_wrong_objective_is_refused(spec):
 def test_a_wrong_metric_is_refused(arguments):
     with pytest.raises(InputError):
         Metric("m", **arguments)
+
+
+def large(n_rows=5000, seed=0):
+    """More rows than any block, with two metrics of which one or both are missing in some rows."""
+    rng = np.random.default_rng(seed)
+    axes = (
+        Hyperparameter("a", tuple(map(float, range(100)))),
+        Hyperparameter("b", tuple(map(float, range(1, 101)))),
+    )
+    places = rng.choice(10_000, size=n_rows, replace=False)
+    values = rng.integers(0, 40, size=(n_rows, 2)).astype(float)
+    values[rng.random(n_rows) < 0.1, 0] = np.nan
+    values[rng.random(n_rows) < 0.1, 1] = np.nan
+    metrics = (Metric("up", "max"), Metric("down", "min", tolerance=0.0))
+    return Table(
+        "large", axes, metrics, np.column_stack([places // 100, places % 100 + 1.0]), values, ("up", "down")
+    )
+
+
+def test_a_row_where_one_of_two_losses_is_missing_is_on_no_front():
+    mine = large()
+    losses = mine.losses(["up", "down"])
+    np.testing.assert_array_equal(losses, np.column_stack([-mine.column("up"), mine.column("down")]))
+    complete = ~np.isnan(mine.values).any(axis=1)
+    assert not complete.all()
+    expected = [
+        i
+        for i in np.flatnonzero(complete)
+        if not any(
+            (losses[j] <= losses[i]).all() and (losses[j] < losses[i]).any()
+            for j in np.flatnonzero(complete & (losses[:, 0] <= losses[i, 0]))
+        )
+    ]
+    assert mine.front(["up", "down"]).tolist() == expected
+    best = np.nanmax(mine.column("up"))
+    assert mine.best_rows("up").tolist() == [i for i, v in enumerate(mine.column("up")) if v == best]
+
+
+def test_the_first_row_that_repeats_a_configuration_is_named():
+    mine = large()
+    configs = mine.configs.copy()
+    configs[4000] = configs[4990] = configs[17]
+    configs[30] = configs[4995]
+    with pytest.raises(
+        InputError, match=r"table 'large': rows 17, 4000, 4990 have the same configuration\. A table"
+    ):
+        dataclasses.replace(mine, configs=configs)
+    configs[:] = configs[0]
+    with pytest.raises(InputError, match="rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have the same"):
+        dataclasses.replace(mine, configs=configs)
+
+
+def test_a_value_beyond_either_end_of_the_grid_is_named():
+    mine = large()
+    for wrong in (-1.0, 50.5, 100.0, 12345.0):
+        configs = mine.configs.copy()
+        configs[4321, 0] = wrong
+        shown = r"\[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …\]"
+        with pytest.raises(
+            InputError, match=rf"row 4321: a is {wrong:g}, which is not among its values {shown}\."
+        ):
+            dataclasses.replace(mine, configs=configs)
+
+
+def test_configurations_are_told_apart_where_the_grid_is_larger_than_an_integer():
+    n = 40
+    axes = tuple(Hyperparameter(f"h{j}", tuple(map(float, range(7)))) for j in range(n))
+    configs = np.random.default_rng(0).integers(7, size=(300, n)).astype(float)
+    values = np.zeros((300, 1))
+    Table("t", axes, LOSS, configs, values)
+    for j in range(n):  # rows that differ in one hyperparameter, whichever it is
+        configs[200] = configs[100]
+        configs[200, j] = (configs[100, j] + 1) % 7
+        Table("t", axes, LOSS, configs, values)
+    configs[200] = configs[100]
+    with pytest.raises(InputError, match="rows 100, 200 have the same"):
+        Table("t", axes, LOSS, configs, values)
+
+
+def test_a_column_has_its_own_values(toy):
+    for j, metric in enumerate(toy.metrics):
+        np.testing.assert_array_equal(toy.column(metric.name), toy.values[:, j])
+        assert toy.metric(metric.name) is metric
+    with pytest.raises(InputError, match=r"unknown metric 'blue'\. Did you mean 'bleu'\? \(table 'toy'\)"):
+        toy.column("blue")
+
+
+def test_objectives_from_texts():
+    mine = large()
+    assert mine.objective("up") == Objective("up", "max")
+    assert mine.objective("up:min") == Objective("up", "min")
+    assert mine.objective("down:max") == Objective("down", "max")
+    assert mine.objective(Objective("down", "max")) == Objective("down", "max")
+    with pytest.raises(InputError, match="unknown metric 'left'"):
+        mine.objective(Objective("left", "max"))
+    with pytest.raises(InputError, match="unknown metric 'left'"):
+        mine.objective("left:min")
+    with pytest.raises(
+        InputError, match="objective 'up:big': the direction after ':' must be 'min' or 'max'"
+    ):
+        mine.objective("up:big")
+    assert mine.main_metric == "up"
+    assert dataclasses.replace(mine, objectives=()).main_metric == "up"
+    assert dataclasses.replace(mine, objectives=("down",)).main_metric == "down"
+
+
+def test_the_tolerance():
+    mine = large()
+    assert mine.tolerance("down") == 0.0
+    up = mine.column("up")
+    up = up[~np.isnan(up)]
+    assert mine.tolerance("up") == pytest.approx(0.05 * (up.max() - np.median(up)))
+    assert mine.tolerance("up:min") == pytest.approx(0.05 * (np.median(up) - up.min()))
+    # Half of the rows are as good as the best: then it is the way to the worst.
+    assert table([[1.0], [1.0], [1.0], [5.0]]).tolerance("loss") == pytest.approx(0.2)
+    assert table([[1.0], [1.0], [1.0], [1.0]]).tolerance("loss") == 0.0
+    assert np.isnan(table([[np.nan]] * 4).tolerance("loss"))
+
+
+def test_the_hash_is_of_rows_space_and_metrics_only():
+    mine = large()
+    other = dataclasses.replace(
+        mine, name="b", objectives=("up",), provenance={"a": "b"}, claims={"failed": 1}
+    )
+    assert other.sha256 == mine.sha256
+    changes = [
+        {"configs": mine.configs[::-1]},
+        {"values": np.where(mine.values == 3, 4, mine.values)},
+        {
+            "hyperparameters": (
+                dataclasses.replace(mine.hyperparameters[0], name="c"),
+                mine.hyperparameters[1],
+            )
+        },
+        {
+            "hyperparameters": (
+                mine.hyperparameters[0],
+                dataclasses.replace(mine.hyperparameters[1], scale="log"),
+            )
+        },
+        {"metrics": (dataclasses.replace(mine.metrics[0], name="c"), mine.metrics[1]), "objectives": ()},
+        {"metrics": (mine.metrics[0], dataclasses.replace(mine.metrics[1], direction="max"))},
+    ]
+    hashes = {dataclasses.replace(mine, **change).sha256 for change in changes} | {mine.sha256}
+    assert len(hashes) == len(changes) + 1
+    tolerance = (mine.metrics[0], dataclasses.replace(mine.metrics[1], tolerance=1.0, unit="s"))
+    assert dataclasses.replace(mine, metrics=tolerance).sha256 == mine.sha256
+    # A NaN has many bit patterns, and is one value.
+    values = mine.values.copy()
+    values[np.isnan(values)] = -np.nan
+    assert dataclasses.replace(mine, values=values).sha256 == mine.sha256
+    # The hash of an earlier version stands in results folders.
+    assert table([[1.0], [2.0], [np.nan], [4.0]]).sha256 == HASH
+
+
+HASH = "e357aa1fba0938000495549da8b545f334adccd18e6057fc26fed77cb540f63f"
+
+
+def test_a_table_is_short_to_look_at():
+    mine = large()
+    assert repr(mine) == "<Table 'large': 5,000 rows of a, b; measured: up, down>"
+    html = mine._repr_html_()
+    assert html.startswith("<p><b>large</b>: 5,000 rows, optimised for up:max, down:min</p><table")
+    assert html.count("<tr") == 6
+    axes = tuple(Hyperparameter(f"<b>{j}", (0.0, 1.0)) for j in range(12))
+    odd = Table("t", axes, LOSS, np.eye(2, 12), np.ones((2, 1)), ("loss",))
+    assert "<b>9, …; measured: loss>" in repr(odd)
+    assert "<b>0" not in odd._repr_html_()
+    assert "&lt;b&gt;0" in odd._repr_html_()
+    assert "optimised" not in dataclasses.replace(odd, objectives=())._repr_html_()
+    assert len(repr(dataclasses.replace(odd, name="x" * 100))) < 400
+
+
+def test_the_frame_holds_every_row():
+    mine = large(300)
+    frame = mine.to_frame()
+    assert list(frame) == ["a", "b", "up", "down"]
+    np.testing.assert_array_equal(frame.to_numpy(), np.hstack([mine.configs, mine.values]))
+    assert len(mine.to_frame(7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"configs": np.zeros((5000, 3))}, r"configs must have shape \(rows, 2\), not \(5000, 3\)"),
+        ({"values": np.zeros(5000)}, r"values must have shape \(rows, 2\), not \(5000,\)"),
+        (
+            {"hyperparameters": (), "configs": np.zeros((5000, 0))},
+            "at least one hyperparameter and one metric",
+        ),
+        (
+            {"metrics": (), "values": np.zeros((5000, 0)), "objectives": ()},
+            "at least one hyperparameter and one",
+        ),
+        ({"objectives": ("up:left",)}, "must be 'min' or 'max'"),
+    ],
+)
+def test_a_table_of_the_wrong_shape(change, message):
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(large(), **change)
