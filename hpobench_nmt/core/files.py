@@ -172,7 +172,7 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
         path: an ordinary file; a pipe or a device is refused.
         limit: the most bytes that it may have.
         follow_link: whether the file may be a symbolic link. In a folder from somebody else it may not,
-            because a link could point at any file of the user's.
+            because it could point at any file of the user.
 
     Raises:
         InputError: it cannot be read, or is not such a file.

@@ -65,5 +65,5 @@ class Hyperparameter:
 
 
 def scaled_features(axes: Sequence[Hyperparameter], configs: Floats) -> Floats:
-    """Configurations scaled to [0, 1], a column a hyperparameter, shape (N, H)."""
+    """Configurations scaled to [0, 1], one column per hyperparameter, shape (N, H)."""
     return np.column_stack([axis.scaled(configs[:, j]) for j, axis in enumerate(axes)])

@@ -119,7 +119,7 @@ def _shown(value: object) -> str:
 
 
 def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:
-    """What is wrong, the path to it, and whether it is a key rather than a value."""
+    """The fault in words, the path to it, and whether it is a key rather than a value."""
     found = _PLACE.fullmatch(str(error))
     if found is None:
         return str(error), (), False
@@ -179,7 +179,7 @@ def _type_at(kind: Any, content: Any, path: _Path) -> Any:
 
 
 def _inside(content: Any, step: str | int) -> Any:
-    """What a mapping or list holds there, None where it holds nothing."""
+    """The value that a mapping or list holds there, None if it holds none."""
     try:
         return content[step]
     except (TypeError, LookupError):
@@ -215,7 +215,7 @@ def _joined(path: _Path) -> str:
 
 
 def _described(kind: Any, several: bool = False) -> str:
-    """What a value of this type is, in words."""
+    """A value of this type, in words."""
     match kind:
         case inspect.LiteralType():
             return _either(repr(value) for value in kind.values)

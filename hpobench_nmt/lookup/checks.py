@@ -1,4 +1,4 @@
-"""What to know of a table before benchmarking on it: facts found in its rows, and what each means."""
+"""Facts about a table that matter to a benchmark on it, found in its rows, each with its meaning."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Finding:
 
 
 def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
-    """All findings on one table, which was loaded, so its hash, types and ranges are in order.
+    """All findings on one table. It was loaded, so that its hash, types and ranges are in order.
 
     Args:
         table: the rows.

@@ -137,7 +137,7 @@ def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
 
 
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:
-    """What a datasheet says of a table whose CSV file has this content."""
+    """The datasheet of a table whose CSV file has this content, as sections and keys."""
     sheet: dict[str, Any] = {
         "format": FORMAT,
         "name": table.name,

@@ -42,7 +42,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class _Unusable(Exception):
-    """What came is not the file; asking again may help."""
+    """The answer is not the file. Asking again may help."""
 
 
 def download(

@@ -226,6 +226,6 @@ class Table:
 
 
 def too_large_value(metric: str, value: float) -> str:
-    """What to say of a value that is infinite, or so large that sums of its square would be."""
+    """The message for a value that is infinite, or so large that sums of its square would be."""
     what = "infinite" if np.isinf(value) else f"{value:g}, beyond {LARGEST_VALUE:g}"
     return f"metric {metric!r} is {what}. Leave the cell empty where a training failed."

@@ -1,4 +1,4 @@
-"""What a published collection of tables is."""
+"""The type of a published collection of tables."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NAME = "nmthpo"
 COMMIT = "7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f"
 ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/datasets"
 TABLES = ("zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
-# What the authors' README says of all six together.
+# The number of systems in all six together, by the authors' README.
 _CLAIMED_SYSTEMS = 2245
 
 _LOW_RESOURCE = ("sw-en", "so-en")
