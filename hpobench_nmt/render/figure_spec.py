@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +33,19 @@ class HoverSeries:
 
 
 @dataclass(frozen=True, eq=False)
+class HoverPoints:
+    """Rows of a table as points, for tooltips.
+
+    Attributes:
+        labels: of the two axes.
+        rows: row numbers of the points of the figure's first scatter.
+    """
+
+    labels: tuple[str, str]
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class FigureSpec:
     """A figure not drawn yet.
 
@@ -42,7 +57,7 @@ class FigureSpec:
         head, rows: the table behind it, cells as text.
         notes: what is missing or should be known.
         series: for tooltips; None for none.
-        points: labels of the axes, if the first scatter's points are rows of a table to name in tooltips.
+        points: for tooltips, if the first scatter's points are rows of a table.
         aside: whether it is folded away at first.
         own_size: keep the size and layout that it is drawn with.
         on_white: keep its colours, on a white ground.
@@ -58,7 +73,7 @@ class FigureSpec:
     rows: Sequence[Sequence[str]] = ()
     notes: Sequence[str] = ()
     series: HoverSeries | None = None
-    points: tuple[str, str] | None = None
+    points: HoverPoints | None = None
     aside: bool = False
     own_size: bool = False
     on_white: bool = False

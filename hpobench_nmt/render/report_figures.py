@@ -27,9 +27,9 @@ from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots import run_progress, run_statistics
-from hpobench_nmt.render.plots.style import Style
+from hpobench_nmt.render.plots.style import Style, drawn_rows, how_many_drawn
 from hpobench_nmt.render.section_files import figures_of
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -155,12 +155,17 @@ def section_figures(section: Section) -> list[FigureSpec]:
             section.title if stem == section.stem else f"{section.table}: cost of a search",
             finding=" ".join(section.notes[:2]),
             draw=draw,
-            points=(front.metrics[0], front.metrics[1]) if front else None,
+            points=_front_points(front) if front else None,
             own_size=front is None,
             on_white=section.kind == "correlation",
         )
         for stem, draw in figures_of(section).items()
     ]
+
+
+def _front_points(front: Front) -> HoverPoints:
+    rows = drawn_rows(len(front.points), front.rows.index.to_numpy(np.int64))
+    return HoverPoints((front.metrics[0], front.metrics[1]), rows)
 
 
 def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> list[FigureSpec]:
@@ -305,18 +310,20 @@ def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) 
         corners = part[["x", "y"]].to_numpy()[1::2]
         points = "; ".join(f"{short(x, 4)}, {short(y, 4)}" for x, y in corners[:8])
         rows.append((str(method), f"{points}{'; …' if len(corners) > 8 else ''}"))
+    n_rows = len(found.points)
+    grey = f"rows{how_many_drawn(n_rows)}" if how_many_drawn(n_rows) else f"all {n_rows} rows"
     return FigureSpec(
         f"{stem}-attained",
         "Fronts attained",
         finding=(
             f"What half of each method's trials attain after {at} look-ups: a staircase nearer to the good "
-            f"corner is further. Grey: all {len(results.instances[table].table)} rows of the table."
+            f"corner is further. Grey: {grey} of the table."
         ),
         draw=partial(run_progress.plot_attainment, found, styles),
         head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),
         rows=rows,
         notes=found.notes,
-        points=found.labels,
+        points=HoverPoints(found.labels, drawn_rows(n_rows)),
     )
 
 
@@ -343,7 +350,7 @@ def _front_moves(
         draw=partial(run_progress.plot_front_moves, found),
         head=("look-ups", "rows on its front", "of these on the table's front"),
         rows=rows,
-        points=found.labels,
+        points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
         aside=True,
         own_size=True,
         on_white=True,

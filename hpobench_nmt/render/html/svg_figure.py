@@ -11,7 +11,7 @@ import numpy as np
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec, HoverSeries
+from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.html.svg import AS_IT_IS, frame_of, pixels, restyle, to_svg
 from hpobench_nmt.render.plots.style import method_styles
 
@@ -86,20 +86,19 @@ def _series_hover(figure: Figure, series: HoverSeries, places: Mapping[str, int]
     }
 
 
-def _points_hover(figure: Figure, labels: tuple[str, str]) -> dict[str, Any]:
+def _points_hover(figure: Figure, shown: HoverPoints) -> dict[str, Any]:
     scatter: Any = figure.axes[0].collections[0].get_offsets()
     offsets: Any = np.ma.filled(np.ma.asarray(scatter, dtype=np.float64), np.nan)
     left, top, right, bottom = frame_of(figure)
     points = []
-    for row, ((x, y), (px, py)) in enumerate(
-        zip(offsets, pixels(figure, offsets[:, 0].tolist(), offsets[:, 1].tolist()), strict=True)
-    ):
+    places = pixels(figure, offsets[:, 0].tolist(), offsets[:, 1].tolist())
+    for row, (x, y), (px, py) in zip(shown.rows.tolist(), offsets, places, strict=True):
         if left - 1 <= px <= right + 1 and top - 1 <= py <= bottom + 1:
             points.append([round(px, 1), round(py, 1), row, short(x, 4), short(y, 4)])
     points.sort()
     return {
         "frame": [round(v, 1) for v in (left, top, right, bottom)],
-        "labels": list(labels),
+        "labels": list(shown.labels),
         "points": points,
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpobench_nmt.analysis.table_front import Front
-from hpobench_nmt.render.plots.style import COLOURS, GREY, axes_for, staircase
+from hpobench_nmt.render.plots.style import COLOURS, GREY, axes_for, drawn_rows, how_many_drawn, staircase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,8 +18,10 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     """Scatter of the first two objectives with the Pareto front as a staircase."""
     figure, axes = axes_for(ax, (6.4, 4.2))
     x, y = front.points[:, 0], front.points[:, 1]
-    axes.scatter(x, y, s=14, color=GREY, linewidth=0, label="configurations")
     rows = front.rows.index.to_numpy(np.int64)
+    shown = drawn_rows(len(x), rows)
+    label = f"configurations{how_many_drawn(len(x))}"
+    axes.scatter(x[shown], y[shown], s=14, color=GREY, linewidth=0, label=label)
     rows = rows[np.argsort(x[rows], kind="stable")]
     steps = staircase(front.maximised[0])
     axes.plot(x[rows], y[rows], color=COLOURS[1], linewidth=1, zorder=2, drawstyle=steps)

@@ -24,6 +24,8 @@ from hpobench_nmt.render.plots.style import (
     MARKERS,
     Style,
     axes_for,
+    drawn_rows,
+    how_many_drawn,
     label_floor,
     legend,
     mark,
@@ -116,13 +118,15 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
     import matplotlib
 
     figure, axes = axes_for(ax)
+    n_rows = len(fronts.points)
+    x, y = fronts.points[drawn_rows(n_rows, fronts.front)].T
     axes.scatter(
-        fronts.points[:, 0],
-        fronts.points[:, 1],
+        x,
+        y,
         s=10,
         color="#C5C9CC",
         linewidth=0,
-        label="all rows of the table",
+        label=f"rows of the table{how_many_drawn(n_rows)}",
     )
     colours = matplotlib.colormaps[_STAGES](np.linspace(0.45, 1.0, len(fronts.fronts)))
     for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
@@ -146,7 +150,8 @@ def plot_attainment(
     """What a share of the trials of every method attain, as staircases."""
     styles = _styles(found.frame, styles)
     figure, axes = axes_for(ax)
-    axes.scatter(found.points[:, 0], found.points[:, 1], s=10, color="#C5C9CC", linewidth=0)
+    shown = found.points[drawn_rows(len(found.points))]
+    axes.scatter(shown[:, 0], shown[:, 1], s=10, color="#C5C9CC", linewidth=0)
     for method, part in _parts(found.frame):
         _line(axes, part["x"], part["y"], method, styles[method], even=True)
     axes.set(xlabel=found.labels[0], ylabel=found.labels[1])

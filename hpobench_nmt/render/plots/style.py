@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.text import printable
@@ -27,6 +28,8 @@ _DASHES = ("--", ":")
 MARKERS = "osD^vP*X<>hpd8H"  # each with a method
 # For what stays in the background.
 GREY = "#9AA0A6"
+# Points of a scatter; more are no clearer, and make a report of many megabytes.
+_MOST_POINTS = 4000
 # Goes before a method's name in the ids of what is drawn for it.
 _GID = "method-"
 # Nothing of the time goes into a file, by its format.
@@ -116,6 +119,27 @@ def legend(axes: Axes) -> None:
     """A legend beside the axes, where it hides nothing."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, handlelength=3)
+
+
+def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> NDArray[np.int64]:
+    """The rows of a table that a scatter shows: all, or of a large table a few thousand, drawn at random.
+
+    Args:
+        n_rows: of the table.
+        always: rows that are shown in any case, such as those of the front.
+
+    Returns:
+        row numbers, ascending; the same for the same table.
+    """
+    if n_rows <= _MOST_POINTS:
+        return np.arange(n_rows)
+    chosen = np.random.default_rng(0).choice(n_rows, _MOST_POINTS, replace=False)
+    return np.union1d(chosen, np.fromiter(always, np.int64))
+
+
+def how_many_drawn(n_rows: int) -> str:
+    """A remark on a scatter that does not show every row; empty where it does."""
+    return f" ({_MOST_POINTS:,} of {n_rows:,}, drawn at random)" if n_rows > _MOST_POINTS else ""
 
 
 def staircase(maximised: bool) -> str:

@@ -18,7 +18,15 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
-from hpobench_nmt.render.plots.style import COLOURS, GREY, new_panels, plain, with_unit
+from hpobench_nmt.render.plots.style import (
+    COLOURS,
+    GREY,
+    drawn_rows,
+    how_many_drawn,
+    new_panels,
+    plain,
+    with_unit,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,7 +163,11 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
             )
     left.set(xlabel=label, ylabel="configurations within it (%)", xlim=(0, top), ylim=(0, 102))
     left.axvline(found.tolerance, color=GREY, linewidth=1, label=f"tolerance {found.tolerance:.3g}")
-    right.scatter(steps + _spread_out(steps, gaps), gaps, s=10, color=GREY, linewidth=0)
+    shown = drawn_rows(len(gaps))
+    some, beside = gaps[shown], _spread_out(steps[shown], gaps[shown])
+    remark = how_many_drawn(len(gaps))
+    label_of_rows = f"configurations{remark}" if remark else None
+    right.scatter(steps[shown] + beside, some, s=10, color=GREY, linewidth=0, label=label_of_rows)
     right.plot(
         found.by_steps["steps"],
         found.by_steps["median_gap"],
