@@ -17,6 +17,7 @@ every cell instead: the same limits from the same seed, some fifty times slower.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -31,6 +32,8 @@ CONFIDENCE = 0.95
 RESAMPLES = 9_999
 # Resampling fewer trials than these says too little about the trials that were not run.
 FEW_TRIALS = 10
+# Numbers in a matrix of counts, or of signs, that is made at once: 32 MB.
+MAX_PART = 4 * 2**20
 
 
 def mean_intervals(
@@ -59,18 +62,44 @@ def mean_intervals(
         cells = np.flatnonzero(sizes == size)
         # Column by column, so that the trials stay in order.
         group = samples[:, cells].T[counted[:, cells].T].reshape(len(cells), size).T
-        low[cells], high[cells] = _bca(group, confidence, resample_counts(int(size), resamples, seed))
+        low[cells], high[cells] = _bca(group, confidence, resamples, seed)
     return low, high
+
+
+def resampled_sums(values: Floats, resamples: int, seed: int) -> Floats:
+    """Sums over each bootstrap resample of the trials: W x, shape (resamples, c).
+
+    Args:
+        values: x, shape (n, c), one row per trial.
+        resamples, seed: of the bootstrap.
+    """
+    return np.vstack([counts @ values for counts in _counts_in_parts(len(values), resamples, seed)])
+
+
+def _counts_in_parts(n: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """W in parts of some rows: as many as there are, or as fit into the memory that a part may take."""
+    lines = max(1, MAX_PART // max(n, 1))
+    if lines >= resamples:
+        yield resample_counts(n, resamples, seed)
+        return
+    rng = np.random.default_rng(seed)
+    for first in range(0, resamples, lines):
+        yield _draw_counts(rng, n, min(lines, resamples - first))
 
 
 @lru_cache(maxsize=4)
 def resample_counts(n: int, resamples: int, seed: int) -> Floats:
-    """How often each of n trials is in each resample, shape (resamples, n), read-only."""
-    drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))
-    cells = (drawn + n * np.arange(resamples)[:, None]).ravel()
-    counts = np.bincount(cells, minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+    """W whole: how often each of n trials is in each resample, shape (resamples, n), read-only."""
+    counts = _draw_counts(np.random.default_rng(seed), n, resamples)
     counts.setflags(write=False)
     return counts
+
+
+def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:
+    """How often each of n trials is in each resample, shape (resamples, n)."""
+    drawn = rng.integers(0, n, (resamples, n))
+    drawn += n * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
 
 
 def wilson_interval(
@@ -100,27 +129,27 @@ def check_confidence(confidence: float) -> None:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}.")
 
 
-def _bca(x: Floats, confidence: float, counts: Floats) -> tuple[Floats, Floats]:
+def _bca(x: Floats, confidence: float, resamples: int, seed: int) -> tuple[Floats, Floats]:
     mean = x.mean(axis=0)
     # Of deviations, so that trials that agree give exactly no spread.
     deviation = x - mean
     deviation[:, (x == x[0]).all(axis=0)] = 0.0
-    means = counts @ deviation / len(x)
+    means = resampled_sums(deviation, resamples, seed) / len(x)
     squares = (deviation**2).sum(axis=0)
     same = squares == 0.0
     acceleration = (deviation**3).sum(axis=0) / (6.0 * np.where(same, 1.0, squares) ** 1.5)
     # Half of the resamples that meet the mean count as below it. What is within rounding meets it.
     slack = 1e-12 * np.abs(deviation).max(axis=0)
     below = ((means < -slack).mean(axis=0) + (means <= slack).mean(axis=0)) / 2
-    z0 = ndtri(np.clip(below, 1.0 / (len(counts) + 1), 1.0 - 1.0 / (len(counts) + 1)))
+    z0 = ndtri(np.clip(below, 1.0 / (resamples + 1), 1.0 - 1.0 / (resamples + 1)))
     limits = []
     ordered = np.sort(means, axis=0)
     for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
         z = z0 + ndtri(tail)
         # The quantile of each cell at a level of its own, between neighbours.
-        position = ndtr(z0 + z / (1.0 - acceleration * z)) * (len(counts) - 1)
+        position = ndtr(z0 + z / (1.0 - acceleration * z)) * (resamples - 1)
         before = np.floor(position).astype(np.int64)
-        after = np.minimum(before + 1, len(counts) - 1)
+        after = np.minimum(before + 1, resamples - 1)
         cell = np.arange(len(mean))
         start = ordered[before, cell]
         limits.append(mean + start + (ordered[after, cell] - start) * (position - before))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.evaluation.intervals import RESAMPLES, resample_counts
+from hpobench_nmt.evaluation.intervals import RESAMPLES, resampled_sums
 
 Floats = NDArray[np.float64]
 
@@ -151,9 +151,9 @@ def expected_runtimes(
     spent = np.where(met, found.times, found.lengths[:, None])
     successes, lookups = met.sum(axis=0), spent.sum(axis=0)
     ert = np.where(successes > 0, lookups / np.maximum(successes, 1), np.inf)
-    counts = resample_counts(len(spent), resamples, seed)
-    met_again = counts @ met.astype(np.float64)
-    drawn = np.where(met_again > 0, (counts @ spent) / np.maximum(met_again, 1), np.inf)
+    met_again = resampled_sums(met.astype(np.float64), resamples, seed)
+    spent_again = resampled_sums(spent, resamples, seed)
+    drawn = np.where(met_again > 0, spent_again / np.maximum(met_again, 1), np.inf)
     # Whole ranks, because infinite values cannot be interpolated.
     cut = int((1 - confidence) / 2 * resamples)
     ordered = np.sort(drawn, axis=0)

@@ -19,7 +19,7 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Instance:
     """A suite on one table.
 
@@ -38,6 +38,11 @@ class Instance:
     problem: Problem
     goals: tuple[Goal, ...]
     stop_when_settled: bool
+
+    def __repr__(self) -> str:
+        """The table, its size, the objectives and the scores."""
+        objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
+        return f"Instance({self.table.name}: {len(self.table)} rows, {objectives}; {scores})"
 
 
 def make_instance(suite: Suite, table: Table) -> Instance:

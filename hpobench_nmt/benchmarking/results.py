@@ -1,9 +1,10 @@
-"""The results of a benchmark: trajectories in memory, and the scores of each."""
+"""The results of a benchmark in memory: trajectories and their scores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.benchmarking.instance import Instance
@@ -16,16 +17,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """Trajectories of a benchmark, and what was asked of them.
+    """The trajectories of a benchmark, and its settings.
 
     Attributes:
         suite: its settings.
         seed: root seed.
         instances: by table name.
         methods: in order.
-        trials: trajectories by (table, method), in the order of the trials.
+        trials: trajectories by (table, method), in the order of the trials; a sequence that takes little
+            memory, see hpobench_nmt.core.trajectory.Trials.
         sources: where a method comes from, by its name; needed to analyse methods that do not come with the
             package. Results that were read from a folder lack it, unless load_results was told.
     """
@@ -43,7 +45,7 @@ class Results:
         return [summarise(goal, trials, self.suite.n_initial) for goal in self.instances[table].goals]
 
     def scores(self) -> pd.DataFrame:
-        """A row a table, method and score: mean, std, trials, unanswered, failed, at_least."""
+        """One row per table, method and score: mean, std, trials, unanswered, failed, at_least."""
         import pandas as pd
 
         rows = [
@@ -53,6 +55,10 @@ class Results:
         ]
         return pd.DataFrame(rows)
 
+    def all_failed(self) -> list[tuple[str, str]]:
+        """(table, method) where every trial failed."""
+        return [pair for pair, trials in self.trials.items() if all(t.failure for t in trials)]
+
     def failures(self) -> list[tuple[str, str, int, str]]:
         """(table, method, trial, reason) of every failed trial."""
         return [
@@ -61,3 +67,13 @@ class Results:
             for trial, trajectory in enumerate(trajectories)
             if trajectory.failure
         ]
+
+    def __repr__(self) -> str:
+        """The suite, what was run, and how many trials failed."""
+        tables, failed = ", ".join(self.instances), len(self.failures())
+        run = f"{self.suite.trials} trials of {', '.join(self.methods)} on {tables}"
+        return f"Results({self.suite.name}: {run}, seed {self.seed}{f', {failed} failed' if failed else ''})"
+
+    def _repr_html_(self) -> str:
+        """The same above a table of the scores, for notebooks."""
+        return f"<p>{escape(repr(self))}</p>{self.scores().to_html(index=False, escape=True, na_rep='')}"

@@ -1,4 +1,8 @@
-"""The command line. Exit codes: 0 done, 1 a run failed, 2 wrong usage or input, 141 the reader has gone."""
+"""The command line.
+
+Exit codes: 0 done; 1 a run failed, or every trial of a method failed on a table; 2 wrong usage or input;
+141 the reader has gone.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +71,8 @@ def run(
 ) -> None:
     """Run a SUITE of benchmarks (default: quick) and show the scores.
 
-    A run that was stopped goes on where it was when the same command is given again.
+    A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
+    every trial of a method failed on a table, after everything else was run and written.
     """
     from dataclasses import replace
 
@@ -106,6 +111,14 @@ def run(
         console = make_console()
         print_leaderboard(results, console)
         console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
+    lost = results.all_failed()
+    if lost:
+        names = ", ".join(f"{method} on {table}" for table, method in lost[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        raise RunError(
+            f"every trial failed: {names}{more}. The first reason: {results.trials[lost[0]][0].failure}. "
+            f"Everything else was run; the results are in {results_folder}."
+        )
 
 
 @cli.command()

@@ -104,8 +104,13 @@ def train(
     "--method", default="BO_EI_M_std", show_default=True, help="NAME, FILE.py:CLASS or MODULE:CLASS."
 )
 @click.option(
-    "--budget", type=click.IntRange(min=1), default=20, show_default=True, help="Trainings at most."
+    "--lookups",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="The most configurations to train.",
 )
+@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --lookups.")
 @click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @_out
@@ -113,7 +118,8 @@ def train(
 def tune(
     spec_path: Path,
     method: str,
-    budget: int,
+    lookups: int,
+    budget: int | None,
     objectives: tuple[str, ...],
     seed: int,
     out: Path | None,
@@ -156,7 +162,7 @@ def tune(
         outcome = values if record.status == "done" else f"failed: {record.reason}"
         say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
 
-    trajectory = run(workspace, named, metrics, budget, seed, devices[0], told=told)
+    trajectory = run(workspace, named, metrics, budget or lookups, seed, devices[0], told=told)
     if len(metrics) == 1 and best:
         say(f"Best: {describe(best['record'].config)}")
     say(f"Ledger: {workspace.ledger}")

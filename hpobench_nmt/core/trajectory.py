@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import accumulate
 from typing import overload
 
@@ -63,6 +64,15 @@ class Trajectory:
         first = ", ".join(map(str, self.rows[:5].tolist())) + (", ..." if len(self.rows) > 5 else "")
         failed = f", failed: {printable(self.failure)[:200]}" if self.failure else ""
         return f"Trajectory({len(self.rows)} look-ups: {first}{failed})"
+
+    def _repr_html_(self) -> str:
+        """One row per look-up, for notebooks."""
+        names = ["step", "row", *(f"loss_{j + 1}" for j in range(self.losses.shape[1]))]
+        lines = ["".join(f"<th>{name}</th>" for name in names)]
+        for step, (row, losses) in enumerate(zip(self.rows, self.losses, strict=True), start=1):
+            lines.append("".join(f"<td>{value:.10g}</td>" for value in (step, row, *losses)))
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<p>{escape(repr(self))}</p><table>{body}</table>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -44,7 +44,7 @@ def tune(
     workspace: Workspace,
     method: NamedMethod,
     metrics: Sequence[Metric],
-    budget: int,
+    lookups: int,
     seed: int,
     device: str,
     n_initial: int = 3,
@@ -59,16 +59,16 @@ def tune(
         workspace: the spec and its ledger.
         method: picks the configurations.
         metrics: the metrics to optimise, from pick_metrics.
-        budget: look-ups, the initial design included.
+        lookups: the most configurations to train, the initial design included.
         seed: of the initial design and the method.
         device: to train on.
         n_initial: size of the initial design.
         told: called after every look-up.
     """
     spec = workspace.spec
-    budget = min(budget, len(spec.configs))
-    n_initial = min(n_initial, budget)
-    problem = Problem(scaled_features(spec.axes, spec.configs), len(metrics), budget, n_initial)
+    lookups = min(lookups, len(spec.configs))
+    n_initial = min(n_initial, lookups)
+    problem = Problem(scaled_features(spec.axes, spec.configs), len(metrics), lookups, n_initial)
     processes = Processes()
     steps = 0
 

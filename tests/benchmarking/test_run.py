@@ -157,3 +157,48 @@ def test_missing_losses_are_looked_up_but_never_the_best(toy):
     assert results.scores()["unanswered"].sum() == 0
     for trial in results.trials["toy", "BO_EI_M"]:
         assert np.isnan(trial.losses).sum() == 9
+
+
+def test_results_say_what_they_are_in_a_line_and_as_a_table(toy):
+    class Bad:
+        def __init__(self, problem, rng):
+            raise ValueError("<b>no</b>")
+
+        def ask(self): ...
+
+        def tell(self, index, losses): ...
+
+    results = hb.benchmark(toy, ["RS", Bad], trials=4, seed=3)
+    assert repr(results) == "Results(benchmark: 4 trials of RS, Bad on toy, seed 3, 4 failed)"
+    assert results.all_failed() == [("toy", "Bad")]
+    html = results._repr_html_()
+    assert html.startswith("<p>Results(benchmark")
+    assert "<td>RS</td>" in html
+    assert repr(results.instances["toy"]) == "Instance(toy: 36 rows, bleu:max; ftb, ftc, fb)"
+    assert repr(results.instances["toy"].goals[2]) == "Goal('fb': 1 of 1 rows, after 20 look-ups)"
+
+
+def test_the_budget_of_the_first_version_is_score_at(toy):
+    old, new = (hb.benchmark(toy, ["RS"], trials=3, **{name: 7}) for name in ("budget", "score_at"))
+    assert old.suite == new.suite
+    assert new.suite.score_at == {"default": 7}
+
+
+def test_a_method_can_read_the_limit_under_both_names(toy):
+    seen = []
+
+    class Reads:
+        def __init__(self, problem, rng):
+            seen.append((problem.lookups, problem.budget))
+            self.rows = iter(rng.permutation(len(problem.features)))
+            self.told = set()
+
+        def ask(self):
+            return next(int(r) for r in self.rows if int(r) not in self.told)
+
+        def tell(self, index, losses):
+            self.told.add(index)
+
+    results = hb.benchmark(toy, [Reads], trials=2, scores=["ftb"], lookups=9)
+    assert seen == [(9, 9)] * 2
+    assert not results.failures()

@@ -1,6 +1,7 @@
 """What the command line prints and how it ends, for good and bad input."""
 
 import dataclasses
+import json
 import re
 import shutil
 import subprocess
@@ -195,7 +196,7 @@ def test_rows_that_lack_an_objective_are_counted(toy_home, call):
 def test_few_look_ups_need_a_smaller_budget(toy_home, call):
     code, _, err = call("run", "--lookups", "5")
     assert code == 2
-    assert "fb asks for 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
+    assert "fb is taken after 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
     run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
     code, out, _ = call(*run, "--lookups", "5", "--budget", "5")
     assert code == 0
@@ -264,3 +265,51 @@ def test_output_to_a_closed_pipe_is_no_error(toy_home):
         text=True,
     )
     assert "Traceback" not in done.stderr
+
+
+def test_options_of_the_first_version_still_work(toy_home, call):
+    run = ("run", "quick", "--tables", "toy", "--methods", "RS", "--trials", "3", "--lookups", "6", "--quiet")
+    assert call(*run, "--score-at", "5", "--out", "new")[0] == 0
+    assert call(*run, "--budget", "5", "--out", "old")[0] == 0
+    new, old = (Path(name, "manifest.json").read_bytes() for name in ("new", "old"))
+    assert new == old
+    assert "--budget" not in call("run", "--help")[1]
+
+
+BROKEN = """
+class Broken:
+    def __init__(self, problem, rng):
+        raise ValueError("no licence")
+
+    def ask(self): ...
+
+    def tell(self, index, losses): ...
+"""
+
+
+def test_a_run_in_which_every_trial_of_a_method_failed_ends_with_1(toy_home, call):
+    Path("broken.py").write_text(BROKEN)
+    run = (
+        "run",
+        "quick",
+        "--tables",
+        "toy,toy-missing",
+        "--methods",
+        "broken.py:Broken,RS",
+        "--trials",
+        "12",
+    )
+    code, out, errors = call(*run, "--out", "r")
+    assert code == 1
+    assert "every trial failed: Broken on toy, Broken on toy-missing. The first reason:" in errors
+    assert "no licence" in errors
+    assert "RS" in out
+    scores = json.loads(call("score", "r", "--format", "json")[1])
+    assert {(s["table"], s["failed"]) for s in scores if s["method"] == "Broken"} == {
+        ("toy", 12),
+        ("toy-missing", 12),
+    }
+    assert not any(s["tied"] or s["best"] for s in scores if s["method"] == "Broken")
+    # The same command again finds all of it done, and ends in the same way.
+    assert call(*run, "--out", "r", "--quiet")[0] == 1
+    assert call(*run[:5], "RS", *run[6:], "--out", "r", "--quiet")[0] == 0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation import comparisons
 from hpobench_nmt.evaluation.comparisons import compare_pairs, holm, rank_biserial, sign_flips, signed_rank
 from hpobench_nmt.evaluation.intervals import mean_intervals, wilson_interval
 
@@ -291,3 +292,11 @@ def test_a_method_that_never_gets_there_is_worse_in_either_order(lower_is_better
     both = np.where(np.arange(20) < 10, np.inf, answered)
     (pair,) = compare_pairs(np.array([both, answered]), lower_is_better)
     assert (pair.p_a_better, pair.trials) == (0.25, 20)  # ten trials lost, ten tied
+
+
+@pytest.mark.parametrize("lines", [1, 777, 9_998, 9_999])
+def test_flips_of_many_trials_are_drawn_in_parts_and_are_the_same(monkeypatch, lines):
+    differences = np.random.default_rng(3).normal(0.2, size=(3, 40))
+    whole = sign_flips(differences)
+    monkeypatch.setattr(comparisons, "MAX_PART", 40 * lines)
+    np.testing.assert_array_equal(sign_flips(differences), whole)

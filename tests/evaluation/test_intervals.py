@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation import intervals
 from hpobench_nmt.evaluation.intervals import mean_intervals, resample_counts, wilson_interval
 
 
@@ -157,3 +158,11 @@ def test_the_counts_of_resamples_are_shared_and_therefore_read_only():
 def test_whole_numbers_are_trials_too():
     low, high = mean_intervals(np.array([[1], [2], [4]]))
     assert (low, high) == mean_intervals(np.array([[1.0], [2.0], [4.0]]))
+
+
+@pytest.mark.parametrize("lines", [1, 777, 9_998, 9_999])
+def test_resamples_of_many_trials_are_drawn_in_parts_and_are_the_same(monkeypatch, lines):
+    samples = simulated("exponential", 40, 3)
+    whole = mean_intervals(samples)
+    monkeypatch.setattr(intervals, "MAX_PART", 40 * lines)
+    np.testing.assert_allclose(mean_intervals(samples), whole, rtol=1e-12)

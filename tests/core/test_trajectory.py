@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.trajectory import Trajectory, Trials
+
+LOSSES = np.column_stack([np.arange(9.0), -np.arange(9.0)])
+LOSSES[4, 1] = np.nan  # one of two losses is missing
+
+
+def trajectory(rows, failure=""):
+    rows = np.array(rows, dtype=np.int64)
+    return Trajectory(rows, LOSSES[rows], failure)
+
+
+some_rows = st.permutations(range(9)).map(lambda rows: rows[:4]) | st.just([])
+trajectories = st.lists(st.builds(trajectory, some_rows, st.sampled_from(["", "no"])), max_size=8)
+
+
+def same(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.rows, b.rows)
+        np.testing.assert_array_equal(a.losses, b.losses)
+        assert (a.failure, a.rows.dtype, a.losses.dtype) == (b.failure, b.rows.dtype, b.losses.dtype)
+
+
+@given(expected=trajectories)
+def test_trials_are_the_trajectories_that_they_were_made_of(expected):
+    trials = Trials.of(LOSSES, expected)
+    same(trials, expected)
+    same([trials[i - len(expected)] for i in range(len(expected))], expected)
+    same(trials[1:5:2], expected[1:5:2])
+    assert trials.lengths.tolist() == [len(t.rows) for t in expected]
+    assert trials.failures == {i: "no" for i, t in enumerate(expected) if t.failure}
+    with pytest.raises(IndexError):
+        trials[len(expected)]
+
+
+@given(parts=st.lists(trajectories, min_size=1, max_size=4))
+def test_parts_are_joined_and_taken_apart(parts):
+    whole = Trials.joined([Trials.of(LOSSES, part) for part in parts])
+    same(whole, [t for part in parts for t in part])
+    first = 0
+    for part in parts:
+        same(whole.part(first, first + len(part)), part)
+        first += len(part)
+
+
+def test_a_trajectory_may_be_changed_without_changing_others():
+    trials = Trials.of(LOSSES.copy(), [trajectory([1, 2])])
+    trials[0].rows[:] = 7
+    trials[0].losses[:] = 7
+    same(trials, [trajectory([1, 2])])
+
+
+def test_they_take_four_bytes_for_each_look_up():
+    trials = Trials.of(LOSSES, [trajectory(range(9))] * 1000)
+    assert trials.looked_up.nbytes == 4 * 9000
+    assert trials.table_losses is LOSSES
+
+
+def test_short_descriptions():
+    long = trajectory(range(9), "bad \x1b[31m <b>")
+    assert repr(long) == r"Trajectory(9 look-ups: 0, 1, 2, 3, 4, ..., failed: bad \x1b[31m <b>)"
+    assert repr(trajectory([3, 1])) == "Trajectory(2 look-ups: 3, 1)"
+    html = long._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<td>9</td><td>8</td><td>8</td><td>-8</td>" in html
+    assert repr(Trials.of(LOSSES, [long, trajectory([1])])) == "Trials(2 trials, 10 look-ups, 1 failed)"
