@@ -26,7 +26,7 @@ REFERENCE = 1.1
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class FrontScale:
     """How two losses are scaled: (loss - ideal) / (nadir - ideal).
 
     Attributes:
@@ -43,7 +43,7 @@ class Scale:
         return (losses - self.ideal) / (self.nadir - self.ideal)
 
 
-def table_scale(losses: Floats) -> Scale:
+def table_scale(losses: Floats) -> FrontScale:
     """The scale of a table's losses, shape (N, 2), NaN where missing."""
     if losses.shape[1] != 2:
         raise InputError(f"the hypervolume is for two objectives here, not {losses.shape[1]}.")
@@ -55,8 +55,8 @@ def table_scale(losses: Floats) -> Scale:
     flat = nadir == ideal
     nadir = np.where(flat, complete.max(axis=0), nadir)
     nadir = np.where(nadir == ideal, ideal + 1.0, nadir)
-    scale = Scale(ideal, nadir, 1.0)
-    return Scale(ideal, nadir, hypervolume(scale.scaled(front)))
+    scale = FrontScale(ideal, nadir, 1.0)
+    return FrontScale(ideal, nadir, hypervolume(scale.scaled(front)))
 
 
 def hypervolume(points: Floats, reference: float = REFERENCE) -> float:
@@ -91,7 +91,7 @@ def hypervolume_curve(points: Floats, reference: float = REFERENCE) -> Floats:
     return areas
 
 
-def hypervolume_shares(trials: Sequence[Trajectory], scale: Scale) -> Floats:
+def hypervolume_shares(trials: Sequence[Trajectory], scale: FrontScale) -> Floats:
     """Share of the table's hypervolume after each look-up, shape (trials, longest).
 
     A trial that ended with all of it stays there; what one that ended earlier would have found is NaN.

@@ -17,7 +17,7 @@ from scipy.stats import hypergeom
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.curves import QUARTILES, Curve
-from hpobench_nmt.evaluation.hypervolume import REFERENCE, Scale, check_level, corners
+from hpobench_nmt.evaluation.hypervolume import REFERENCE, FrontScale, check_level, corners
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -118,7 +118,7 @@ def random_search_share_met(goals: Sequence[Goal], lookups: Floats, n_initial: i
     return np.where(drawn >= n_initial, share / len(goals), 0.0)
 
 
-def random_search_hypervolume(losses: Floats, scale: Scale, lookups: int) -> Floats:
+def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -> Floats:
     """Expected share of the table's hypervolume after 1, 2, ... look-ups of random search: exact.
 
     A point z of the plane is dominated after t look-ups unless the k(z) rows that dominate it are all

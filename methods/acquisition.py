@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What an acquisition function may use, for M candidates and m losses.
+    """All that an acquisition function may use, for M candidates and m losses.
 
     Mean, variance, front, best and worst are all of the losses as the model sees them: as they are, or
     scaled where the method scales them.

@@ -32,7 +32,6 @@ from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate, range_scaling
 from hpobench_nmt.methods.naming import method_name
 from hpobench_nmt.methods.posterior import Prior
-from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, sparse_weights
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,8 @@ def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int) -> Prior:
     are solved for as they are needed (hpobench_nmt.methods.sparse_graph says how exactly).
     """
     if len(problem.features) > MAX_DENSE_ROWS:
+        from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, sparse_weights
+
         weights = sparse_weights(problem.features, kernel, n_neighbours)
         return SparseGraphPrior(weights, SIGMA_SQUARED, BETA, problem.features)
     return DensePrior(graph_covariance(graph_laplacian(problem.features, kernel, n_neighbours)))

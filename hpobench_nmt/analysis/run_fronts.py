@@ -22,7 +22,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import (
-    Scale,
+    FrontScale,
     attainment_surface,
     hypervolume_shares,
     table_scale,
@@ -149,7 +149,7 @@ def attainment(results: Results, table: str, lookups: int, level: float = 0.5) -
     return Attainment(table, lookups, level, _labels(instance), points, frame, tuple(notes))
 
 
-def _typical(trials: Sequence[Trajectory], scale: Scale, lookups: int) -> int:
+def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int:
     shares = hypervolume_shares(trials, scale)[:, :lookups]
     sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
     if not sound.any():
