@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +18,10 @@ from hpobench_nmt.cli.common import listed, make_console, progress_bar, say, wri
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 if TYPE_CHECKING:
+    from hpobench_nmt.runner.ledger import Record
     from hpobench_nmt.runner.spec import Spec
+
+_MINUTE = 60.0
 
 _spec = click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
 _out = click.option(
@@ -78,7 +86,7 @@ def train(
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
     todo = dispatch.pending(spec, ledger, rows)[:limit]
-    with progress_bar(quiet, spec.name) as progress:
+    with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
         dispatch.train(
             workspace,
             todo,
@@ -87,6 +95,7 @@ def train(
             backend,
             progress,
             lambda message: say(message, err=True),
+            on_record,
         )
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
@@ -185,6 +194,39 @@ def build(ledger: Path) -> None:
         f"{claims['failed']} failed, {'complete' if claims['complete'] else 'not complete'}."
     )
     say(f"Install it: hpobench-nmt tables add {folder}")
+
+
+@contextmanager
+def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], None]]:
+    """Where there is no terminal for a progress bar: a line for each training that ends, and one a minute."""
+    from hpobench_nmt.runner.spec import describe
+
+    if quiet or sys.stderr.isatty():
+        yield lambda record: None
+        return
+    ended = 0
+    over = threading.Event()
+    started = time.monotonic()
+
+    def tell(record: Record) -> None:
+        nonlocal ended
+        ended += 1
+        values = [f"{m.name}={record.metrics[m.name]:.6g}" for m in spec.metrics if m.name in record.metrics]
+        outcome = " ".join(values[:3]) if record.status == "done" else "failed"
+        say(f"{ended} of {total}: {describe(record.config)}: {outcome} ({record.seconds:.0f} s)", err=True)
+
+    def every_minute() -> None:
+        while not over.wait(_MINUTE):
+            minutes = (time.monotonic() - started) / _MINUTE
+            say(f"{ended} of {total} trainings have ended after {minutes:.0f} min.", err=True)
+
+    thread = threading.Thread(target=every_minute, daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        thread.join()
 
 
 def _require_installed(*modules: str) -> None:

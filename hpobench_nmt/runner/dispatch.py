@@ -64,6 +64,7 @@ def train(
     backend: Backend = "loky",
     progress: Callable[[int, int], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
+    on_record: Callable[[Record], None] = lambda record: None,
 ) -> None:
     """Train configurations and record them in the ledger.
 
@@ -76,6 +77,7 @@ def train(
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
         notify: called with a line about each training that failed or has no record.
+        on_record: called with each new record.
 
     A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
     unexpected error is not recorded; the others go on.
@@ -95,6 +97,7 @@ def train(
         for training, ended in _run(workspace, some, devices, jobs, backend, turn):
             if isinstance(ended, Record):
                 done += 1
+                on_record(ended)
                 if ended.status == "failed":
                     notify(f"Failed: {describe(ended.config)}: {printable(ended.reason)}")
                 if progress:

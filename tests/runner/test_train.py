@@ -307,6 +307,16 @@ def test_limit_stops_early(place):
     done = run(place, "train", "tiny.toml", "--out", "few", "--device", "cpu", "--quiet", "--limit", "1")
     assert done.returncode == 0, done.stderr
     assert len(lines(place / "few" / "ledger.jsonl")) == 1
+    assert done.stderr == ""
+
+
+def test_without_a_terminal_a_line_tells_of_each_training(place):
+    done = run(place, "train", "tiny.toml", "--out", "told", "--device", "cpu", "--only", "learning_rate=5")
+    assert done.returncode == 0, done.stderr
+    line = r"^(\d) of (\d): hidden_size=\d learning_rate=5: dev_ppl=[\d.]+ .* s\)$"
+    told = re.findall(line, done.stderr, re.MULTILINE)
+    assert len(told) >= 2
+    assert [int(number) for number, _ in told] == list(range(1, int(told[0][1]) + 1))
 
 
 def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, place):

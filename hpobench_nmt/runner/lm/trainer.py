@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -100,7 +101,7 @@ def train(
     generator: torch.Generator,
     on_check: Callable[[dict[str, float]], None] = lambda point: None,
 ) -> TrainingSummary:
-    """Train to convergence on dev and keep the best weights.
+    """Train to convergence on dev and keep the best weights. Each check writes a line to stdout, the log.
 
     Args:
         model: a LanguageModel.
@@ -140,6 +141,8 @@ def train(
         point = {"update": update, "epoch": epochs, "dev_ppl": perplexity(nll), "seconds": spent}
         curve.append(point)
         on_check(point)
+        sys.stdout.write(_log_line(point, (len(data) - 1) * schedule.batch_size, schedule.max_epochs))
+        sys.stdout.flush()  # the process's log can be followed while it trains
         converged = optimiser.checked(loss)
         started = seconds(device)
         return converged
@@ -171,6 +174,17 @@ def train(
         ppl = math.exp(min(best, 700.0))
         raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g} with {words} words")
     return TrainingSummary(tuple(curve), update, best_update, spent, converged)
+
+
+def _log_line(point: Mapping[str, float], epoch_tokens: int, max_epochs: int) -> str:
+    """A line of a training's log: how far it is, the dev perplexity, its speed and the most time left."""
+    epochs, spent = point["epoch"], max(point["seconds"], 1e-9)
+    left = spent * (max_epochs / epochs - 1)
+    return (
+        f"update {point['update']:.0f}, epoch {epochs:.2f} of at most {max_epochs}: dev perplexity "
+        f"{point['dev_ppl']:.2f}, {epochs * epoch_tokens / spent:,.0f} tokens/s, at most {left:.0f} s of "
+        "training left\n"
+    )
 
 
 def _gradient(model: LanguageModel, piece: Tensor, state: object) -> tuple[Tensor, object]:

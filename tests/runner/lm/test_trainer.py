@@ -9,7 +9,7 @@ from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, train  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import TrainingSchedule, _log_line, train  # noqa: E402
 
 # A text with something to learn: each word is followed by the next one, most of the time.
 RNG = np.random.default_rng(0)
@@ -239,3 +239,11 @@ def test_too_little_data_for_the_batch_is_a_failed_training(tiny):
     schedule = TrainingSchedule(batch_size=200, bptt=10, vary=False, clip=0.25, max_epochs=1)
     with pytest.raises(TrainingFailed, match="batch size of 200"):
         train(model, TRAIN[:300], DEV, descent(model), schedule, seeded())
+
+
+def test_a_log_line_tells_how_far_a_training_is():
+    line = _log_line({"update": 50, "epoch": 2.0, "dev_ppl": 12.345, "seconds": 4.0}, 1000, 10)
+    assert line == (
+        "update 50, epoch 2.00 of at most 10: dev perplexity 12.35, 500 tokens/s, "
+        "at most 16 s of training left\n"
+    )
