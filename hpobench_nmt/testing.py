@@ -27,7 +27,7 @@ Check = Callable[..., None]
 
 
 class NonConformance(AssertionError):
-    """What a method does that it must not do."""
+    """A method does something that it must not do; the message says what."""
 
 
 def _grid_problem(n_objectives: int, per_axis: int = 4, n_initial: int = 3) -> tuple[Problem, Floats]:

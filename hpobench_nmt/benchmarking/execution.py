@@ -28,7 +28,7 @@ from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.trajectory import Trajectory
 
 Backend = Literal["loky", "dask", "ray"]
-"""Where methods of the package run: on a Dask or Ray cluster, or (loky) in worker processes here."""
+"""The place where methods of the package run: worker processes of this machine (loky), or a cluster."""
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
@@ -101,7 +101,7 @@ def _run_here(blocks: Sequence[Block]) -> Iterator[Result]:
 
 
 def _run_without_processes(blocks: Sequence[Block], timeout: float | None) -> Iterator[Result]:
-    """Where the system cannot fork, a user's method runs in this process, and ends it if it ends its own."""
+    """Run all blocks here, where the system cannot fork; a method that ends its process ends this one."""
     if timeout is not None:
         raise InputError("a time limit cannot be kept on this operating system.")
     yield from _run_here(blocks)
@@ -268,7 +268,7 @@ def _described(code: int) -> str:
 
 
 def _source(method: NamedMethod) -> str | bytes:
-    """What a worker loads the method from."""
+    """The place that a worker loads the method from, or the pickled method."""
     if method.factory is None:
         return method.source
     from joblib import wrap_non_picklable_objects

@@ -59,7 +59,7 @@ class NamedMethod:
         return self.factory is None and self.spec in BUILT_IN
 
     def load(self) -> MethodFactory:
-        """What makes the method."""
+        """The class or function that makes the method."""
         return self.factory if self.factory is not None else load_method(self.spec)
 
 
@@ -144,7 +144,7 @@ def _place(spec: str) -> tuple[str, str]:
 
 
 def load_method(spec: str) -> MethodFactory:
-    """What makes the method of a spec.
+    """The class or function that makes the method of a spec.
 
     Raises:
         InputError: there is no such method, or importing it fails.

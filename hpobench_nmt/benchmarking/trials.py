@@ -25,7 +25,7 @@ _TRIALS = 25
 
 @dataclass(frozen=True, eq=False)
 class TrialTable:
-    """What all trials on a table share; a worker process is sent it once.
+    """The values that all trials on a table share. A worker process is sent them once.
 
     Attributes:
         name, sha256: the table's name and hash.

@@ -1,4 +1,4 @@
-"""What runs in other processes: a server that starts workers by forking itself, and the workers.
+"""The other processes of a run: a server that starts workers by forking itself, and the workers.
 
     main process --(control)--> server --(fork)--> worker 1, worker 2, ...
          ^-----------(one socket for each worker)----------^
@@ -147,6 +147,8 @@ def serve(control: socket.socket, warm: Sequence[tuple[str, int]]) -> None:
     finally:
         for pid in workers:
             _kill(pid)
+        for pid in workers:
+            os.waitpid(pid, 0)  # once this process has ended, so have all of them
 
 
 def _report_ended(control: socket.socket, workers: dict[int, int], condemned: set[int]) -> None:
@@ -200,7 +202,7 @@ def _run_worker(connection: int, clock: int) -> None:
 
 
 def _end_with_the_server() -> None:
-    """Where the system can do it, be killed when the server ends, should that ever come first."""
+    """Ask the system, if it is Linux, to kill this process when the server ends."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

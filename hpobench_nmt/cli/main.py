@@ -44,7 +44,7 @@ def cli() -> None:
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
-@click.option("--backend", default="loky", show_default=True, help="loky, dask or ray.")
+@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

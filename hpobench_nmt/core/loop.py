@@ -90,7 +90,7 @@ def run_trial(
 
 
 class MethodFailure(Exception):
-    """What a method did wrong."""
+    """A method did something wrong; the message says what."""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

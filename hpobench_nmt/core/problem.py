@@ -1,4 +1,4 @@
-"""What a method sees, and what it must do. The whole interface of an HPO method is on this page."""
+"""The interface of an HPO method, whole: the problem that it sees, and the calls that it answers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Method(Protocol):
 
 
 class MethodFactory(Protocol):
-    """What makes a method: the class itself, or a function with its signature."""
+    """A maker of methods: the class itself, or a function with its signature."""
 
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
         """A method at the start of a trial."""

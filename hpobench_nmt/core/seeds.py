@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,8 +24,13 @@ def generator(seed: int, *parts: str | int) -> np.random.Generator:
 
 def initial_rows(seed: int, table: str, trial: int, n_rows: int, n_initial: int) -> list[int]:
     """The initial design: n_initial distinct rows, uniformly at random."""
+    return list(_initial_rows(seed, table, trial, n_rows, n_initial))
+
+
+@lru_cache(maxsize=4096)  # every method of a run starts from the same rows
+def _initial_rows(seed: int, table: str, trial: int, n_rows: int, n_initial: int) -> tuple[int, ...]:
     rng = generator(seed, "initial", table, trial)
-    return [int(row) for row in rng.choice(n_rows, size=n_initial, replace=False)]
+    return tuple(rng.choice(n_rows, size=n_initial, replace=False).tolist())
 
 
 def method_generator(seed: int, table: str, method: str, trial: int) -> np.random.Generator:

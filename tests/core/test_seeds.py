@@ -116,3 +116,11 @@ def test_fresh_processes_with_any_hash_seed_draw_the_same():
         here += f"{initial_rows(7, 'zh-en', trial, 118, 3)}\n"
         here += f"{method_generator(7, 'zh-en', 'BO_EI_M', trial).random(3).tolist()}\n"
     assert outputs == [here] * 4
+
+
+def test_a_design_that_is_changed_by_its_user_is_drawn_whole_again():
+    rows = initial_rows(3, "zh-en", 1, 118, 3)
+    kept = list(rows)
+    rows.clear()
+    assert initial_rows(3, "zh-en", 1, 118, 3) == kept
+    assert len(initial_rows(3, "zh-en", 1, 118, 4)) == 4
