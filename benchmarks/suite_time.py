@@ -1,0 +1,63 @@
+"""Time of `paper-single` and `paper-multi` with 100 trials, in turns with another checkout of the project.
+
+    hpobench-nmt tables fetch nmthpo
+    python benchmarks/suite_time.py [--jobs 2] [--times 2] [--against FOLDER]
+
+Each suite runs through the command line into a new folder, once before it is timed, because the first run
+after an installation compiles. Both the time on the clock and the computing time of all processes are shown;
+on a busy machine only the second can be compared. A fixed piece of numpy work is timed between the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from pathlib import Path
+
+from startup import HERE, fixed_work, seconds_of
+
+BAR_RATIO = 2 / 3
+GOAL_RATIO = 1 / 2
+
+
+def computing() -> float:
+    """Seconds of computing of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--against", type=Path)
+    arguments = parser.parse_args()
+    sources = [HERE, *([arguments.against.resolve()] if arguments.against else [])]
+    best: dict[Path, list[float]] = {source: [] for source in sources}
+    works = []
+    for turn in range(arguments.times + 1):
+        for source in sources:
+            before, clock = computing(), 0.0
+            for suite in ("paper-single", "paper-multi"):
+                command = ["-m", "hpobench_nmt", "run", suite, "--quiet", "--jobs", str(arguments.jobs)]
+                clock += seconds_of(command, source)
+            found = [clock, computing() - before]
+            if turn:
+                best[source] = [min(pair) for pair in zip(best[source] or found, found, strict=True)]
+        works.append(fixed_work())
+    ours, work = best[HERE], min(works)
+    print(f"{ours[0]:.1f} s, {ours[1]:.1f} s of computing; {ours[0] / work:.1f} times the fixed work")
+    for source in sources[1:]:
+        theirs = best[source]
+        ratio = ours[0] / theirs[0]
+        verdict = "ok" if ratio <= BAR_RATIO else "ABOVE THE BAR"
+        print(f"{source}: {theirs[0]:.1f} s, {theirs[1]:.1f} s of computing")
+        print(
+            f"ours takes {ratio:.2f} of the time (bar: {BAR_RATIO:.2f}, then {GOAL_RATIO:.2f}) {verdict}, ",
+            end="",
+        )
+        print(f"and {ours[1] / theirs[1]:.2f} of the computing")
+
+
+if __name__ == "__main__":
+    main()
