@@ -266,10 +266,11 @@ def test_a_best_row_ahead_by_exactly_the_tolerance_is_not_lonely(toy):
     best = values[:, 0].max()
     for lead, lonely in ((0.5, False), (0.75, True)):
         values[7, 0] = best + lead
-        found = [(f.fact, f.meaning) for f in check_table(with_values(toy, values)) if "ahead of" in f.fact]
+        found = [f for f in told(with_values(toy, values)) if "ahead of" in f[1]]
         assert found == (
             [
                 (
+                    "warning",
                     f"the best bleu is {lead:.3g} ahead of the next, more than the tolerance of 0.5",
                     "ftc is the same as ftb unless a suite sets a larger tolerance.",
                 )
@@ -442,3 +443,33 @@ def test_twins_in_a_table_of_many_rows():
         f"{n} of {2 * n} rows fall into {n // 2} groups that agree exactly in m0, m1, m2, m3"
     )
     assert found.fact.endswith("differ only in y (rows 0, 1, for one)")
+
+
+def test_small_tables_have_findings_too():
+    axis = Hyperparameter("x", (1.0, 2.0))
+    metric = Metric("m", "min", tolerance=0.5)
+    one = Table("t", (axis,), (metric,), np.array([[1.0]]), np.array([[3.0]]), ("m",))
+    assert [fact for _, fact, _ in told(one)] == [
+        "1 of the 2 configurations of the grid have a row (50%)",
+        "no row has x of 2",
+        "hash, types and ranges are in order",
+    ]
+    two = Table("t", (axis,), (metric,), np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]), ("m",))
+    assert [fact for _, fact, _ in told(two)] == [
+        "all 2 configurations of the grid have a row",
+        "the best m is 1 ahead of the next, more than the tolerance of 0.5",
+    ]
+    assert "m is 3 in every row" in [fact for _, fact, _ in told(with_values(two, np.array([[3.0], [3.0]])))]
+    nothing = told(with_values(two, np.full((2, 1), np.nan)))
+    assert nothing[1] == ("warning", "m is missing in every row", "it cannot be an objective.")
+
+
+def test_a_ledger_is_looked_for_beside_each_table_and_a_link_to_one_is_not_followed(toy, tmp_path):
+    (tmp_path / "elsewhere").write_text("one\n")
+    built = dataclasses.replace(toy, provenance={"ledger_sha256": hashlib.sha256(b"one\n").hexdigest()})
+    (tmp_path / "ledger.jsonl").write_text("one\n")
+    assert any(f.fact == "built from the ledger beside it" for f in find_check("toy", [(built, tmp_path)]))
+    (tmp_path / "ledger.jsonl").unlink()
+    (tmp_path / "ledger.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="symbolic link"):
+        check_table(built, tmp_path)
