@@ -46,7 +46,12 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
             return np.nan, np.nan
         # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
         times = np.arange(n_rows + 1)
-        survival = hypergeom.cdf(goal.needed - 1, n_rows, n_targets, times)
+        if goal.needed == 1:
+            # P(T > t + 1) = P(T > t) (N - k - t) / (N - t): far faster than the general case in large tables.
+            t = times[:-1]
+            survival = np.append(1.0, np.cumprod(np.maximum(n_rows - n_targets - t, 0) / (n_rows - t)))
+        else:
+            survival = hypergeom.cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
         mean = survival.sum()
         return _moments(mean, ((2 * times + 1) * survival).sum())
