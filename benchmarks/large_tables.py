@@ -88,6 +88,18 @@ def check(home: Path) -> None:
     report("tables check, 100,000 rows", seconds, 5, f"({processor:.2f} s of a processor, {memory:.2f} GB)")
 
 
+def analyze(home: Path) -> None:
+    path = write_table(home, 100_000)
+    measure(["hpobench_nmt", "tables", "add", str(path)], home)
+    seconds, processor, memory = measure(["hpobench_nmt", "tables", "analyze", "large"], home)
+    report(
+        "tables analyze, 100,000 rows, 7 hyperparameters",
+        seconds,
+        20,
+        f"({processor:.2f} s of a processor, {memory:.2f} GB)",
+    )
+
+
 def add(home: Path) -> None:
     path = write_table(home, 1_000_000)
     seconds, processor, memory = measure(["hpobench_nmt", "tables", "add", str(path)], home)
@@ -111,7 +123,12 @@ def report(what: str, measured: float, bar: float, more: str = "", unit: str = "
     print(f"{what:60} {measured:6.2f} {unit:2}  bar {bar:g} {unit}  {mark}  {more}".rstrip(), flush=True)
 
 
-BENCHMARKS: dict[str, Callable[[Path], None]] = {"check": check, "add": add, "front": front}
+BENCHMARKS: dict[str, Callable[[Path], None]] = {
+    "check": check,
+    "analyze": analyze,
+    "add": add,
+    "front": front,
+}
 
 
 def main() -> None:

@@ -11,7 +11,15 @@ from scipy.stats import kendalltau
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.evaluation.noise import pooled_noise, seed_noise
+from hpobench_nmt.evaluation.noise import (
+    _agreement,
+    _kendall,
+    _pairs_within,
+    _seeds,
+    _without_shared_seeds,
+    pooled_noise,
+    seed_noise,
+)
 from hpobench_nmt.lookup.table import Table
 
 
@@ -208,3 +216,70 @@ def test_bad_input(toy):
     one = replace(toy, configs=toy.configs[:1], values=toy.values[:1])
     frame = pd.concat([one.to_frame()] * 3)
     assert seed_noise(one.response("seconds"), frame).pooled.sd == 0
+
+
+def test_pairs_that_differ_by_no_more_than_a_limit():
+    values = np.array([0.0, 1.0, 3.0])
+    assert [_pairs_within(values, limit) for limit in (0.5, 1.0, 2.0, 3.0)] == [0, 1 / 3, 2 / 3, 1]
+    assert _pairs_within(np.array([2.0, 2.0]), 0.0) == 1.0
+    assert np.isnan(_pairs_within(np.array([2.0]), 1.0))
+    assert np.isnan(_pairs_within(np.array([]), 1.0))
+
+
+def group(row, own, *values):
+    return row, (float(row),), own, np.array(values, dtype=float)
+
+
+def test_kendall_over_the_rounds_that_have_an_order():
+    rising = [group(0, 1.0, 5, 1, 7), group(1, 2.0, 6, 1), group(2, 3.0, 4, 1)]
+    # Round 1 is 5 6 4 against 1 2 3: of three pairs one agrees. Round 2 is constant, round 3 has one value.
+    assert _kendall(rising) == pytest.approx(-1 / 3)
+    assert _kendall([*rising, group(3, np.nan, 9)]) == pytest.approx(-1 / 3)
+    assert np.isnan(_kendall([group(0, 2.0, 5), group(1, 2.0, 6)]))  # the table has no order
+    assert np.isnan(_kendall([group(0, 2.0, 5, 6)]))
+    assert np.isnan(_kendall([]))
+
+
+def test_agreement_of_single_replicates_by_hand():
+    groups = [group(4, 9.0, 3, 1), group(7, 5.0, 2, 1), group(1, 5.0, 0), group(2, np.nan, 8)]
+    found = _agreement(groups)
+    assert list(found.columns) == ["row", "other_row", "difference", "probability"]
+    # 3 and 1 against 2 and 1: two of four pairs as in the table, one tie, one the other way round.
+    assert found.to_numpy().tolist() == [[4, 7, 4.0, 0.625], [4, 1, 4.0, 1.0]]
+    assert _agreement(groups[::-1])["probability"].tolist() == [1.0, 0.625]
+
+
+def test_seeds_that_are_no_numbers_are_not_known():
+    frame = pd.DataFrame({"seed": ["7", None, "first", 8]})
+    np.testing.assert_array_equal(_seeds(frame), [7.0, np.nan, np.nan, 8.0])
+    np.testing.assert_array_equal(_seeds(frame[[]]), [np.nan] * 4)
+
+
+def test_a_shared_seed_is_taken_out_by_hand():
+    # Seed 1 adds 4 to what both configurations had in the table, seed 2 is used once and adds 1.
+    one, other = (1.0,), (2.0,)
+    values, shared, lost = _without_shared_seeds(
+        [one, other, one], np.array([14.0, 24.0, 11.0]), [1.0, 1.0, 2.0], {one: 10.0, other: 20.0}
+    )
+    # Least squares of 14, 11, 10 and of 24, 20: the effect e minimises what is left about both means.
+    grid = np.linspace(3, 5, 200_001)
+    left = (
+        sum(
+            (np.array([14 - grid, np.full_like(grid, 11), np.full_like(grid, 10)]) - m) ** 2
+            for m in [(35 - grid) / 3]
+        ).sum(axis=0)
+        + ((24 - grid - 20) ** 2) / 2
+    )
+    effect = grid[left.argmin()]
+    assert values == pytest.approx([14 - effect, 24 - effect, 11.0], abs=1e-4)
+    assert (shared, lost) == (1, 1)
+    unshared = _without_shared_seeds([one, other], np.array([1.0, 2.0]), [1.0, 2.0], {one: 0.0, other: 0.0})
+    assert (unshared[0].tolist(), *unshared[1:]) == ([1.0, 2.0], 0, 0)
+
+
+def test_too_few_trainings_are_refused_in_words():
+    with pytest.raises(InputError, match=r"^no configuration was trained twice"):
+        pooled_noise([np.array([1.0]), np.array([2.0])])
+    with pytest.raises(InputError, match=r"^the trainings share so many seeds"):
+        pooled_noise([np.array([1.0, 2.0])], effects=1)
+    assert pooled_noise([np.array([1.0, 2.0, 4.0])], effects=1).df == 1
