@@ -16,6 +16,7 @@ from math import ceil, comb, prod
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
@@ -29,6 +30,8 @@ Bools = NDArray[np.bool_]
 # two or three values a hyperparameter has no such rows.)
 NEAR = 2
 _MOST_VALUES = 9
+# Distances to more rows than this are looked up in a tree.
+_FEW_ROWS = 16
 # Up to this many coarse grids of one size are all tried; beyond, some are drawn at random.
 _MOST_GRIDS = 20_000
 _DRAWN = 5_000
@@ -129,11 +132,18 @@ def share_within(gaps: Floats, distances: Floats) -> Floats:
 
 
 def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Grid steps from every row to the nearest of some rows, shape (N,). O(N H) for each of them."""
+    """Grid steps from every row to the nearest of some rows, shape (N,).
+
+    A search tree finds the nearest of many rows, unless a hyperparameter has more than 9 values: then, as for
+    few rows, it takes O(N H) for each of them.
+    """
     columns = zip(axes, configs.T, strict=True)
     ranks = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
     n_steps = np.array([len(h.values) - 1 for h in axes])
     scale = np.minimum(1.0, (_MOST_VALUES - 1) / np.maximum(n_steps, 1))
+    if len(rows) > _FEW_ROWS and (scale == 1.0).all():
+        distances: Floats = cKDTree(ranks[rows]).query(ranks, p=1)[0]
+        return np.rint(distances).astype(np.int64)
     nearest = np.full(len(configs), np.iinfo(np.int64).max)
     for row in rows:
         # A difference in rank that is not 0 is a step at least.

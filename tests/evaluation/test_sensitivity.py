@@ -187,6 +187,19 @@ def test_a_fine_grid_has_neighbours_too():
     assert steps[[20, 19, 21, 15, 14, 0, 40]].tolist() == [0, 1, 1, 1, 2, 4, 4]
 
 
+def test_distances_to_many_rows_by_tree():
+    table = grid_table((9, 7, 5, 3), np.zeros(945))
+    rows = np.random.default_rng(0).permutation(945)
+    one_by_one = np.min(
+        [grid_steps(table.hyperparameters, table.configs, rows[i : i + 1]) for i in range(40)], axis=0
+    )
+    np.testing.assert_array_equal(grid_steps(table.hyperparameters, table.configs, rows[:40]), one_by_one)
+    # With a fine hyperparameter a step is not a difference in rank.
+    fine = grid_table((41, 2), np.zeros(82))
+    steps = grid_steps(fine.hyperparameters, fine.configs, np.arange(0, 40, 2))
+    assert steps[[0, 38, 39, 48, 49, 80, 81]].tolist() == [0, 0, 1, 1, 2, 5, 6]
+
+
 def test_share_within():
     gaps = np.array([0.0, 0.5, 2.0, np.nan])
     assert share_within(gaps, np.array([0.0, 0.5, 1.9, 2.0])).tolist() == pytest.approx(
