@@ -1,4 +1,4 @@
-"""What a suite means for one table: the objectives, the losses, and what each score asks."""
+"""A suite on one table: the objectives, the losses, and the goal of each score."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Instance:
 
     Attributes:
         table: the table.
-        objectives: what is optimised.
+        objectives: the metrics to optimise, with their directions.
         losses: shape (N, m), minimised, NaN where missing.
-        problem: what methods see.
+        problem: what methods are given.
         goals: one for each score, in the suite's order.
         stop_when_settled: whether trials end once all goals are settled.
     """
@@ -46,7 +46,7 @@ class Instance:
 
 
 def make_instance(suite: Suite, table: Table) -> Instance:
-    """What the suite means for the table.
+    """The suite on the table.
 
     Raises:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
@@ -81,10 +81,10 @@ def make_instance(suite: Suite, table: Table) -> Instance:
 def suite_instances(
     suite: Suite, skipped: Callable[[str], None] = lambda reason: None
 ) -> dict[str, Instance]:
-    """What the suite means for each of its tables, by name.
+    """The suite on each of its tables, by name.
 
-    "installed" leaves out tables that cannot be used or name too few objectives of their own, for a reason
-    that `skipped` is told. A collection stands for its members.
+    "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
+    is called with the reason. A collection stands for its members.
     """
     instances: dict[str, Instance] = {}
     if suite.tables != (INSTALLED,):

@@ -1,5 +1,7 @@
-"""Results as sequence files, which the scoring scripts of Zhang & Duh read: TABLE/METHOD.ss, one line of
-row numbers a trial."""
+"""Results as the sequence files that the scoring scripts of Zhang & Duh read: TABLE/METHOD.ss.
+
+Each file has one line of row numbers per trial.
+"""
 
 from __future__ import annotations
 

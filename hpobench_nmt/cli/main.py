@@ -154,7 +154,7 @@ def score(folder: Path, form: str) -> None:
 def export(folder: Path, form: str, out: Path) -> None:
     """Write a results FOLDER as OUT/TABLE/METHOD.ss, for the scoring scripts of Zhang & Duh.
 
-    One line of row numbers a trial. Rows that a trial did not look up, because no score could change any
+    One line of row numbers per trial. Rows that a trial did not look up, because no score could change any
     more, follow in ascending order.
     """
     from hpobench_nmt.benchmarking.sequences import export_sequences
