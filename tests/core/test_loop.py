@@ -171,6 +171,45 @@ def test_method_cannot_change_what_is_recorded():
     np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
 
 
+def test_evaluate_may_use_one_buffer_for_all_rows():
+    """What is recorded, and what a method keeps, stays as it was told."""
+    buffer = np.empty(2)
+
+    def evaluate(row):
+        buffer[:] = LOSSES[row]
+        return buffer
+
+    class Keeping(FromBelow):
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            self.kept = []
+
+        def tell(self, index, losses):
+            super().tell(index, losses)
+            self.kept.append((index, losses))
+
+    made = []
+    trajectory = run(lambda problem, rng: made.append(Keeping(problem, rng)) or made[0], evaluate)
+    np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
+    for row, losses in made[0].kept:
+        np.testing.assert_array_equal(losses, LOSSES[row])
+
+
+@pytest.mark.parametrize(
+    "give", [list, tuple, lambda losses: losses.astype(np.float32)], ids=["list", "tuple", "float32"]
+)
+def test_evaluate_may_give_any_numbers(give):
+    trajectory = run(FromBelow, lambda row: give(LOSSES[row]))
+    assert trajectory.losses.dtype == np.float64
+    np.testing.assert_allclose(trajectory.losses, LOSSES[trajectory.rows], rtol=1e-7)
+
+
+def test_no_rows_give_empty_losses_of_the_right_width():
+    trajectory = run(FromBelow, budget=0, initial=[])
+    assert trajectory.losses.shape == (0, 2)
+    assert trajectory.rows.shape == (0,)
+
+
 # --- methods that misbehave ------------------------------------------------------------------------
 
 
