@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 a run failed, or every trial of a method failed on a table
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -21,8 +22,10 @@ from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
 from hpobench_nmt.cli.train import train, tune
 from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.text import printable
 
 _DEFAULT_SUITE = "quick"
+_LONGEST = 800  # characters of an error message
 # What a shell reports of a program whose reader has gone (`| head`): 128 and the number of SIGPIPE.
 _READER_GONE = 141
 
@@ -258,7 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _READER_GONE
     except OSError as error:
         what = f"{error.filename}:" if error.filename else "the output cannot be written:"
-        code = _complain(f"{what} {error.strerror or error}.", 1)
+        # A name that is too long is of something that the user named.
+        code = _complain(f"{what} {error.strerror or error}.", 2 if error.errno == errno.ENAMETOOLONG else 1)
     if code:
         _give_up_output()
     sys.exit(code)
@@ -280,8 +284,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
+    if len(message) > _LONGEST:  # such as the name of a file that cannot exist
+        message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
     with contextlib.suppress(OSError):
-        say(f"Error: {message}", err=True)
+        click.echo(f"Error: {printable(message)}", err=True)
     return code
 
 

@@ -67,9 +67,13 @@ def _parse_fast(content: bytes, names: Sequence[str]) -> dict[str, Floats] | Non
         null_values=list(_EMPTY),
         strings_can_be_null=True,
     )
+    # Arrow's threads may outlive the reading a little. Were the buffer Python's, one that lets go of it while
+    # Python ends would abort the process.
+    copy = pa.BufferOutputStream()
+    copy.write(content)
     try:
         table = arrow.read_csv(
-            pa.BufferReader(content),
+            pa.BufferReader(copy.getvalue()),
             parse_options=arrow.ParseOptions(ignore_empty_lines=False),
             convert_options=options,
         )

@@ -14,15 +14,6 @@ from fuzzing.sandbox import SECRET, VICTIMS, Sandbox
 from fuzzing.world import valid_files
 
 
-def pytest_collection_modifyitems(items):
-    """Inputs that are known to fail, until they are mended: `known.txt`, one test per line."""
-    path = Path(__file__).with_name("known.txt")
-    known = set(path.read_text().split()) if path.exists() else set()
-    for item in items:
-        if item.path.parent == path.parent and f"{item.path.name}::{item.name}" in known:
-            item.add_marker(pytest.mark.xfail(reason="known.txt", strict=False))
-
-
 @pytest.fixture
 def empty(monkeypatch):
     """A sandbox with nothing in it but what must stay as it is."""
