@@ -57,3 +57,9 @@ def test_losses_are_minimised_and_turned_back(direction, sign):
     assert objective.to_loss(3.0) == objective.to_raw(3.0) == sign * 3.0
     assert str(objective) == f"bleu:{direction}"
     np.testing.assert_array_equal(values, [[1.5, -2.0], [math.nan, math.inf]])  # not changed in place
+
+
+@pytest.mark.parametrize(("name", "unit"), [("a\x1b[31m", ""), ("ppl", "\u202e"), ("", "")])
+def test_names_and_units_that_cannot_be_shown(name, unit):
+    with pytest.raises(InputError, match="metric"):
+        Metric(name, "min", unit)

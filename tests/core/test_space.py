@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, scaled_features
 
 SCALES = pytest.mark.parametrize("scale", ["linear", "log"])
 
@@ -91,3 +91,15 @@ def test_grids_that_cannot_be_scaled(values, scale, message):
 
 def test_zero_is_fine_on_a_linear_scale():
     assert Hyperparameter("x", (0.0, 0.5)).scaled(np.array([0.5]))[0] == 1.0
+
+
+def test_features_are_one_column_per_hyperparameter_in_their_order():
+    axes = (Hyperparameter("x", (1.0, 2.0, 5.0)), Hyperparameter("y", (1.0, 10.0, 100.0), "log"))
+    configs = np.array([[1.0, 100.0], [2.0, 1.0], [5.0, 10.0]])
+    np.testing.assert_allclose(scaled_features(axes, configs), [[0.0, 1.0], [0.25, 0.0], [1.0, 0.5]])
+
+
+@pytest.mark.parametrize(("name", "unit"), [("a\x1b[31m", ""), ("lr", "\u202e"), ("", "")])
+def test_names_and_units_that_cannot_be_shown(name, unit):
+    with pytest.raises(InputError, match="hyperparameter"):
+        Hyperparameter(name, (1.0,), unit=unit)
