@@ -43,6 +43,7 @@ _device = click.option(
 @click.option("--only", callback=listed, help="Configurations with these values, e.g. layers=2,dropout=0.5.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
 @click.option("--dry-run", is_flag=True, help="Say what would be trained.")
+@click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
     spec_path: Path,
@@ -53,6 +54,7 @@ def train(
     only: tuple[str, ...],
     limit: int | None,
     dry_run: bool,
+    status: bool,
     quiet: bool,
 ) -> None:
     """Train the models of a grid and record them in a ledger.
@@ -72,6 +74,9 @@ def train(
     spec = load_spec(spec_path)
     rows = select(spec, only)
     folder = out or Path(spec.name)
+    if status:
+        _print_status(spec, folder)
+        return
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit)
         return
@@ -251,6 +256,22 @@ def _default_jobs(devices: list[str]) -> int:
     import joblib
 
     return int(joblib.cpu_count()) if devices == ["cpu"] else len(devices)
+
+
+def _print_status(spec: Spec, folder: Path) -> None:
+    """Print how far the trainings of a ledger are."""
+    from hpobench_nmt.runner.spec import describe
+    from hpobench_nmt.runner.status import read_status
+    from hpobench_nmt.runner.workspace import Workspace
+
+    status = read_status(Workspace(spec, folder, _cache()))
+    say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
+    for record in status.failed:
+        say(f"  failed   {describe(record.config)}: {record.reason}")
+    for running in status.running:
+        say(f"  running  {running.name}: {running.last_line or 'no checkpoint yet'}")
+    if status.hours_left is not None:
+        say(f"About {status.hours_left:.1f} h left with {len(status.running)} at a time.")
 
 
 def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, limit: int | None) -> None:

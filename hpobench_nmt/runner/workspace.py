@@ -76,7 +76,12 @@ def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Le
 
 def claim(training_folder: Path) -> FileLock:
     """The lock of whoever trains in this folder. The system releases it when that process ends."""
-    return FileLock(refuse_link(training_folder.with_name(training_folder.name + _CLAIM)))
+    return FileLock(refuse_link(claim_path(training_folder)))
+
+
+def claim_path(training_folder: Path) -> Path:
+    """The file of that lock."""
+    return training_folder.with_name(training_folder.name + _CLAIM)
 
 
 def clear_workspace(workspace: Workspace) -> None:

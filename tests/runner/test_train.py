@@ -127,6 +127,12 @@ def test_a_run_that_is_killed_goes_on_where_it_was(trained):
 _LONG = SPEC.replace("max_epochs = 4", "max_epochs = 100000").replace("[1, 5, 10000]", "[0.001]")
 
 
+def _status(folder):
+    done = run(folder, "train", "long.toml", "--status")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def _processes_with(mark):
     """Numbers of the processes, zombies left out, whose environment holds a text."""
     found = set()
@@ -142,15 +148,18 @@ def _processes_with(mark):
 def test_nothing_outlives_a_run_however_it_ends(place, start, wait_for, tmp_path, monkeypatch, number):
     (tmp_path / "long.toml").write_text(f"base = {json.dumps(str(place))}\n{_LONG}")
     monkeypatch.setenv("HPOBENCH_NMT_TEST_RUN", mark := f"run-{uuid.uuid4()}")
-    run = start(
+    main_process = start(
         tmp_path, "train", "long.toml", "--jobs", "2", "--device", "cpu", stdout=subprocess.PIPE, strict=False
     )
     # The run itself, the server that its trainings are forked from, its helper, and two trainings.
-    wait_for(lambda: len(list(tmp_path.glob("tiny/work/*/log"))) == 2 or run.poll() is not None)
-    assert run.poll() is None
+    wait_for(lambda: len(list(tmp_path.glob("tiny/work/*/log"))) == 2 or main_process.poll() is not None)
+    assert main_process.poll() is None
+    assert "0 trained, 0 failed, 4 to do." in (seen := _status(tmp_path))
+    assert seen.count("  running  hidden_size=") == 2
+    wait_for(lambda: _status(tmp_path).count("dev perplexity") == 2 or main_process.poll() is not None)
     assert len(_processes_with(mark.encode())) >= 4
-    run.send_signal(number)
-    run.communicate(timeout=30)  # nobody holds its output open
+    main_process.send_signal(number)
+    main_process.communicate(timeout=30)  # nobody holds its output open
     wait_for(lambda: not _processes_with(mark.encode()), seconds=30)
 
 
@@ -381,6 +390,7 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
         (("train", "tiny.toml", "--backend", "lokki"), "Did you mean 'loky'"),
         (("train", "tiny.toml", "--only", "hidden=4"), "Did you mean 'hidden_size'"),
         (("train", "none.toml"), "none.toml: cannot be read"),
+        (("train", "tiny.toml", "--out", "nowhere", "--status"), "there is no ledger yet"),
         (("tune", "tiny.toml", "--method", "BO_EI_N"), "Did you mean"),
         (("tune", "tiny.toml", "--objectives", "dev_pll"), "Did you mean 'dev_ppl'"),
         (
