@@ -157,3 +157,24 @@ def test_figure_4_of_the_paper(nmthpo_home, monkeypatch):
     assert found.coefficient[at["ja-en"], at["en-ja"]] > 0.95
     others = found.coefficient[~np.eye(6, dtype=bool)]
     assert np.sort(others)[-3] < 0.7
+
+
+def test_each_pair_of_tables_has_its_line_and_its_interval():
+    configs = [(1, n) for n in range(6)]
+    a = table("a", configs, [1, 2, 3, 4, 5, 6])
+    b = table("b", configs, [2, 1, 3, 5, 4, 6])
+    found = correlate([a, b])
+    low, high = spearman_interval(spearman(a.values[:, 0], b.values[:, 0]), 6)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["table", "other", "n_common", "spearman", "low", "high"]
+    assert frame.to_numpy().tolist() == [["a", "b", 6, found.coefficient[0, 1], low, high]]
+    assert low < found.coefficient[0, 1] < high
+    assert (found.low[0, 0], found.high[0, 0]) == (1.0, 1.0)
+
+
+def test_two_values_that_are_all_there_is_are_taken_as_equal_too():
+    a = table("a", [(30000,)], [1], axes=("bpe_symbols",))
+    b = table("b", [(32000,)], [2], axes=("bpe_symbols",))
+    found = correlate([a, b])
+    assert found.taken_as_equal == ("bpe_symbols of 30000 and 32000",)
+    assert found.n_common[0, 1] == 1
