@@ -47,9 +47,7 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
         # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
         times = np.arange(n_rows + 1)
         if goal.needed == 1:
-            # P(T > t + 1) = P(T > t) (N - k - t) / (N - t): far faster than the general case in large tables.
-            t = times[:-1]
-            survival = np.append(1.0, np.cumprod(np.maximum(n_rows - n_targets - t, 0) / (n_rows - t)))
+            survival = _none_drawn(n_rows, n_targets)
         else:
             survival = hypergeom.cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
@@ -63,12 +61,20 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
     # The best of the rows drawn is the i-th best of the table with probability
     # C(N-1-i, drawn-1) / C(N, drawn): i is absent times, then present.
     gaps = np.sort(goal.gaps)  # NaN last
-    ranks = np.arange(n_rows)
-    none_of_better = hypergeom.pmf(0, n_rows, ranks, drawn)
+    none_of_better = _none_drawn(n_rows, drawn)[:-1]
     probability = none_of_better - np.append(none_of_better[1:], 0.0)
     possible = probability > 0
     mean = (gaps[possible] * probability[possible]).sum()
     return _moments(mean, (gaps[possible] ** 2 * probability[possible]).sum())
+
+
+def _none_drawn(n_rows: int, k: int) -> Floats:
+    """Probability that none of k rows is among t drawn from N, for t = 0 to N, shape (N + 1,).
+
+    The same as that none of t rows is among k drawn. A running product: O(N).
+    """
+    t = np.arange(n_rows)
+    return np.append(1.0, np.cumprod(np.maximum(n_rows - k - t, 0) / (n_rows - t)))
 
 
 def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
