@@ -258,3 +258,11 @@ def test_the_published_tables(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
     # Table 3's random search: 192 look-ups on average to 0.5 BLEU on sw-en.
     assert of(load_table("sw-en")).random_trials[0] == 192
+
+
+def test_the_frames_have_their_columns():
+    found = of(grid_table((4, 3), range(12)))
+    assert list(found.reach.columns) == ["hyperparameter", "best", "lowest", "highest", "share"]
+    assert list(found.by_steps.columns) == ["steps", "rows", "within", "share", "median_gap"]
+    assert list(found.grids.columns) == ["values", "trials", "choices", "success", "exact"]
+    assert (found.table, found.objective) == ("grid", "loss:min")
