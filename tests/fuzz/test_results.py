@@ -26,7 +26,7 @@ def use(sandbox, rng, codes=(0, 2), report=0.01):
         RUN,
         RUN,
     ]
-    chosen = rng.choice(len(commands), size=2, replace=False)
+    chosen = rng.choice(len(commands), size=1 if rng.random() < 0.6 else 2, replace=False)
     for command in [commands[i] for i in chosen]:
         sandbox.run(*command, into=["work/out", FOLDER], codes=codes)
     if rng.random() < report:

@@ -14,7 +14,7 @@ from hpobench_nmt.cli.main import main
 
 SECRET = b"what lies outside stays outside\n"
 VICTIMS = ("victim", "work/victim", "work/results/victim", "home/victim")
-_SECONDS = 30  # a command that takes longer hangs
+_SECONDS = 300  # a command that takes longer hangs
 _LONGEST = 1000  # characters of an error message: one line that can be read
 _NOTES = ("Left out: ", "Cannot be used: ", "Not finished, and left out: ", "Not installed: ", "method ")
 
