@@ -1,12 +1,18 @@
-"""The type of a published collection of tables."""
+"""The type of a published collection of tables, and what all of them do to install theirs."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
+from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.table import Table
 
 
 class Fetch(Protocol):
@@ -46,3 +52,41 @@ class Collection:
     address: str
     files: str
     fetch: Fetch
+
+
+def published_file(name: str, sha256: str, source: Path | None, address: str, limits: Limits) -> bytes:
+    """The content of one of the authors' files, from a folder or else from the network.
+
+    Args:
+        name: of the file.
+        sha256: of its content.
+        source: the folder; None for the network.
+        address: the address of the folder in the network.
+        limits: of the download. A file in a folder has a limit of its size only.
+
+    Raises:
+        InputError: the folder has no such file, or another one of this name.
+        RunError: the file could not be downloaded.
+    """
+    if source is None:
+        return download(f"{address.rstrip('/')}/{name}", sha256, limits)
+    path = source / name
+    if not path.is_file():
+        raise InputError(f"{source}: has no file {name}.")
+    content = read_bytes(path, limits.max_bytes)
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
+        raise InputError(
+            f"{path}: SHA-256 is {digest[:12]}… instead of {sha256[:12]}…: not the published file."
+        )
+    return content
+
+
+def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:
+    """Write the tables of a collection as folders under target, all or none, and return these folders."""
+    with scratch_folder(target / collection) as work:
+        for table in tables:
+            save_folder(table, work / table.name)
+        for table in tables:
+            replace_folder(work / table.name, target / table.name)
+    return [target / table.name for table in tables]

@@ -6,7 +6,6 @@ address, hashes and columns; it fetches them, checks them and makes table folder
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -14,13 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
-from hpobench_nmt.lookup.collections.collection import Collection
-from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nmthpo"
@@ -72,17 +68,9 @@ def fetch(
     """Install the six tables as folders under target, all or none; see Fetch for the arguments."""
 
     def read(file: str) -> bytes:
-        if source is not None:
-            return _read_local(source / file)
-        return download(f"{(address or ADDRESS).rstrip('/')}/{file}", SHA256[file], limits)
+        return published_file(file, SHA256[file], source, address or ADDRESS, limits)
 
-    tables = [_table(name, read) for name in TABLES]
-    with scratch_folder(target / NAME) as work:
-        for table in tables:
-            save_folder(table, work / table.name)
-        for table in tables:
-            replace_folder(work / table.name, target / table.name)
-    return [target / name for name in TABLES]
+    return install(NAME, [_table(name, read) for name in TABLES], target)
 
 
 COLLECTION = Collection(
@@ -94,18 +82,6 @@ COLLECTION = Collection(
     files="`datasets` of a clone of github.com/Este1le/hpo_nmt",
     fetch=fetch,
 )
-
-
-def _read_local(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(f"{path.parent}: has no file {path.name}.")
-    content = read_bytes(path, DEFAULT_LIMITS.max_bytes)
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != SHA256[path.name]:
-        raise InputError(
-            f"{path}: SHA-256 is {digest[:12]}… instead of {SHA256[path.name][:12]}…: not the published file."
-        )
-    return content
 
 
 def _table(name: str, read: Callable[[str], bytes]) -> Table:
