@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
@@ -28,20 +28,24 @@ _DPI = 150
 def figures_of(section: Section) -> dict[str, Callable[[], Figure]]:
     """Functions that draw an analysis, by the stem of a file name."""
     found = section.analysis
-    if found is None:
-        return {}
-    if isinstance(found, RankCorrelation):
-        return {section.stem: partial(table_analyses.plot_rank_correlation, found)}
-    if isinstance(found, Front):
-        return {section.stem: partial(_draw_front, found)}
-    if isinstance(found, Sensitivity):
-        return {
-            section.stem: partial(table_analyses.plot_sensitivity, found, section.unit),
-            f"{section.table}-search": partial(table_analyses.plot_search_cost, found),
-        }
-    if isinstance(found, SeedNoise):
-        return {section.stem: partial(table_analyses.plot_seed_noise, found, section.unit)}
-    return {section.stem: partial(table_analyses.plot_importance, found)}
+    match found:
+        case None:
+            return {}
+        case RankCorrelation():
+            return {section.stem: partial(table_analyses.plot_rank_correlation, found)}
+        case tuple():
+            return {section.stem: partial(table_analyses.plot_importance, found)}
+        case Front():
+            return {section.stem: partial(_draw_front, found)}
+        case Sensitivity():
+            return {
+                section.stem: partial(table_analyses.plot_sensitivity, found, section.unit),
+                f"{section.table}-search": partial(table_analyses.plot_search_cost, found),
+            }
+        case SeedNoise():
+            return {section.stem: partial(table_analyses.plot_seed_noise, found, section.unit)}
+        case _:
+            assert_never(found)
 
 
 def write_sections(
