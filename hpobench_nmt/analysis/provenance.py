@@ -69,11 +69,12 @@ def facts(run: Run) -> list[tuple[str, str]]:
     ]
     if suite.lookups is not None:
         lines.append(("look-ups", f"at most {suite.lookups}"))
-    if suite.tolerance and "ftc" in suite.scores:
+    if suite.tolerance and any(SCORES[s].needs_tolerance for s in suite.scores):
         lines.append(("tolerance", ", ".join(f"{k} {v:g}" for k, v in suite.tolerance.items())))
-    if suite.score_at:
+    late = [s for s in suite.scores if SCORES[s].needs_score_at]
+    if suite.score_at and late:
         taken = ", ".join(f"{k} {v}" for k, v in suite.score_at.items())
-        lines.append(("fb and fbp are taken after", f"{taken} look-ups"))
+        lines.append((f"{' and '.join(late)} taken after", f"{taken} look-ups"))
     lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest["versions"].items())))
     lines.append(("intervals and tests", ALL_NOTES))
     return lines
