@@ -112,7 +112,7 @@ def test_killed_gone_on_with_and_made_a_table(family, place, start, wait_for, pa
     missing = load_family(family).missing()
     if missing:
         pytest.skip(f"needs: {missing}")
-    corpus = PARALLEL if family == "sockeye" else TEXT
+    corpus = {"text": TEXT, "parallel": PARALLEL}[load_family(family).corpus]
     parallel_files(place)
     if family == "mlstm":
         corpus = TEXT + 'unit = "character"\n'

@@ -88,13 +88,13 @@ def _numbered(
     of characters has <unk> only if a character is left out.
 
     Raises:
-        InputError: a part that is empty.
+        InputError: a part with less than two tokens: nothing is left to predict.
     """
     for part, codes in coded.items():
         if len(codes) < 2:
             raise InputError(
-                f"corpus {name!r}: no text is left for {part}: its source is empty, or the corpus's options "
-                "leave all of it out."
+                f"corpus {name!r}: {part} holds {len(codes)} of the 2 tokens that it needs at least: "
+                "its source is too short, or the corpus's options leave too much of it out."
             )
     size = max(int(codes.max()) for codes in coded.values()) + 1
     counts = np.bincount(coded["train"], minlength=size)

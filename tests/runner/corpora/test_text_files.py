@@ -130,8 +130,9 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         load(tmp_path, name="text", **{**FILES, "test": "missing.txt"})
     with pytest.raises(InputError, match=r"test: cannot read .*\(Is a directory"):
         load(tmp_path, name="text", **{**FILES, "test": "."})
-    write(tmp_path, test="")
-    with pytest.raises(InputError, match="no text is left for test"):
-        load(tmp_path, name="text", **FILES)
+    for text, size in (("", 0), ("\n", 1)):  # of the second, nothing is left to predict
+        write(tmp_path, test=text)
+        with pytest.raises(InputError, match=f"test holds {size} of the 2 tokens"):
+            load(tmp_path, name="text", **FILES)
     with pytest.raises(InputError, match="dev is missing"):
         check_section({"name": "text", "train": "train.txt"})
