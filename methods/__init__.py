@@ -1,4 +1,4 @@
-"""HPO methods, one file a family. The list of those that come with the package is here."""
+"""HPO methods, one file per family. The list of those that come with the package is here."""
 
 from __future__ import annotations
 
