@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
+from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.lookup.catalogue import installed
 from hpobench_nmt.lookup.table import Table
 
@@ -41,11 +42,24 @@ def read_run(folder: Path, name: str, results: Results) -> Run:
     return Run(name, results, run_statistics(results), manifest)
 
 
-def load_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs of some results folders, read and with their statistics."""
+def load_runs(folders: Sequence[Path], methods: Sequence[NamedMethod] = ()) -> list[Run]:
+    """The runs of some results folders, read and with their statistics.
+
+    Args:
+        folders: each of one run.
+        methods: from resolve_methods, as for load_results. Each must be of one run at least.
+
+    Raises:
+        InputError: a folder is empty, damaged, or made with another version of a method or table; a method
+            is of no run.
+    """
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise InputError("the same results folder twice.")
-    loaded = [load_results(folder) for folder in folders]
+    loaded = [load_results(folder, methods) for folder in folders]
+    run_methods = dict.fromkeys(name for results in loaded for name in results.methods)
+    for method in methods:
+        if method.name not in run_methods:
+            raise unknown("method", method.name, run_methods, "The results hold none of that name.")
     names: list[str] = []
     for results in loaded:
         name = results.suite.name

@@ -124,7 +124,7 @@ def surrogate_curves(
     for method in methods_on(results, table):
         surrogate = _surrogate(results, method, instance.problem)
         if surrogate is None:
-            notes.append(f"{method}: left out, because no surrogate of it is known.")
+            notes.append(_why_no_surrogate(results, method))
         elif sound_trials(results, table, method):
             tasks.append((method, surrogate))
     one_thread: Any = threadpool_limits
@@ -170,6 +170,15 @@ def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | N
         return None
     surrogate: Surrogate = factory.surrogate(problem)
     return surrogate
+
+
+def _why_no_surrogate(results: Results, method: str) -> str:
+    if method in BUILT_IN or method in results.sources:
+        return f"{method}: left out, because it has no surrogate."
+    return (
+        f"{method}: left out, because its code is not known here. If it is a variant with a surrogate, name "
+        "it with --methods (report) or methods= (load_results)."
+    )
 
 
 def hypervolume_curves(results: Results, table: str) -> Curves:

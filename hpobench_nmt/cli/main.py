@@ -275,9 +275,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _complain(str(error), 2)
     except RunError as error:
         return _complain(str(error), 1)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
+    except click.ClickException as error:
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            path = error.ctx.command_path
+            click.echo(f"{error.ctx.get_usage()}\nTry '{path} --help' for help.\n", err=True)
+        # Click repeats what was typed, and would print it as it is.
+        return _complain(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
         return _complain("stopped. Run the same command again to go on.", 130)
     return code if isinstance(code, int) else 0

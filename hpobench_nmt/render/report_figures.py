@@ -217,7 +217,8 @@ def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles
         name = f"{stem}-surrogate-{number}"
         title = f"Error of the surrogates in {metric}"
         if not (curves.frame["method"] != EXACT).any():
-            specs.append(FigureSpec(name, title, problem="No method has a surrogate that can be replayed."))
+            reasons = " ".join(["No method has a surrogate that can be replayed.", *curves.notes])
+            specs.append(FigureSpec(name, title, problem=reasons))
             continue
         head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
         specs.append(

@@ -7,15 +7,26 @@ from pathlib import Path
 
 from hpobench_nmt.analysis.report_content import overall_board, score_cells
 from hpobench_nmt.analysis.report_runs import load_runs, run_slugs
+from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.render.draw_report import draw_report
 from hpobench_nmt.render.latex import overall_latex, table_latex
 
 
-def write_figures(folders: Sequence[Path], out: Path, form: str, jobs: int = 2) -> list[Path]:
-    """Write every figure of one or more results folders into a folder, as "pdf" or "png"."""
-    groups = draw_report(load_runs(folders), form, jobs)
+def write_figures(
+    folders: Sequence[Path], out: Path, form: str, jobs: int = 2, methods: Sequence[NamedMethod] = ()
+) -> list[Path]:
+    """Write every figure of one or more results folders into a folder, as "pdf" or "png".
+
+    Args:
+        folders: each of one run.
+        out: the folder to write to.
+        form: "pdf" or "png".
+        jobs: processes that analyse and draw.
+        methods: methods of your own, from resolve_methods: those with a surrogate get its curves.
+    """
+    groups = draw_report(load_runs(folders, methods), form, jobs)
     return _write(out, ((f"{f.spec.stem}.{form}", f.content) for g in groups for f in g.figures if f.content))
 
 

@@ -134,6 +134,20 @@ def test_what_others_wrote_does_not_act_on_the_terminal(hostile):
         assert not UNSAFE.search(text.replace("\n", ""))
 
 
+@pytest.mark.parametrize(
+    "arguments", [["run", f"--{HOSTILE}"], ["run", "--trials", HOSTILE], ["run", "a", HOSTILE]]
+)
+def test_a_usage_error_shows_what_was_typed_with_escapes(capsys, arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    shown = capsys.readouterr().err
+    assert exit_.value.code == 2
+    usage, hint, blank, error = shown.splitlines()
+    assert usage.startswith("Usage: hpobench-nmt run ") and "run --help" in hint and not blank
+    assert error.startswith("Error: ") and r"\x1b[2J\x1b]0;owned\x07 a\rb \u202e" in error
+    assert not UNSAFE.search(shown.replace("\n", ""))
+
+
 def test_no_cell_of_a_csv_file_is_a_formula():
     texts = ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "a\x1b[31m"]
     frame = pd.DataFrame({"=name": texts, "n": [-1.5] * 5})

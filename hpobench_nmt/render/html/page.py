@@ -20,6 +20,7 @@ from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
+from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import unfinished
 from hpobench_nmt.core.errors import RunError
@@ -35,19 +36,23 @@ _MOST_REASONS = 20
 _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
 
 
-def write_report(folders: Sequence[Path], out: Path, jobs: int = 2) -> Path:
+def write_report(
+    folders: Sequence[Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
+) -> Path:
     """Write the report of one or more results folders.
 
     Args:
         folders: each of one run.
         out: the HTML file.
         jobs: processes that analyse and draw.
+        methods: methods of your own, from resolve_methods: those with a surrogate get its curves.
 
     Raises:
-        InputError: a folder is empty, damaged, or of another version.
+        InputError: a folder is empty, damaged, or of another version; a method is of another version, or of
+            no run.
         RunError: the file cannot be written.
     """
-    page = render(load_runs(folders), jobs)
+    page = render(load_runs(folders, methods), jobs)
     try:
         write_whole(out, page.encode())
     except OSError as error:

@@ -7,21 +7,29 @@ import shlex
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from hpobench_nmt.analysis.leaderboard import cells
 from hpobench_nmt.analysis.provenance import command
 from hpobench_nmt.analysis.report_content import headline, overall_board, table_board
 from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.verdicts import Verdict
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.cli.report import report as report_command
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.text import UNSAFE
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.html.page import write_report
+from hpobench_nmt.render.html.page import render, write_report
 from hpobench_nmt.render.latex import tex
 from hpobench_nmt.render.report_files import write_figures, write_latex
 
@@ -219,6 +227,100 @@ def test_ids_are_each_others_for_no_pair_of_suites(tools, tmp_path, names):
     assert len(written) == len({path.name for path in written}) == len(list((tmp_path / "latex").iterdir()))
 
 
+class OpenTags(HTMLParser):
+    """Every element is closed, by its own tag, in order."""
+
+    VOID = frozenset(("meta", "link", "input", "img", "br", "hr", "col", "wbr"))
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag, self.getpos()
+
+
+VARIANT = """
+from pathlib import Path
+
+from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
+from hpobench_nmt.methods.kernels import matern52
+
+Path(__file__).with_name("imported").touch()
+BO_MINE = bayesian_optimisation(
+    matern52, standardise=True, acquisition=lambda belief: belief.var**0.5 - 0.1 * belief.mean[0]
+)
+"""
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x00\ra\x9b \u202etxt.exe\ufffe\udce9 ]]> --> <b>"
+
+
+def test_control_characters_in_free_texts_are_escaped_and_the_page_parses(tools, tmp_path):
+    """In provenance, in the manifest of a run, and in the reasons of failures."""
+    from hpobench_nmt.analysis.report_runs import Run
+    from hpobench_nmt.analysis.verdicts import run_statistics
+
+    class Fails:
+        def __init__(self, problem, rng):
+            raise ValueError(HOSTILE)
+
+        def ask(self):
+            pass
+
+        def tell(self, index, losses):
+            pass
+
+    table = dataclasses.replace(tools.table(), provenance={"source": HOSTILE, HOSTILE: "x"})
+    suite = tools.suite(trials=2)
+    results = run_suite(suite, {"toy": make_instance(suite, table)}, resolve_methods(["RS", Fails]))
+    entry = {"spec": HOSTILE, "fingerprint": HOSTILE}
+    manifest = {"methods": {"RS": entry, "Fails": entry}, "tables": {"toy": {"source": ""}}}
+    run = Run(HOSTILE, results, run_statistics(results), manifest | {"versions": {HOSTILE: HOSTILE}})
+    source = render([run], jobs=1)
+    assert not UNSAFE.search(re.sub(r"[\n\t]", "", source))
+    assert r"\x1b[2J\x1b]0;owned\x07" in source and r"\u202etxt.exe" in source
+    tags = OpenTags(convert_charrefs=True)
+    tags.feed(source)
+    tags.close()
+    assert tags.open == []
+    for svg in re.findall(r"<svg.*?</svg>", source, flags=re.DOTALL):
+        ElementTree.fromstring(svg)
+    data = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', source, flags=re.DOTALL)
+    assert json.loads(data[1])["methods"]
+
+
+def test_a_users_variant_gets_the_curves_of_its_surrogate(tools, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(VARIANT)
+    folder = tools.run(tmp_path / "r", [tools.table()], tools.suite(trials=3), ["RS", f"{file}:BO_MINE"])
+    out = tmp_path / "r.html"
+
+    def report(*arguments):
+        done = CliRunner().invoke(report_command, [str(folder), "--out", str(out), "--jobs", "1", *arguments])
+        if isinstance(done.exception, InputError):
+            return str(done.exception)
+        assert done.exit_code == 0, done.output
+        return text_of(out)
+
+    (tmp_path / "imported").unlink()
+    text = report()
+    assert "BO_MINE: left out, because its code is not known here." in text
+    assert "--methods" in text and "RS: left out, because it has no surrogate." in text
+    assert not (tmp_path / "imported").exists()  # a folder names no code that is run
+    with_curves = report("--methods", f"{file}:BO_MINE")
+    assert "BO_MINE: left out" not in with_curves
+    assert re.search(r"Mean squared error in bleu[^:]*: [^.]*BO_MINE", with_curves)
+    assert "unknown method 'RS2'" in report("--methods", "RS2")
+    assert "unknown method 'GB_EIF'" in report("--methods", "GB_EIF")  # the run has no such method
+    file.write_text(VARIANT.replace("0.1", "0.2"))
+    assert "another version of method 'BO_MINE'" in report("--methods", f"{file}:BO_MINE")
+    assert "--format html, pdf or png" in report("--methods", f"{file}:BO_MINE", "--format", "latex")
+
+
 def test_results_that_are_not_of_the_table_are_refused(folders, copied, tmp_path):
     observations = copied / "observations" / "toy"
     kept = (observations / "RS.parquet").read_bytes()
@@ -246,10 +348,10 @@ def test_wrong_folders(folders, copied, tmp_path):
         write_report([folders[0], folders[0]], tmp_path / "r.html")
     manifest = json.loads((copied / "manifest.json").read_text())
     (copied / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
-    with pytest.raises(InputError, match="not of this version"):
+    with pytest.raises(InputError, match="format 99, newer than this version reads"):
         write_report([copied], tmp_path / "r.html")
     (copied / "manifest.json").write_text(json.dumps(manifest | {"versions": None}))
-    with pytest.raises(InputError, match="not of this version"):
+    with pytest.raises(InputError, match="versions must be a section of strings"):
         write_report([copied], tmp_path / "r.html")
     with pytest.raises(RunError, match="cannot be written"):
         write_report(folders[1:], _unwritable(tmp_path), jobs=1)
@@ -295,16 +397,14 @@ def test_latex_tables(folders, tmp_path):
 
 
 def test_the_command(folders, tmp_path):
-    from click.testing import CliRunner
-
-    from hpobench_nmt.cli.report import report
-
     out = tmp_path / "r.html"
-    done = CliRunner().invoke(report, [str(folders[1]), "--out", str(out), "--jobs", "1"])
+    done = CliRunner().invoke(report_command, [str(folders[1]), "--out", str(out), "--jobs", "1"])
     assert done.exit_code == 0 and out.stat().st_size > 10_000
-    done = CliRunner().invoke(report, [str(folders[1]), "--format", "latex", "--out", str(tmp_path / "t")])
+    done = CliRunner().invoke(
+        report_command, [str(folders[1]), "--format", "latex", "--out", str(tmp_path / "t")]
+    )
     assert done.output == f"3 files in {tmp_path / 't'}\n"
-    done = CliRunner().invoke(report, [str(folders[1]), "--format", "word"])
+    done = CliRunner().invoke(report_command, [str(folders[1]), "--format", "word"])
     assert isinstance(done.exception, InputError)
 
 
