@@ -61,13 +61,7 @@ def by_expected_influence(belief: Belief) -> Floats:
     """EIF of one loss. The mean, scaled from 0 at the worst loss seen to 1 at the best, gives the labels."""
     if belief.row_sums is None:
         raise ValueError("expected influence needs a prior that gives its row sums.")
-    best, worst = belief.best[0], belief.worst[0]
-    if worst > best:
-        # The prior's variance is large but finite: labels are harmonic to some six digits. More would let
-        # rounding decide where all rows are sure to be good, or bad, and so worth the same.
-        labels = np.round(np.clip((worst - belief.mean[0]) / (worst - best), 0.0, 1.0), 6)
-    else:
-        labels = np.full(len(belief.var), 0.5)
+    labels = _labels(belief.mean[0], float(belief.best[0]), float(belief.worst[0]))
     values: Floats = expected_influence(labels, belief.var, belief.row_sums, belief.unseen)
     return values
 
@@ -76,10 +70,9 @@ def by_expected_hypervolume(belief: Belief) -> Floats:
     """EHVI of two losses, as its logarithm, up to a little beyond the worst losses seen."""
     if len(belief.worst) != 2:
         raise ValueError(f"EHVI is for two objectives here, not {len(belief.worst)}.")
-    reference = belief.worst + _REFERENCE_MARGIN * (belief.worst - belief.best)
-    sd = np.empty_like(belief.mean)
-    sd[:] = np.sqrt(belief.var)
-    values: Floats = log_ehvi_of_contenders(belief.mean, sd, belief.front, reference, belief.unseen)
+    values: Floats = _log_ehvi(
+        belief.mean, belief.var, belief.front, belief.best, belief.worst, belief.unseen
+    )
     return values
 
 
@@ -88,6 +81,32 @@ def usual_acquisition(n_objectives: int) -> Acquisition:
     if n_objectives not in (1, 2):
         raise ValueError(f"there is no usual acquisition for {n_objectives} objectives: give one.")
     return by_expected_improvement if n_objectives == 1 else by_expected_hypervolume
+
+
+@compiled()
+def _log_ehvi(
+    mean: Floats, var: Floats, front: Floats, best: Floats, worst: Floats, unseen: NDArray[np.bool_]
+) -> Floats:
+    sd = np.empty_like(mean)
+    sd[:] = np.sqrt(var)
+    reference = worst + _REFERENCE_MARGIN * (worst - best)
+    return log_ehvi_of_contenders(mean, sd, front, reference, unseen)
+
+
+@compiled()
+def _labels(mean: Floats, best: float, worst: float) -> Floats:
+    """Posterior mean from 1 at the best loss seen to 0 at the worst, shape (M,); 1/2 where these are equal.
+
+    The prior's variance is large but finite: labels are harmonic to some six digits. More would let
+    rounding decide where all rows are sure to be good, or bad, and so worth the same.
+    """
+    if not worst > best:
+        return np.full(mean.shape[0], 0.5)
+    labels = np.empty(mean.shape[0])
+    for i in range(mean.shape[0]):
+        label = min(max((worst - mean[i]) / (worst - best), 0.0), 1.0)
+        labels[i] = np.rint(label * 1e6) / 1e6
+    return labels
 
 
 @compiled(error_model="numpy")

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
 from hpobench_nmt.methods.posterior import Posterior, Prior
@@ -95,15 +94,19 @@ class ModelBased:
             if self._count == 0:
                 self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
             else:
-                scores = self._acquisition(self._belief())
-                unseen = np.flatnonzero(posterior.unseen)
-                self._next = int(posterior.rows[unseen[scores[unseen].argmax()]])
+                scores = np.ascontiguousarray(self._acquisition(self._belief()), dtype=np.float64)
+                if scores.shape != posterior.unseen.shape:
+                    raise ValueError(
+                        f"the acquisition gave values of shape {scores.shape}, not {posterior.unseen.shape}."
+                    )
+                self._next = int(posterior.rows[_first_best(scores, posterior.unseen)])
         return self._next
 
     def tell(self, index: int, losses: Floats) -> None:
         """Condition on the losses of a row; a row without losses only leaves the candidates."""
         self._next = None
-        if np.isnan(losses.sum()):
+        losses = np.ascontiguousarray(losses, dtype=np.float64)
+        if _has_nan(losses):
             self._posterior.discard(index)
             return
         self._targets[: len(losses)] = losses
@@ -112,37 +115,81 @@ class ModelBased:
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
         self._losses[self._count] = losses
         self._count += 1
-        self._worst = np.maximum(self._worst, losses)
-        if not _matched(self._front, losses):
-            points = np.vstack([self._front, losses])
-            front = points[pareto_front(points)]
-            self._front = front[np.argsort(front[:, 0], kind="stable")]
-            self._best = front.min(axis=0)
+        self._front, self._best, self._worst = _extended(self._front, self._best, self._worst, losses)
 
     def _belief(self) -> Belief:
         posterior, mean = self._posterior, self._posterior.mean
         front, best, worst = self._front, self._best, self._worst
         if self._scaling:
             centre, spread = self._scaling(self._losses[: self._count])
-            # The mean and deviation of equal losses are only nearly the loss and 0.
-            equal = best == worst
-            centre[equal], spread[equal] = best[equal], 1.0
-            mean = (mean[:-1] - centre[:, None] * mean[-1]) / spread[:, None]
-            front, best, worst = (
-                (front - centre) / spread,
-                (best - centre) / spread,
-                (worst - centre) / spread,
-            )
+            mean, front, best, worst = _scaled(mean, front, best, worst, centre, spread)
         return Belief(mean, posterior.var, posterior.unseen, front, best, worst, posterior.row_sums)
 
 
 @compiled()
-def _matched(front: Floats, losses: Floats) -> bool:
-    """Whether a row of the front is no worse than the losses in any of them."""
-    for j in range(front.shape[0]):
-        worse = False
-        for t in range(front.shape[1]):
-            worse = worse or front[j, t] > losses[t]
-        if not worse:
-            return True
-    return False
+def _has_nan(losses: Floats) -> bool:
+    return bool(np.isnan(losses).any())
+
+
+@compiled()
+def _first_best(scores: Floats, unseen: NDArray[np.bool_]) -> int:
+    """The first unseen candidate of largest score; a NaN is the largest, as in numpy's argmax."""
+    best = -1
+    for i in range(scores.shape[0]):
+        if unseen[i]:
+            if np.isnan(scores[i]):
+                return i
+            if best < 0 or scores[i] > scores[best]:
+                best = i
+    return best
+
+
+@compiled()
+def _extended(front: Floats, best: Floats, worst: Floats, losses: Floats) -> tuple[Floats, Floats, Floats]:
+    """The Pareto front, sorted by the first loss, and the best and worst of each loss, with one more point.
+
+    A point that is no better than one of the front in any loss, such as its equal, is not added to it. Arrays
+    that were given are never written to.
+    """
+    worst = np.maximum(worst, losses)
+    size, m = front.shape
+    kept = np.ones(size, dtype=np.bool_)
+    place = 0
+    for j in range(size):
+        better, worse = False, False
+        for t in range(m):
+            better = better or losses[t] < front[j, t]
+            worse = worse or losses[t] > front[j, t]
+        if not better:
+            return front, best, worst
+        kept[j] = worse
+        if worse and front[j, 0] <= losses[0]:
+            place += 1
+    others = front[kept]
+    extended = np.empty((others.shape[0] + 1, m))
+    extended[:place] = others[:place]
+    extended[place] = losses
+    extended[place + 1 :] = others[place:]
+    return extended, np.minimum(best, losses), worst
+
+
+@compiled(error_model="numpy")
+def _scaled(
+    mean: Floats, front: Floats, best: Floats, worst: Floats, centre: Floats, spread: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Posterior mean, front, best and worst of (losses - centre) / spread.
+
+    Args:
+        mean: posterior mean of the losses, and of a constant 1 after them, shape (m + 1, M).
+        front, best, worst: of the losses.
+        centre, spread: shape (m,).
+    """
+    # The mean and deviation of equal losses are only nearly the loss and 0.
+    equal = best == worst
+    centre, spread = np.where(equal, best, centre), np.where(equal, 1.0, spread)
+    m = centre.shape[0]
+    scaled = np.empty((m, mean.shape[1]))
+    for t in range(m):
+        for i in range(mean.shape[1]):
+            scaled[t, i] = (mean[t, i] - centre[t] * mean[m, i]) / spread[t]
+    return scaled, (front - centre) / spread, (best - centre) / spread, (worst - centre) / spread

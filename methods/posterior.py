@@ -99,39 +99,36 @@ class Posterior:
         self.row_sums: Floats | None = None if row_sums is None else row_sums.copy()
 
     def observe(self, row: int, targets: Floats) -> None:
-        """Condition on targets (shape (m,)) observed at row. O(n M)."""
-        column = int(self.rows.searchsorted(row))
+        """Condition on targets (float64, shape (m,)) observed at row. O(n M)."""
         first = self._n_seen // self._block_rows * self._block_rows
         if self._n_seen == self._block_rows * len(self._blocks):
             self._grow()
+        n = self._n_seen - first
+        last = self._blocks[-1]
         prior_row = self._prior.row(row)
-        if len(self.rows) < len(prior_row):
-            prior_row = prior_row[self.rows]
+        column = _begin(last, n, prior_row, self.rows, row)
         # L's new row, by the blocks that are full; _append goes on with the last.
-        pivot = prior_row[column] + self._noise_variance
-        full, last = self._blocks[:-1], self._blocks[-1]
-        earlier = np.concatenate([block[:, column] for block in full]) if full else _NOTHING
-        if full:
-            prior_row = prior_row.copy()
+        earlier = _NOTHING
+        if first:
+            full = self._blocks[:-1]
+            earlier = np.concatenate([block[:, column] for block in full])
             for block in full:
-                _subtract(block, column, prior_row)
+                _subtract(block, column, last[n])
         conditional = _append(
             last,
-            self._n_seen - first,
-            prior_row,
+            n,
             column,
-            pivot,
+            prior_row[row] + self._noise_variance,
             self._prior.diagonal[row] * _VARIANCE_FLOOR,
             earlier,
             self._whitened,
-            np.asarray(targets, dtype=np.float64),
+            targets,
             self.mean,
             self.var,
         )
         if conditional > 0.0:
             if self.row_sums is not None:
-                new = last[self._n_seen - first]
-                self.row_sums -= new * (self.row_sums[column] / conditional)
+                _follow(self.row_sums, last, n, column, conditional)
             self._n_seen += 1
         self._drop(column)
 
@@ -150,11 +147,7 @@ class Posterior:
         self._n_stale += 1
         if self._n_stale > _STALE_SHARE * len(self.rows) + 8:
             keep = np.flatnonzero(self.unseen)
-            for i, (block, n) in enumerate(self._filled()):
-                kept = np.empty((self._block_rows, len(keep)))
-                # mode="clip" spares numpy a second copy; the indices are in range.
-                np.take(block[:n], keep, axis=1, out=kept[:n], mode="clip")
-                self._blocks[i] = kept
+            self._blocks = [_kept(block, n, keep) for block, n in self._filled()]
             self.rows = self.rows[keep]
             self.mean = np.ascontiguousarray(self.mean[:, keep])
             self.var = self.var[keep]
@@ -212,10 +205,18 @@ def _subtract(block: Floats, column: int, new: Floats) -> None:
 
 
 @compiled()
+def _begin(block: Floats, n: int, prior_row: Floats, rows: Rows, row: int) -> int:
+    """Write K[p,U] to row n of a block; returns the column of row p."""
+    new = block[n]
+    for i in range(new.shape[0]):
+        new[i] = prior_row[rows[i]]
+    return int(np.searchsorted(rows, row))
+
+
+@compiled()
 def _append(
     block: Floats,
     n: int,
-    prior_row: Floats,
     column: int,
     pivot: float,
     floor: float,
@@ -230,8 +231,8 @@ def _append(
     Returns d, or 0 where the row was determined already.
 
     Args:
-        block: the last block of V, of which n rows are filled.
-        prior_row: K[p,U] less what the blocks before explain of it.
+        block: the last block of V, of which n rows are filled. Row n holds K[p,U] less what the blocks
+            before explain of it.
         pivot: K[p,p] + s^2.
         floor: the smallest conditional variance that is more than rounding error.
         earlier: l in the blocks before.
@@ -248,7 +249,6 @@ def _append(
     d = np.sqrt(pivot)
     inverse = 1.0 / d
     new = block[n]
-    new[:] = prior_row
     _subtract_rows(block, n, column, new)
     for i in range(new.shape[0]):
         new[i] *= inverse
@@ -266,6 +266,25 @@ def _append(
         for i in range(row.shape[0]):
             row[i] += zeta * new[i]
     return float(d)
+
+
+@compiled()
+def _follow(row_sums: Floats, block: Floats, n: int, column: int, d: float) -> None:
+    """The row sums once row n of the block was appended: less the new column of the covariance."""
+    share = row_sums[column] / d
+    for i in range(row_sums.shape[0]):
+        row_sums[i] -= block[n, i] * share
+
+
+@compiled()
+def _kept(block: Floats, n: int, keep: Rows) -> Floats:
+    """The block with some of its columns, ascending, in the same memory. Only its first n rows are filled."""
+    width = block.shape[1]
+    flat = block.reshape(-1)
+    for j in range(n):
+        for i in range(keep.shape[0]):
+            flat[j * keep.shape[0] + i] = flat[j * width + keep[i]]
+    return flat[: block.shape[0] * keep.shape[0]].reshape((block.shape[0], keep.shape[0]))
 
 
 @compiled()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.kernels import DensePrior
+from hpobench_nmt.methods.model_based import ModelBased, Surrogate, _extended, _first_best, _scaled
+
+
+@pytest.mark.parametrize("n_objectives", [1, 2, 3])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), levels=st.integers(1, 12))
+def test_the_front_grows_by_one_point_at_a_time(n_objectives, seed, levels):
+    losses = np.random.default_rng(seed).integers(levels, size=(30, n_objectives)).astype(float)
+    front = np.empty((0, n_objectives))
+    best, worst = np.full(n_objectives, np.inf), np.full(n_objectives, -np.inf)
+    for n, new in enumerate(losses, start=1):
+        given = [a.copy() for a in (front, best, worst)]
+        extended = _extended(front, best, worst, new)
+        for before, after in zip((front, best, worst), given, strict=True):
+            np.testing.assert_array_equal(before, after)
+        front, best, worst = extended
+        # Equals are in it once, and those with the same first loss in the order in which they came.
+        expected = losses[:n][pareto_front(losses[:n])]
+        expected = expected[np.sort(np.unique(expected, axis=0, return_index=True)[1])]
+        np.testing.assert_array_equal(front, expected[np.argsort(expected[:, 0], kind="stable")])
+        np.testing.assert_array_equal(best, losses[:n].min(axis=0))
+        np.testing.assert_array_equal(worst, losses[:n].max(axis=0))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([-np.inf, -1.0, 0.0, -0.0, 2.0, np.inf, np.nan]), st.booleans()), min_size=1
+    )
+)
+def test_the_best_candidate_is_numpys(candidates):
+    scores, unseen = np.array([c[0] for c in candidates]), np.array([c[1] for c in candidates])
+    where = np.flatnonzero(unseen)
+    expected = where[scores[where].argmax()] if len(where) else -1
+    assert _first_best(scores, unseen) == expected
+
+
+def test_scaling_leaves_equal_losses_at_zero():
+    rng = np.random.default_rng(0)
+    mean, front = rng.normal(size=(3, 7)), np.array([[0.0, 5.0]])
+    best, worst = np.array([0.0, 5.0]), np.array([2.0, 5.0])
+    centre, spread = np.array([1.0, 5.1]), np.array([4.0, 1e-17])
+    scaled = _scaled(mean, front, best, worst, centre, spread)
+    expected = [(mean[0] - mean[2]) / 4.0, mean[1] - 5.0 * mean[2]]
+    np.testing.assert_allclose(scaled[0], expected, rtol=1e-15)
+    for found, of_first in zip(scaled[1:], (-0.25, -0.25, 0.25), strict=True):
+        np.testing.assert_array_equal(found.ravel(), [of_first, 0.0])
+    assert centre.tolist() == [1.0, 5.1]
+
+
+def method(acquisition, n_rows=6):
+    features = np.linspace(0.0, 1.0, n_rows)[:, None]
+    problem = Problem(features, 1, n_rows, 1)
+    return ModelBased(problem, np.random.default_rng(0), Surrogate(DensePrior(np.eye(n_rows))), acquisition)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([9, 1, 3, 3, 0, 2]),
+        np.array([9, 1, 3, 3, 0, 2], dtype=np.float32),
+        np.array([[9.0, 0.0], [1.0, 0.0], [3.0, 0.0], [3.0, 0.0], [0.0, 0.0], [2.0, 0.0]])[:, 0],
+    ],
+    ids=["integers", "single precision", "strided"],
+)
+def test_an_acquisition_may_give_any_numbers(values):
+    bo = method(lambda belief: values)
+    bo.tell(0, np.array([1.0]))
+    assert bo.ask() == 2
+
+
+@pytest.mark.parametrize("values", [np.zeros(5), np.zeros((6, 1)), 1.0])
+def test_an_acquisition_must_give_one_value_per_candidate(values):
+    bo = method(lambda belief: values)
+    bo.tell(0, np.array([1.0]))
+    with pytest.raises(ValueError, match=r"the acquisition gave values of shape .*, not \(6,\)"):
+        bo.ask()
+
+
+def test_a_row_that_lacks_one_of_two_losses_teaches_nothing():
+    n_rows = 4
+    problem = Problem(np.linspace(0.0, 1.0, n_rows)[:, None], 2, n_rows, 1)
+    beliefs = []
+    bo = ModelBased(
+        problem,
+        np.random.default_rng(0),
+        Surrogate(DensePrior(np.eye(n_rows))),
+        lambda belief: beliefs.append(belief) or belief.mean[0],
+    )
+    bo.tell(0, np.array([1.0, 2.0]))
+    bo.tell(1, np.array([-5.0, np.nan]))
+    assert bo.ask() == 2
+    assert beliefs[0].front.tolist() == [[1.0, 2.0]]
+    assert not beliefs[0].unseen[:2].any()
