@@ -124,7 +124,7 @@ def log_ehvi_of_contenders(
 
         EHVI <= sd_1 sd_2 (max(u_1, 0) + 0.4) (max(u_2, 0) + 0.4) min(1, (J + 1) exp(-d^2 / 2))
 
-    It needs one logarithm, and few candidates come near it.
+    Few candidates come near it.
 
     Where EHVI underflows for every candidate, as it can late in a trial, its leading term -d^2 / 2 stands
     in for its logarithm. The choice would otherwise fall on the first unseen row of the table. This is not
@@ -144,7 +144,8 @@ def log_ehvi_of_contenders(
     n_candidates = mean.shape[1]
     result = np.full(n_candidates, -np.inf)
     exponent = np.full(n_candidates, -np.inf)
-    bound = np.full(n_candidates, -np.inf)
+    area = np.empty(n_candidates)
+    largest_area = 0.0
     log_strips = math.log(len(right))
     favourite = -1
     for k in range(n_candidates):
@@ -152,23 +153,31 @@ def log_ehvi_of_contenders(
             continue
         m1, m2, s1, s2 = mean[0, k], mean[1, k], sd[0, k], sd[1, k]
         exponent[k] = -0.5 * _squared_distance(m1, m2, s1, s2, right, top)
-        area = (max(right[-1] - m1, 0.0) + 0.4 * s1) * (max(top[0] - m2, 0.0) + 0.4 * s2)
-        # The logarithm of the bound is a sum, which differs from it by rounding, hence a little more.
-        bound[k] = math.log(area) + min(exponent[k] + log_strips, 0.0) + 1e-9
-        if favourite < 0 or bound[k] > bound[favourite]:
+        area[k] = (max(right[-1] - m1, 0.0) + 0.4 * s1) * (max(top[0] - m2, 0.0) + 0.4 * s2)
+        largest_area = max(largest_area, area[k])
+        if (
+            favourite < 0
+            or exponent[k] > exponent[favourite]
+            or (exponent[k] == exponent[favourite] and area[k] > area[favourite])
+        ):
             favourite = k
     if favourite < 0:
         return result
     k = favourite
     best = _gain(mean[0, k], mean[1, k], sd[0, k], sd[1, k], right, top)
     log_best = max(math.log(best), _LOG_UNDERFLOW)
+    log_largest_area = math.log(largest_area)
     for k in range(n_candidates):
-        if unseen[k] and bound[k] >= log_best:
-            gain = _gain(mean[0, k], mean[1, k], sd[0, k], sd[1, k], right, top)
-            result[k] = math.log(gain)
-            if gain > best:
-                best = gain
-                log_best = max(result[k], _LOG_UNDERFLOW)
+        # The logarithm of the bound is a sum, which differs from it by rounding, hence a little more.
+        rest = min(exponent[k] + log_strips, 0.0) + 1e-9
+        # Most candidates are told by the largest area, without a logarithm of their own.
+        if not unseen[k] or log_largest_area + rest < log_best or math.log(area[k]) + rest < log_best:
+            continue
+        gain = _gain(mean[0, k], mean[1, k], sd[0, k], sd[1, k], right, top)
+        result[k] = math.log(gain)
+        if gain > best:
+            best = gain
+            log_best = max(result[k], _LOG_UNDERFLOW)
     return result if best > 0.0 else exponent
 
 
