@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 # Rows this many grid steps from the best are near it. (Melis et al. looked at 15-25% of each range; a grid of
-# two or three values a hyperparameter has no such rows.)
+# two or three values per hyperparameter has no such rows.)
 NEAR = 2
 _MOST_VALUES = 9
 # Distances to more rows than this are looked up in a tree.
@@ -59,7 +59,7 @@ class Sensitivity:
             of ceil(1 / share), Melis et al.'s reckoning.
         random_trials: trials of a search in random order until a row counts: mean, median, and the number
             that is enough in 95% of cases. Exact.
-        grids: by number of values a hyperparameter: trials (rows of the table on such a grid, mean),
+        grids: by number of values per hyperparameter: trials (rows of the table on such a grid, mean),
             choices (of values: how many such grids there are), success (share of them that hold a row that
             counts), exact (whether all were tried, or a sample).
         coverage: share of the grid's points that have a row. Where it is small, `grids` is of
@@ -175,7 +175,7 @@ def random_order_chance(n_rows: int, n_targets: int) -> Floats:
 def coarse_grids(
     axes: Sequence[Hyperparameter], configs: Floats, counts: Bools, *, seed: int = 0
 ) -> pd.DataFrame:
-    """Grid searches that try g values a hyperparameter, over every choice of these values.
+    """Grid searches that try g values per hyperparameter, over every choice of these values.
 
     A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values
     are good, so all choices are alike; a grid succeeds if it holds a row that counts.

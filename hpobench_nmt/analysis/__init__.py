@@ -1,1 +1,1 @@
-"""What there is to say of a run or of a table, as frames and sentences. Nothing is drawn here."""
+"""Analyses of a run or of a table, as frames and sentences. Nothing is drawn here."""

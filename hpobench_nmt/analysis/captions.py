@@ -1,4 +1,4 @@
-"""What a figure shows, in words. Means are reported as means: what is shown to differ, the tests say."""
+"""Captions of figures. They give means; whether methods differ is left to the tests in `verdicts`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpobench_nmt.analysis.selection import EXACT
 
 
 def curves_finding(curves: Curves, at: int) -> str:
-    """The means after some look-ups, best first; methods whose curves end before are named."""
+    """The means after a number of look-ups, best first; methods whose curves end earlier are named."""
     values: dict[str, float] = {}
     ended: list[str] = []
     longest = curves.frame.groupby("method")["lookups"].max().max()
@@ -28,11 +28,11 @@ def curves_finding(curves: Curves, at: int) -> str:
     exact = values.pop(EXACT, np.nan)
     what = f"Mean {curves.quantity} after {at} look-ups"
     text = _ordered(what, values, exact, curves.lower_is_better, short)
-    return text + (f" Curves that end before: {', '.join(ended)}." if ended else "")
+    return text + (f" Curves that end earlier: {', '.join(ended)}." if ended else "")
 
 
 def distribution_finding(found: RuntimeDistribution, at: float) -> str:
-    """Shares met within a budget, largest first."""
+    """Shares of targets met within a number of look-ups, largest first."""
     values: dict[str, float] = {}
     bounds: set[str] = set()
     for method, part in found.frame.groupby("method", sort=False):

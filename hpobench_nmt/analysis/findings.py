@@ -1,4 +1,4 @@
-"""What the analyses of a table say, in sentences. Nothing is said that its interval does not support."""
+"""The analyses of a table in sentences. Nothing is claimed that its interval does not support."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hpobench_nmt.evaluation.sensitivity import Sensitivity
 Floats = NDArray[np.float64]
 Notes = tuple[str, ...]
 
-# Below this share of explained variance a forest's shares are hardly the table's.
+# Below this share of explained variance, a forest's shares describe the forest more than the table.
 _POOR_FIT = 0.5
-# With rows at a smaller share of the grid's points, nothing is said of grid searches.
+# Where a smaller share of the grid's points has a row, nothing is said about grid searches.
 SPARSE = 0.1
-# A grid search is said to be enough if this share of its choices of values is.
+# A grid size is said to be enough if this share of its choices of values succeeds.
 _ENOUGH = 0.95
 
 
 def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
-    """Of rank correlations between tables.
+    """Sentences on rank correlations between tables.
 
     Args:
-        every: on the configurations that all tables hold.
-        pairs: on those that each two of them hold.
+        every: on the configurations that all tables have.
+        pairs: on those that each two tables have.
     """
     n, n_tables = int(every.n_common[0, 0]), len(every.names)
     found = pairs if np.isnan(every.coefficient).all() else every
@@ -38,8 +38,8 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
         notes = [f"{n:,} configurations are common to the {n_tables} tables. {ranked}"]
     else:
         notes = [
-            f"No configuration is common to the {n_tables} tables: each two are compared on those that both "
-            f"hold. {ranked}"
+            f"No configuration is common to the {n_tables} tables: each pair is compared on those that both "
+            f"have. {ranked}"
         ]
     if every.taken_as_equal:
         notes.append(f"Taken as equal: {', '.join(every.taken_as_equal)}.")
@@ -51,7 +51,7 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
         notes.append(said[0])
     none = pairs.to_frame().query("n_common == 0")
     notes += [
-        f"{a} and {b} are without a common configuration."
+        f"{a} and {b} have no configuration in common."
         for a, b in zip(none["table"], none["other"], strict=True)
     ]
     return tuple(notes)
@@ -61,11 +61,11 @@ def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> 
     if np.isnan(low):
         return f"{table} and {other}, {r:.3f} ({n:,} configurations, too few for an interval)."
     note = f"{table} and {other}, {r:.3f} ({low:.2f} to {high:.2f}, {n:,} configurations)"
-    return f"{note}." if low > 0 or high < 0 else f"{note}, which may be no relation at all."
+    return f"{note}." if low > 0 or high < 0 else f"{note}, so there may be no relation at all."
 
 
 def of_importance(parts: Sequence[Importance]) -> Notes:
-    """Of the importance of hyperparameters, over one or more parts of one table's space."""
+    """Sentences on the importance of hyperparameters, over one or more parts of one table's space."""
     return (_method(parts[0]), *map(_part, parts))
 
 
@@ -73,8 +73,8 @@ def _method(found: Importance) -> str:
     if found.method == "exact":
         return f"Exact: all {found.n_grid:,} configurations of the grid have a row."
     note = (
-        f"Estimated with a random forest of {found.trees} trees, as {found.n_rows:,} of the {found.n_grid:,} "
-        "configurations of the grid have a row."
+        f"Estimated with a random forest of {found.trees} trees, because only {found.n_rows:,} of the "
+        f"{found.n_grid:,} configurations of the grid have a row."
     )
     fit = found.out_of_bag_r2
     if np.isnan(fit):
@@ -82,7 +82,7 @@ def _method(found: Importance) -> str:
     if fit < _POOR_FIT:
         return (
             f"{note} It explains only {max(0.0, fit):.0%} of the variance of rows that its trees did not "
-            "see: the shares are the forest's rather than the table's."
+            "see, so the shares below may not hold for the table."
         )
     return f"{note} It explains {fit:.0%} of the variance of rows that its trees did not see."
 
@@ -98,14 +98,14 @@ def _part(found: Importance) -> str:
         note += f", then {names[1]}, {shares[1]:.0%}"
         # Exact shares have no spread: NaN, and the comparison is false.
         if shares[0] - shares[1] < np.hypot(spreads[0], spreads[1]):
-            note += " (single trees differ by more than this lead)"
+            note += " (a lead smaller than the spread between the trees)"
     for first, second, share in found.pairs[["first", "second", "share"]].to_numpy().tolist()[:1]:
         note += f"; the strongest pair is {first} × {second}, {share:.0%}"
     return f"{note}."
 
 
 def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
-    """Of two metrics against each other.
+    """Sentences on two metrics against each other.
 
     Args:
         objectives: as "metric:direction".
@@ -123,7 +123,7 @@ def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
     r = spearman(losses[complete, 0], losses[complete, 1])
     low, high = spearman_interval(r, n)
     if not np.isnan(r) and np.isnan(low):
-        notes.append(f"Spearman's coefficient between the two is {r:.2f}, of too few rows to say more.")
+        notes.append(f"Spearman's coefficient between the two is {r:.2f}, on too few rows for an interval.")
     elif not np.isnan(r):
         alike = f"rows that are better in one tend to be {'better' if r > 0 else 'worse'} in the other"
         notes.append(
@@ -134,14 +134,14 @@ def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
 
 
 def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
-    """Of how a metric falls off around the best row, and of what a search costs."""
+    """Sentences on how a metric falls off around the best row, and on the cost of a search."""
     within, n_rows = int(found.by_steps["within"].sum()), int(found.by_steps["rows"].sum())
     mean, median, most = found.random_trials
     notes = [
         f"{within:,} of {n_rows:,} configurations ({within / n_rows:.1%}), the best included, are within "
         f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
-        f"A search in random order comes that close after {mean:,.0f} trainings on average ({median:,} are "
-        f"enough in half of the cases, {most:,} in 95%).",
+        f"A search in random order finds one of these {within:,} after {mean:,.0f} trainings on average "
+        f"({median:,} are enough in half of all orders, {most:,} in 95%).",
     ]
     if found.coverage < SPARSE:
         notes.append(
@@ -153,26 +153,27 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
     if len(enough):
         g, trials = int(enough["values"].iloc[0]), float(enough["trials"].iloc[0])
         notes.append(
-            "The smallest grid that holds one that close, for 95% of the choices of its values, has "
-            f"{g} values a hyperparameter: {trials:,.0f} trainings."
+            "The smallest grid that contains one of them, for 95% of the choices of its values, has "
+            f"{g} values per hyperparameter: {trials:,.0f} trainings."
         )
     if found.interval_trials > 1:
         notes.append(
-            "Changed alone, each hyperparameter stays that close over a stretch of its values. A grid with "
-            f"one value in every such stretch has {found.interval_trials:,} configurations."
+            "Around the best configuration, each hyperparameter can be changed alone over a range of its "
+            "values without leaving the tolerance. A grid with one value in every such range has "
+            f"{found.interval_trials:,} configurations."
         )
     return tuple(notes)
 
 
 def _near_and_far(found: Sensitivity) -> str:
     if not found.n_near:
-        return "None is 1 or 2 grid steps from it."
-    near = f"Of the {found.n_near:,} that are 1 or 2 grid steps from it, {found.near:.1%} are"
+        return "No other configuration is 1 or 2 grid steps from the best."
+    near = f"Of the {found.n_near:,} that are 1 or 2 grid steps from the best, {found.near:.1%} are"
     return f"{near}; of the {found.n_far:,} farther off, {found.far:.1%}." if found.n_far else f"{near}."
 
 
 def of_noise(found: SeedNoise, unit: str) -> Notes:
-    """Of trainings with other seeds."""
+    """Sentences on trainings with other seeds."""
     pooled = found.pooled
     count = len(found.configurations)
     again = f"{count} configurations were" if count > 1 else "1 configuration was"
@@ -180,15 +181,15 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
         f"{again} trained again with other seeds. Standard deviation within a configuration: "
         f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
         "degrees of freedom).",
-        f"The smallest difference worth believing between two single trainings is "
+        f"The smallest difference between two single trainings that is more than seed noise is "
         f"{_with_unit(pooled.smallest_difference, unit)}: two equally good configurations differ by more in "
         "5% of cases.",
     ]
     if found.shared_seeds:
         notes.insert(
             1,
-            f"They share {found.shared_seeds} seeds. What a seed does to all of them alike is taken out: it "
-            "says nothing of which is better.",
+            f"They share {found.shared_seeds} seeds. The effect that a seed has on all of them alike is "
+            "removed, because it does not change which is better.",
         )
     if not np.isnan(found.pairs_within):
         alike = f"{found.rows_within:,} rows, the best included, cannot be told from the best"

@@ -51,13 +51,16 @@ def _shipped(suite: Suite) -> Suite | None:
 
 
 def facts(run: Run) -> list[tuple[str, str]]:
-    """Settings and versions, for people."""
+    """Settings and versions, as pairs of a name and a text."""
     suite, manifest = run.results.suite, run.manifest
     lines = [
         ("suite", suite.name),
         ("command", command(run)),
         ("root seed", str(run.results.seed)),
-        ("trials", f"{suite.trials} a method and table, {suite.n_initial} look-ups of initial design each"),
+        (
+            "trials",
+            f"{suite.trials} per method and table, each with an initial design of {suite.n_initial} look-ups",
+        ),
         ("scores", "; ".join(f"{s}: {SCORES[s].description}" for s in suite.scores)),
         (
             "ties",

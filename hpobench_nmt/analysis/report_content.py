@@ -1,4 +1,4 @@
-"""What a report says besides its figures: leaderboards, verdicts, pairs, and how the run was made."""
+"""The contents of a report besides its figures: headline, leaderboards, and pairwise comparisons."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: a row a method. `reference` is random search as computed; empty where there is none."""
+    """A leaderboard with one row per method; `reference` is exact random search, empty without one."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
@@ -136,7 +136,7 @@ def _best_first(
 
 
 def headline(run: Run) -> list[str]:
-    """What may be said of a whole run, and what not."""
+    """The main results of a run in sentences, and the limits of its statistics."""
     statistics, suite = run.statistics, run.results.suite
     judged = [v for v in statistics.verdicts if v.best]
     lines = []
@@ -181,7 +181,7 @@ def winners(run: Run) -> list[tuple[str, list[tuple[str, str, tuple[str, ...]]]]
 
 
 def matrices(run: Run, table: str) -> list[Matrix]:
-    """Who beats whom on a table, a matrix a score."""
+    """Who beats whom on a table: one matrix per score."""
     comparisons = run.statistics.comparisons
     found = []
     for score in run.results.suite.scores:

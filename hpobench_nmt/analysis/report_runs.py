@@ -29,7 +29,7 @@ class Run:
 
     @property
     def goal(self) -> str:
-        """What was optimised, for a heading."""
+        """The objectives, for a heading."""
         objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
         return (
             " and ".join(next(iter(objectives))) if len(objectives) == 1 else "objectives of each table's own"

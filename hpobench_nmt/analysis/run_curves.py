@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-# Where fewer trials than this still run, a mean over them says more about which they are.
+# A mean over a smaller share of the trials depends mostly on which trials are left.
 _LEAST_SHARE = 0.5
 _STEPS = 40
 
@@ -51,7 +51,7 @@ class Curves:
 
     Attributes:
         table: its name.
-        quantity: what it is, with its unit, for an axis.
+        quantity: its name and unit, for an axis.
         frame: method, lookups, mean, low, median, high (quartiles), trials (behind the mean). Of method
             EXACT trials is 0, and what has no closed form is NaN.
         n_initial: look-ups of the initial design.
@@ -84,7 +84,9 @@ def regret_curves(results: Results, table: str) -> Curves:
             curve = curves[method] = summarise_curves(_carried_on(simple_regret(trials, best), width, 0.0))
             longest = max(len(t.rows) for t in trials)
             if len(curve.lookups) < longest:
-                notes.append(f"{method}: known up to look-up {len(curve.lookups)}, where a trial stopped.")
+                notes.append(
+                    f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
+                )
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
     curves[EXACT] = random_search_regret(instance.losses[:, 0] - best, longest)
     frame = _frame(curves)
@@ -97,14 +99,14 @@ def regret_curves(results: Results, table: str) -> Curves:
 def surrogate_curves(
     results: Results, table: str, lookups: int = 100, jobs: int = 1, also: Sequence[int] = ()
 ) -> tuple[Curves, ...]:
-    """Mean squared error of each surrogate over the unseen rows, one Curves an objective.
+    """Mean squared error of each surrogate over the unseen rows, one Curves per objective.
 
-    Each point is over the trials that still looked up, and a curve ends where fewer than half did: the
-    others had settled their scores. EXACT is what random search would have predicted with the mean of the
-    values that it had seen. Methods without a surrogate are named in the notes.
+    Each point is over the trials that had not ended yet, and a curve ends where fewer than half are left.
+    Trials end early once their scores are settled. EXACT is the error of a prediction with the mean of the
+    values that random search had seen. Methods without a surrogate are named in the notes.
 
     Args:
-        lookups: the most to replay, for the cost grows with their square. The error is computed after some
+        lookups: the most to replay; the cost grows with their square. The error is computed after some
             40 numbers of look-ups up to there, evenly spaced on a log scale.
         jobs: threads.
         also: further numbers of look-ups after which it is computed, up to there.
@@ -138,7 +140,9 @@ def surrogate_curves(
     errors = {method: error for (method, _), error in zip(tasks, found, strict=True)}
     if errors:
         notes.append(f"{EXACT}: every unseen row is predicted with the mean of the values seen.")
-        notes.append("Means are over the trials that still looked up, and end where fewer than half did.")
+        notes.append(
+            "Means are over the trials that had not ended; curves stop where fewer than half were left."
+        )
     curves = []
     for j, objective in enumerate(instance.objectives):
         by_method = {
@@ -193,7 +197,9 @@ def hypervolume_curves(results: Results, table: str) -> Curves:
             shares = _carried_on(hypervolume_shares(trials, scale), width, 1.0)
             curve = curves[method] = summarise_curves(shares)
             if len(curve.lookups) < max(len(t.rows) for t in trials):
-                notes.append(f"{method}: known up to look-up {len(curve.lookups)}, where a trial stopped.")
+                notes.append(
+                    f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
+                )
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
     try:
         exact = random_search_hypervolume(instance.losses, scale, longest)

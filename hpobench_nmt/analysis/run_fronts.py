@@ -99,7 +99,7 @@ def moving_front(
 
 @dataclass(frozen=True, eq=False)
 class Attainment:
-    """What a share of the trials attain after some look-ups.
+    """The points that a share of the trials attain after some look-ups.
 
     Attributes:
         table: its name.
@@ -132,7 +132,9 @@ def attainment(results: Results, table: str, lookups: int, level: float = 0.5) -
         # A trial that ended with the whole front has no more to find.
         known = [len(t.rows) >= lookups or bool(np.isin(front, t.rows).all()) for t in trials]
         if not all(known):
-            notes.append(f"{method}: left out, for {known.count(False)} trials stopped before {lookups}.")
+            notes.append(
+                f"{method}: left out, because {known.count(False)} trials stopped before look-up {lookups}."
+            )
         elif trials:
             surfaces[method] = attainment_surface([t.losses[:lookups] for t in trials], level)
     surfaces[EXACT] = random_search_attainment(instance.losses, lookups, level)
@@ -153,7 +155,7 @@ def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> i
     shares = hypervolume_shares(trials, scale)[:, :lookups]
     sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
     if not sound.any():
-        raise InputError("every trial failed: there is no typical one.")
+        raise InputError("every trial failed, so there is none to show.")
     mean = np.where(sound, np.nan_to_num(shares).mean(axis=1), np.inf)
     return int(np.argsort(mean, kind="stable")[(sound.sum() - 1) // 2])
 

@@ -71,7 +71,8 @@ def target_runtimes(results: Results) -> TargetRuntimes:
         if len(settled) < len(ladder):
             asked = ", ".join(results.suite.scores)
             notes.append(
-                f"{table}: {len(ladder) - len(settled)} harder targets left out: {asked} end before."
+                f"{table}: {len(ladder) - len(settled)} harder targets left out, because trials end once "
+                f"their scores ({asked}) are settled."
             )
         best = int((loss == np.nanmin(loss)).sum())
         if single and best > 1 and results.suite.ties == "first":
@@ -97,7 +98,7 @@ class RuntimeDistribution:
     Attributes:
         tables: those that it is over.
         unit: of the budgets: "look-ups", or "look-ups / rows of the table".
-        frame: method, budget, share, exact (False: a lower bound, for trials had ended).
+        frame: method, budget, share, exact (False: a lower bound, because trials had ended).
         n_targets: over all tables.
         notes: what is missing, in words.
     """
@@ -129,7 +130,7 @@ def runtime_distribution(
     notes = list(found.notes)
     if len(chosen) < len(wanted):
         left_out = ", ".join(t for t in wanted if t not in chosen)
-        notes.append(f"Left out, for not all methods were run there: {left_out}.")
+        notes.append(f"Left out, because not all methods were run there: {left_out}.")
     if not chosen:
         raise InputError("there is no table that all methods were run on and that has a settled target.")
     sizes = {t: float(found.rows[t]) if per_row else 1.0 for t in chosen}
@@ -153,7 +154,7 @@ def runtime_distribution(
 
 
 def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
-    """Expected running times: a row a table, method and target, random search (EXACT) beside the methods.
+    """Expected running times: one row per table, method and target, with random search (EXACT) as a method.
 
     Columns: table, method, target (in words), value (see runtime_distribution.defining_value), rows (how many
     of the table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high

@@ -1,4 +1,4 @@
-"""What the analyses of a run share."""
+"""Helpers that the analyses of a run share."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def analyze_tables(
         seed: of the forests and samples.
 
     Raises:
-        InputError: for what makes sense for none of the tables. What one of them does not allow becomes
-            the `problem` of a section.
+        InputError: an argument fits none of the tables. If it does not fit one of them, that is the
+            `problem` of a section.
     """
     names = [t.name for t in tables]
     if not tables:
@@ -121,7 +121,7 @@ def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
         problem = ""
         if len(group) == 1:
             problem = (
-                f"{group[0].name} is without a configuration in common with the others: no other table has "
+                f"{group[0].name} has no configuration in common with the others: no other table has "
                 f"the hyperparameters {', '.join(space)}."
             )
         else:
@@ -159,7 +159,7 @@ def _importance(table: Table, metric: str, best_share: float, seed: int) -> Sect
     try:
         parts.append(importance(response, best_share=best_share, model=model))
     except InputError as error:
-        # The whole space still has something to say.
+        # The whole space can be analysed all the same.
         problem = (str(error),)
     effects = pd.concat([p.effects.assign(part=_part_name(p)) for p in parts])
     stem = f"{table.name}-importance"

@@ -1,4 +1,4 @@
-"""What a run shows, and what it does not: intervals, paired comparisons, ranks over tables, in words.
+"""The statistics of a run, in frames and in words: intervals, paired comparisons, ranks over tables.
 
 Everything here is about results in memory; the statistics themselves are plain functions of arrays in
 `hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks`, which say how they are computed.
@@ -32,13 +32,13 @@ METHOD_NOTE = (
     "0. Not shown to differ is not the same as equal."
 )
 ENDLESS_NOTE = (
-    "Where a trial ended or failed without an answer there is no mean: no answer counts as the worst, a "
-    "signed-rank test takes the place of the permutation test, and the interval of the probability to win "
-    "must exclude a half."
+    "Where a trial ended or failed without an answer, there is no mean over all trials. Methods are then "
+    "compared by a signed-rank test, in which no answer counts as the worst, and the interval of the "
+    "probability to win must exclude a half."
 )
 FAMILIES_NOTE = (
-    "The correction is for one table and score at a time: if no method differed from another, about one in "
-    "20 of these would hold a false claim."
+    "The correction covers the pairs of one table and score, not all tables and scores together: if no "
+    "method differed from another, about 5% of the tables and scores would still show a false difference."
 )
 ALL_NOTES = f"{METHOD_NOTE} {ENDLESS_NOTE} {FAMILIES_NOTE}"
 
@@ -49,14 +49,14 @@ class Verdict:
 
     Attributes:
         table, score: which.
-        best: of the best mean over all its trials; empty where no method has one, where one without is shown
-            to be ahead of it, or where only one method was run.
+        best: the method with the best mean over all its trials. Empty where no method has a mean, where a
+            method without a mean is shown to be ahead of it, or where only one method was run.
         tied: methods that are not shown to be worse than the best, in order.
-        worse: methods that are.
-        unknown: methods that it has no trial in common with.
+        worse: methods that are shown to be worse than the best.
+        unknown: methods that have no trial in common with the best.
         sentence: the same in words.
-        failed: methods of which every trial failed, unless they are shown to be worse. That nothing is shown
-            of them is no sign that they are as good.
+        failed: methods of which every trial failed, unless they are shown to be worse. They are listed apart
+            because they are not shown to be as good either.
     """
 
     table: str
@@ -98,11 +98,11 @@ class Statistics:
     """All statistics of a run.
 
     Attributes:
-        scores: a row a table, method and score: mean, std, low, high (the interval of the mean), trials,
+        scores: one row per table, method and score: mean, std, low, high (the interval of the mean), trials,
             unanswered, failed, at_least (see scores.Summary), random_search (its exact mean), best, tied.
-        comparisons: a row a table, score and pair of methods a, b: see comparisons.Comparison.
-        verdicts: one a table and score.
-        ranks: one a score.
+        comparisons: one row per table, score and pair of methods a, b: see comparisons.Comparison.
+        verdicts: one per table and score.
+        ranks: one per score.
         notes: what is missing or should be known, in words.
     """
 
@@ -126,7 +126,7 @@ def run_statistics(results: Results) -> Statistics:
         failed = [m for m in methods if all(t.failure for t in results.trials[table, m])]
         nothing = ""
         if not methods:
-            nothing = "no method is through yet"
+            nothing = "no method has finished yet"
         elif len(failed) == len(methods):
             nothing = "every trial failed"
         for score in results.suite.scores:
@@ -172,7 +172,7 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
 
 
 def trial_notes(results: Results) -> list[str]:
-    """What the numbers of methods and trials do not allow."""
+    """Sentences on what cannot be concluded from so few methods or trials."""
     notes = []
     counts = {len(trials) for trials in results.trials.values()}
     if len({m for _, m in results.trials}) == 1:
@@ -187,7 +187,7 @@ def trial_notes(results: Results) -> list[str]:
 
 
 def run_notes(results: Results) -> list[str]:
-    """What a reader must know before reading anything into a run."""
+    """Sentences on unfinished methods, failed trials, and too few methods or trials."""
     notes = trial_notes(results)
     wanted = [(table, method) for table in results.instances for method in results.methods]
     missing = [f"{method} on {table}" for table, method in wanted if (table, method) not in results.trials]
@@ -197,8 +197,8 @@ def run_notes(results: Results) -> list[str]:
         failed = sum(bool(t.failure) for t in trials)
         if failed:
             notes.append(
-                f"{method} on {table}: {failed} of {len(trials)} trials failed. They count in no mean; in "
-                "comparisons and runtime distributions they never reach what they had not reached by then."
+                f"{method} on {table}: {failed} of {len(trials)} trials failed. They count in no mean. In "
+                "comparisons and runtime distributions, what they had not reached counts as never reached."
             )
     return notes
 
@@ -294,7 +294,7 @@ def _verdict(
 
 
 def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
-    """What can be said where no method has a mean."""
+    """The sentence of a verdict where no method has a mean."""
     beaten: dict[str, list[str]] = {}
     for pair in found:
         if pair.better:
@@ -314,7 +314,7 @@ def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
     left_out = [table for table in rows if table not in whole]
     omitted = ""
     if left_out:
-        omitted = f" Left out, for some method has no mean of all its trials there: {_listed(left_out)}."
+        omitted = f" Left out, because a method has no mean over all its trials there: {_listed(left_out)}."
     try:
         test = rank_test(
             np.array(list(whole.values())).reshape(-1, len(methods)), SCORES[score].lower_is_better

@@ -1,4 +1,4 @@
-"""What the commands share: groups, options, the console, the progress bar."""
+"""Shared by the commands: groups, options, the console, the progress bar."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from hpobench_nmt.core.text import printable
 
 _DEFAULT_SUITE = "quick"
 _LONGEST = 800  # characters of an error message
-# What a shell reports of a program whose reader has gone (`| head`): 128 and the number of SIGPIPE.
+# The exit code of a shell for a program whose reader has gone (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
 
 

@@ -61,7 +61,7 @@ def table_figures(
     """
     stem = f"{prefix}-{table}"
     if not methods_on(results, table):
-        return [FigureSpec(f"{stem}-curves", "Figures", problem="No method is through on this table yet.")]
+        return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
     two = len(results.instances[table].objectives) == 2
     at = _budget(results, table)
     make = hypervolume_curves if two else regret_curves
@@ -169,7 +169,7 @@ def _front_points(front: Front) -> HoverPoints:
 
 
 def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> list[FigureSpec]:
-    """What cannot be computed is said in its place."""
+    """The figures, or the reason why they cannot be computed."""
     try:
         return make()
     except InputError as error:
@@ -177,7 +177,7 @@ def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> lis
 
 
 def _budget(results: Results, table: str) -> int:
-    """After how many look-ups the words of a figure speak of it."""
+    """The number of look-ups that captions report on."""
     instance = results.instances[table]
     at = results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives)]
     return min(at, len(instance.table))
@@ -185,7 +185,7 @@ def _budget(results: Results, table: str) -> int:
 
 def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> list[FigureSpec]:
     if not (curves.frame["method"] != EXACT).any():
-        return [FigureSpec(f"{stem}-curves", title, problem=" ".join(["No sound trial.", *curves.notes]))]
+        return [FigureSpec(f"{stem}-curves", title, problem=" ".join(["Every trial failed.", *curves.notes]))]
     finding = curves_finding(curves, at)
     head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
     return [
@@ -202,7 +202,7 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
         FigureSpec(
             f"{stem}-panels",
             f"{title}: how trials spread",
-            finding="A panel a method: mean and middle half of its trials.",
+            finding="One panel per method: mean and middle half of its trials.",
             draw=partial(run_progress.plot_curve_panels, curves, styles),
             files_only=True,
         ),
@@ -251,7 +251,7 @@ def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styl
             i = max(int(np.searchsorted(x, budget * (1 + 1e-9), side="right")) - 1, 0)
             cells.append(f"{'' if exact[i] else '≥ '}{y[i]:.0%}")
         rows.append((str(method), *cells))
-    label = "after {} look-ups a row of the table" if per_row else "after {} look-ups"
+    label = "after {} look-ups per row of the table" if per_row else "after {} look-ups"
     percent = frame.assign(percent=frame["share"] * 100)
     return FigureSpec(
         stem,
@@ -275,7 +275,7 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> F
     frame = expected_runtime_frame(found)
     chosen = frame[frame["table"] == table]
     if not len(chosen):
-        raise InputError("no target of this table is settled by the run's scores.")
+        raise InputError("the trials of this run end before any target of this table is settled.")
     targets = list(dict.fromkeys(chosen["target"]))
     rows = []
     for method, part in chosen.groupby("method", sort=False):
@@ -317,8 +317,8 @@ def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) 
         f"{stem}-attained",
         "Fronts attained",
         finding=(
-            f"What half of each method's trials attain after {at} look-ups: a staircase nearer to the good "
-            f"corner is further. Grey: {grey} of the table."
+            f"Points that half of each method's trials attain after {at} look-ups: the nearer a staircase is "
+            f"to the best corner, the better. Grey: {grey} of the table."
         ),
         draw=partial(run_progress.plot_attainment, found, styles),
         head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),

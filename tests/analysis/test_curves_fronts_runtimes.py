@@ -85,7 +85,7 @@ def test_a_curve_ends_where_its_first_trial_stopped_short(toy):
     longer["toy", "RS"][0] = Trajectory(rows, results.instances["toy"].losses[rows])
     found = regret_curves(dataclasses.replace(results, trials=longer), "toy")
     assert of(found.frame, "RS")["lookups"].max() == 9
-    assert "RS: known up to look-up 9, where a trial stopped." in found.notes
+    assert "RS: its curve ends at look-up 9, where a trial stopped." in found.notes
 
 
 def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
@@ -107,7 +107,7 @@ def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
 def test_surrogate_curves_are_over_the_trials_that_still_run(single):
     (found,) = surrogate_curves(single, "toy", lookups=30)
     assert found.quantity == "squared error in bleu (BLEU²)"
-    assert "RS: left out, because no surrogate of it is known." in found.notes
+    assert "RS: left out, because it has no surrogate." in found.notes
     assert set(found.frame["method"]) == {"BO_EI_M_std", "GB_EIF_M", EXACT}
     for method in ("BO_EI_M_std", "GB_EIF_M"):
         lengths = np.array([len(t.rows) for t in single.trials["toy", method]])
@@ -145,7 +145,7 @@ def test_surrogate_curves_of_ones_own_variants(toy, tmp_path):
     assert list(found.frame["method"].unique()) == ["BO_EI_M_std", "Same", "Mine", EXACT]
     same, built_in = (of(found.frame, m).drop(columns="method") for m in ("Same", "BO_EI_M_std"))
     assert same.reset_index(drop=True).equals(built_in.reset_index(drop=True))
-    assert "Wandering: left out, because no surrogate of it is known." in found.notes
+    assert "Wandering: left out, because it has no surrogate." in found.notes
 
 
 def test_surrogate_curves_of_results_from_a_folder(toy, toy_home, tmp_path):
@@ -157,7 +157,7 @@ def test_surrogate_curves_of_results_from_a_folder(toy, toy_home, tmp_path):
     ran = run_to_folder(tmp_path / "r", suite, instances, methods)
     alone, told = load_results(tmp_path / "r"), load_results(tmp_path / "r", methods)
     (expected,), (without,), (found,) = (surrogate_curves(r, "toy") for r in (ran, alone, told))
-    assert "Mine: left out, because no surrogate of it is known." in without.notes
+    assert any(n.startswith("Mine: left out, because its code is not known here.") for n in without.notes)
     assert set(without.frame["method"]) == {"BO_EI_R", EXACT}
     assert found.frame.equals(expected.frame)
     assert set(found.frame["method"]) == {"BO_EI_R", "Mine", EXACT}
@@ -261,7 +261,7 @@ def test_attainment_is_not_made_up_after_the_end_of_a_trial(toy):
     results = hb.benchmark(toy, ["RS", "BO_M_std"], objectives=TWO, scores=["fto"], trials=12)
     found = attainment(results, "toy", 30)
     assert set(found.frame["method"]) == {EXACT}
-    assert any(note.startswith("RS: left out, for") for note in found.notes)
+    assert any(note.startswith("RS: left out, because") for note in found.notes)
 
 
 def test_runtimes_are_the_scores(single, multi):
@@ -309,7 +309,7 @@ def test_look_ups_by_the_size_of_the_table(single):
 def test_targets_that_the_scores_do_not_settle_are_left_out(toy):
     found = target_runtimes(hb.benchmark(toy, ["RS"], trials=5, scores=["ftc"], tolerance=1.0))
     assert min(target.gaps[target.targets].max() for target in found.targets["toy"]) > 0
-    assert "harder targets left out: ftc end before" in found.notes[0]
+    assert "harder targets left out, because trials end once their scores (ftc)" in found.notes[0]
     assert np.isfinite(found.found["toy", "RS"].times).all()
     whole = target_runtimes(hb.benchmark(toy, ["RS"], trials=5, scores=["ftc"], stop="exhausted"))
     assert whole.targets["toy"][-1].name == "the best value"
@@ -342,7 +342,7 @@ def test_tables_where_a_method_is_missing_are_not_pooled(single):
     found = target_runtimes(dataclasses.replace(single, trials=partial))
     pooled = runtime_distribution(found)
     assert pooled.tables == ("toy",)
-    assert "Left out, for not all methods were run there: other." in pooled.notes
+    assert "Left out, because not all methods were run there: other." in pooled.notes
     assert runtime_distribution(found, ["other"]).tables == ("other",)
 
 
@@ -425,5 +425,5 @@ def test_a_caption_says_which_curves_end_before(toy):
     ]
     short = dataclasses.replace(one, trials={**one.trials, (table, method): cut})
     text = curves_finding(regret_curves(short, table), 8)
-    assert "Curves that end before: RS (at 5)." in text
-    assert "Curves that end before" not in curves_finding(regret_curves(one, table), 3)
+    assert "Curves that end earlier: RS (at 5)." in text
+    assert "Curves that end earlier" not in curves_finding(regret_curves(one, table), 3)

@@ -107,8 +107,8 @@ def test_a_lead_that_the_trees_do_not_support_is_called_so(toy):
     holey = replace(toy, configs=toy.configs[1:], values=noise[1:])
     method, whole, *_ = only(analyze_tables([holey]), "importance").notes
     assert "35 of the 36 configurations" in method
-    assert "the shares are the forest's rather than the table's" in method
-    assert "single trees differ by more than this lead" in whole
+    assert "the shares below may not hold for the table" in method
+    assert "a lead smaller than the spread between the trees" in whole
 
 
 def test_tables_without_a_common_configuration(toy):
@@ -119,7 +119,7 @@ def test_tables_without_a_common_configuration(toy):
     )
     problems = [s.problem for s in analyze_tables([toy, elsewhere]) if s.kind == "correlation"]
     assert len(problems) == 2
-    assert all("without a configuration in common" in p for p in problems)
+    assert all("has no configuration in common" in p for p in problems)
     shifted = tuple(
         replace(h, values=tuple(v + 0.5 for v in h.values)) if h.name == "layers" else h
         for h in toy.hyperparameters
@@ -128,7 +128,7 @@ def test_tables_without_a_common_configuration(toy):
     sections = analyze_tables([toy, apart])
     notes = only(sections, "correlation").notes
     assert notes[0].startswith("No configuration is common to the 2 tables")
-    assert notes[-1] == "toy and apart are without a common configuration."
+    assert notes[-1] == "toy and apart have no configuration in common."
     figure = figures_of(only(sections, "correlation"))["correlation"]()
     assert "none" in [text.get_text() for text in figure.axes[0].texts]
 

@@ -278,7 +278,7 @@ def test_a_run_that_is_not_finished(results):
     for outcome in statistics.ranks:
         assert outcome.test is None
         assert "two or more tables, not 1" in outcome.sentence
-        assert "Left out, for some method has no mean of all its trials there: other." in outcome.sentence
+        assert "Left out, because a method has no mean over all its trials there: other." in outcome.sentence
 
 
 def test_one_method_has_nothing_to_be_compared_with(toy):

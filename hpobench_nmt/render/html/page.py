@@ -193,7 +193,7 @@ def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
 
 
 def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """What each score of the runs means, for a reader who meets it for the first time."""
+    """(name, description) of each score of the runs."""
     names = dict.fromkeys(score for run in runs for score in run.results.suite.scores)
     return [
         (

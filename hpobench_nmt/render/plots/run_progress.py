@@ -82,7 +82,7 @@ def plot_curves(
 def plot_curve_panels(
     curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
 ) -> Figure:
-    """A panel a method: its mean, with the middle half of its trials shaded, before the others in grey."""
+    """One panel per method: its mean, the middle half of its trials shaded, the others in grey behind it."""
     _refuse_empty(curves)
     styles = _styles(curves.frame, styles)
     log = curves.lower_is_better if log is None else log
@@ -147,7 +147,7 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
 def plot_attainment(
     found: Attainment, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
 ) -> Figure:
-    """What a share of the trials of every method attain, as staircases."""
+    """The points that a share of the trials of each method attain, as staircases."""
     styles = _styles(found.frame, styles)
     figure, axes = axes_for(ax)
     shown = found.points[drawn_rows(len(found.points))]

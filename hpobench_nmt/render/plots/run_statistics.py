@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None) -> Figure:
-    """Every method's mean and interval in each score on a table, one panel a score.
+    """Every method's mean and interval in each score on a table, one panel per score.
 
     The best is filled, and so is what is not shown to be worse; the others are hollow. A method without a
-    mean, for trials were not finished or failed, has a note instead.
+    mean, because trials failed or ended without an answer, has a note instead.
 
     Args:
         scores: of Statistics.

@@ -1,4 +1,4 @@
-"""What all figures share: colours, a method's style, and figures and axes to draw on."""
+"""Shared by all figures: colours, a method's style, and figures and axes to draw on."""
 
 from __future__ import annotations
 

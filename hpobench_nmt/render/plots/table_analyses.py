@@ -64,7 +64,7 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
 
 
 def plot_importance(parts: Sequence[Importance]) -> Figure:
-    """Shares of variance of every hyperparameter and the strongest pairs, a bar a part of the space.
+    """Shares of variance of every hyperparameter and the strongest pairs, one bar per part of the space.
 
     Args:
         parts: of one table and metric, such as the whole space and its best quarter. The first one orders
@@ -200,7 +200,7 @@ def plot_search_cost(found: Sensitivity) -> Figure:
         marker="s",
         linestyle="--",
         linewidth=1.2,
-        label="grids of 1, 2, 3, … values a hyperparameter",
+        label="grids of 1, 2, 3, … values per hyperparameter",
     )
     for g, trials, success in zip(grids["values"], grids["trials"], grids["success"], strict=True):
         at = (trials, success * 100)

@@ -1,1 +1,1 @@
-"""What the commands print. Nothing is cut: what is too wide for the terminal takes more lines."""
+"""The output of the commands. Nothing is cut: a line too wide for the terminal is folded."""

@@ -104,7 +104,7 @@ def _print_score(
 
 
 def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
-    """What the marks mean, what ranks over tables show, and what must be known of the trials."""
+    """Sentences on the meaning of the marks, the ranks over tables, and notes on the trials."""
     lines = []
     if len(results.methods) > 1:
         endless = statistics.scores[["unanswered", "failed"]].to_numpy().any()

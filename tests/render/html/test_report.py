@@ -137,7 +137,7 @@ def test_a_table_on_which_no_method_is_through_yet(folders, tmp_path, which):
     shutil.copytree(folders[which], folder)
     shutil.rmtree(folder / "observations" / "toy")
     text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
-    assert "on toy: no method is through yet." in text
+    assert "on toy: no method has finished yet." in text
     assert "every trial failed" not in text
 
 

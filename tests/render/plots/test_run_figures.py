@@ -208,7 +208,7 @@ def test_what_cannot_be_drawn_is_said(single, multi):
     (errors, _) = surrogate_curves(dataclasses.replace(multi, methods=("RS",)), "toy")
     for plot in (plot_curves, plot_curve_panels):
         with pytest.raises(
-            hb.InputError, match=r"no method has a curve of squared error.*RS: not applicable"
+            hb.InputError, match=r"no method has a curve of squared error.*RS: left out, because it has no"
         ):
             plot(errors)
     with pytest.raises(hb.InputError, match="in the styles of a figure"):
