@@ -24,6 +24,8 @@ _SLOW_FIRST = ("runner", "benchmarking", "cli", "render", "fuzz")
 def pytest_configure() -> None:
     """Ctrl-C is itself, also where the tests run in the background of a script, which has it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

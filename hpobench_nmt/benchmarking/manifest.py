@@ -167,6 +167,7 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
 
     def compare(what: str, was: object, now: object) -> None:
         if was != now:
+            was, now = (list(v) if isinstance(v, tuple) else v for v in (was, now))
             raise InputError(
                 f"{folder}: holds a run with {what} {was}, this one has {now}. Choose another with --out."
             )

@@ -420,6 +420,7 @@ def test_a_run_with_odd_texts_can_be_kept_and_read(methods, run_command):
         methods("SpeaksOddly")[0],
         "--out",
         "out",
+        check=1,  # every trial fails
     )
     scores = json.loads(run_command("score", "out", "--format", "json").stdout)
     assert {row["failed"] for row in scores} == {2}

@@ -147,7 +147,8 @@ REASONS = {
 def test_methods_that_misbehave_fail_their_trials_and_no_others(plugin, run_command):
     bad = ",".join(f"{plugin / 'bad.py'}:{name}" for name in REASONS)
     methods = f"{bad},RS,{plugin / 'good.py'}:Sweep"
-    done = run_command(*RUN[:-2], "--trials", "4", "--methods", methods, "--jobs", "2", "--out", "out")
+    arguments = ("--trials", "4", "--methods", methods, "--jobs", "2", "--out", "out")
+    done = run_command(*RUN[:-2], *arguments, check=1)  # because every trial of some methods fails
     flat = " ".join(done.stdout.split())
     for name, reason in REASONS.items():
         assert f"failed: {name} on toy, trial " in flat
