@@ -245,7 +245,7 @@ def test_damaged_results_are_named(reference, run_command, tmp_path):
         json.dumps(good | {"suite": {}}),
     ):
         manifest.write_text(damage)
-        assert "manifest.json: is" in run_command("score", tmp_path / "reference", check=2).stderr
+        assert "manifest.json: " in run_command("score", tmp_path / "reference", check=2).stderr
 
 
 @pytest.mark.parametrize("full", ["results", "compiler cache"])
