@@ -10,7 +10,9 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -253,6 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console that lacks ± must not end the program
+    sys.unraisablehook = _repeat_interrupt
     try:
         code = _run(arguments)
         if sys.stdout is not None:
@@ -266,6 +269,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code:
         _give_up_output()
     sys.exit(code)
+
+
+def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C while an object is being deleted: Python only prints such an exception, and would go on."""
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        if main_thread is not None and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main_thread, signal.SIGINT)  # also ends what waits in the system
+        else:
+            signal.raise_signal(signal.SIGINT)
+
+    # Not at once: here the exception would be lost again.
+    again = threading.Timer(0.05, interrupt)
+    again.daemon = True
+    again.start()
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -187,3 +187,28 @@ def test_ctrl_c_at_any_moment_is_one_line_and_ends_all_workers(toy_home, when):
     assert [line for line in lines_of(err) if line.startswith("Error")] == [
         "Error: stopped. Run the same command again to go on."
     ], err
+
+
+LATE = """
+import signal, time
+from hpobench_nmt.cli.main import cli, main
+
+class Late:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@cli.command()
+def late():
+    Late()
+    time.sleep(60)
+    print("went on")
+
+main(["late"])
+"""
+
+
+def test_ctrl_c_while_an_object_is_deleted_is_not_lost():
+    # Python prints an exception in __del__ and goes on: there the interrupt has to be given again.
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.strip() == "Error: stopped. Run the same command again to go on."
