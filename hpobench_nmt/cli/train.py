@@ -287,7 +287,7 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
     ledger = Ledger({}, {}, ())
     if path.exists():
         ledger = read_ledger(path)
-        refuse_other_spec(path, ledger, spec.identity)
+        refuse_other_spec(path, ledger, spec.identity, spec.family.defaults)
         refuse_rows_off_the_grid(path, ledger, spec.grid)
     todo = pending(spec, ledger, rows)
     grid = Grid(box=None, pad_edge=False)

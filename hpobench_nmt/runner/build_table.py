@@ -45,7 +45,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     ledger = read_ledger(path)
     spec = load_spec(path.parent / SPEC, follow_link=False)
-    refuse_other_spec(path, ledger, spec.identity, to_train=False)
+    refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train=False)
     refuse_rows_off_the_grid(path, ledger, spec.grid)
     finished = ledger.finished()
     keys = [training_key(spec.configuration(row), 0) for row in range(len(spec.configs))]

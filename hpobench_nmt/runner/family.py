@@ -22,7 +22,8 @@ class Setting:
 
     Attributes:
         name: its key in a spec.
-        default: its value if a spec does not set it; None if a spec must set it.
+        default: its value if a spec does not set it; None if a spec must set it. The default of a setting
+            that is new does what was done before, because a ledger that does not know it counts as having it.
         kind: int, float, str or bool. A float setting takes whole numbers too.
         low, high: the range of a number, ends included.
         choices: the texts that are allowed.
@@ -165,6 +166,11 @@ class Family:
     seed: Callable[[Mapping[str, Any], int], int] | None = None
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     missing: Callable[[], str] = lambda: ""
+
+    @property
+    def defaults(self) -> dict[str, Value | None]:
+        """The default of every setting."""
+        return {setting.name: setting.default for setting in self.settings}
 
     def setting(self, name: str, where: str) -> Setting:
         """The setting of that name; an error names the nearest one."""

@@ -33,6 +33,8 @@ _RESERVE_BYTES = 2**20
 
 _LARGEST_BYTES = 2**30
 
+_NO_DEFAULTS: Mapping[str, Any] = {}
+
 Status = Literal["done", "failed"]
 
 
@@ -164,8 +166,16 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
                 )
 
 
-def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) -> Ledger:
+def open_ledger(
+    path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
+) -> Ledger:
     """Read the ledger of a spec, or begin one.
+
+    Args:
+        path: the ledger's file.
+        spec: the identity of the spec.
+        corpus: its provenance.
+        usual: the default of every setting of the family, for `refuse_other_spec`.
 
     Raises:
         InputError: the ledger belongs to another spec, or its corpus has changed since.
@@ -177,7 +187,7 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
         if not path.exists() or _mend(path) == 0:
             _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
         found = read_ledger(path)
-    refuse_other_spec(path, found, spec)
+    refuse_other_spec(path, found, spec, usual)
     then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
     if then != now:
         raise InputError(
@@ -187,13 +197,28 @@ def open_ledger(path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str]) 
     return found
 
 
-def refuse_other_spec(path: Path, found: Ledger, spec: Mapping[str, Any], to_train: bool = True) -> None:
+def refuse_other_spec(
+    path: Path,
+    found: Ledger,
+    spec: Mapping[str, Any],
+    usual: Mapping[str, Any] = _NO_DEFAULTS,
+    to_train: bool = True,
+) -> None:
     """Raise InputError where a ledger was begun for another spec, or when a default was another one.
 
-    A setting that did not exist then is no difference, unless the spec sets it. Defaults do not matter
-    where nothing is to be trained.
+    A new setting's default does what was done before it existed. So a setting that a ledger does not know
+    had its default, whether a spec now says that or not. Defaults do not matter where nothing is to be
+    trained.
+
+    Args:
+        path: the ledger's file.
+        found: the ledger.
+        spec: the identity of the spec (Spec.identity).
+        usual: the default of every setting of the family (Family.defaults).
+        to_train: whether more is to be trained.
     """
     then, now = (_flat(each, ("defaults", "fixed")) for each in (found.spec, spec))
+    then = {key: value for key, value in usual.items() if key in now} | then
     explicit = _flat(spec, ("fixed",))
     for key in now | then:
         if key not in then and key not in explicit:

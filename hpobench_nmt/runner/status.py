@@ -74,7 +74,7 @@ def read_status(workspace: Workspace) -> Status:
     if not path.exists():
         raise InputError(f"{path}: there is no ledger yet: nothing has been trained there.")
     ledger: Ledger = read_ledger(path)
-    refuse_other_spec(path, ledger, workspace.spec.identity)
+    refuse_other_spec(path, ledger, workspace.spec.identity, workspace.spec.family.defaults)
     refuse_rows_off_the_grid(path, ledger, workspace.spec.grid)
     todo = pending(workspace.spec, ledger, range(len(workspace.spec.configs)))
     running = []

@@ -64,7 +64,8 @@ def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Le
         folder.mkdir(parents=True, exist_ok=True)
         refuse_link(folder / _WORK)
         ledgers.reserve(folder)
-        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance)
+        usual = spec.family.defaults
+        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance, usual)
         refuse_rows_off_the_grid(folder / LEDGER, ledger, spec.grid)
         copy = folder / SPEC
         if not copy.exists() or copy.resolve() != spec.path.resolve():

@@ -1,5 +1,9 @@
 """Tables from ledgers: what is refused, and texts that no file can hold."""
 
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
@@ -7,7 +11,7 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import LEDGER, SPEC
 from hpobench_nmt.runner.build_table import build
-from hpobench_nmt.runner.ledger import Record, append, open_ledger
+from hpobench_nmt.runner.ledger import Record, append, open_ledger, read_ledger, refuse_other_spec
 from hpobench_nmt.runner.spec import load_spec
 
 TEXT = """
@@ -53,6 +57,19 @@ def test_records_without_metrics_make_no_table(folder):
     append(folder / LEDGER, record(1, metrics={}))
     with pytest.raises(InputError, match="no record has one of the spec's metrics"):
         build(folder)
+
+
+@pytest.mark.parametrize("name", ["lohelp-de-en", "sotu-awd-lstm", "sotu-dyneval"])
+def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp_path, name):
+    shipped = Path(str(files("hpobench_nmt"))) / "tables" / name
+    for file in (SPEC, LEDGER):
+        shutil.copy(shipped / file, tmp_path)
+    build(tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
+        file.name: file.read_bytes() for file in shipped.iterdir()
+    }
+    spec = load_spec(tmp_path / SPEC)
+    refuse_other_spec(tmp_path / LEDGER, read_ledger(tmp_path / LEDGER), spec.identity, spec.family.defaults)
 
 
 def test_a_spec_that_is_a_link_is_not_followed(folder, tmp_path):

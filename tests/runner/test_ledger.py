@@ -250,6 +250,17 @@ def test_a_default_that_is_said_or_not_and_a_new_setting_make_no_other_spec(path
     assert len(open_ledger(path, SPEC | same, CORPUS).records) == 1
 
 
+def test_a_setting_that_a_ledger_does_not_know_had_its_default(path):
+    usual = {"layers": 3, "dropout": 0.1, "new": 1}
+    for same in ({"fixed": {"layers": 2, "new": 1}}, {"defaults": {"dropout": 0.1, "new": 1}}):
+        open_ledger(path, SPEC | same, CORPUS, usual)
+    with pytest.raises(InputError, match="another spec: new is 1 there, 2 here"):
+        open_ledger(path, SPEC | {"fixed": {"layers": 2, "new": 2}}, CORPUS, usual)
+    on_the_grid = {"hyperparameters": ["a", "new"]}
+    with pytest.raises(InputError, match="another spec: hyperparameters"):
+        open_ledger(path, SPEC | on_the_grid, CORPUS, usual)
+
+
 def test_a_file_that_cannot_be_written_is_told_in_one_line(path):
     path.unlink()
     path.mkdir()
