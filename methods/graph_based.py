@@ -36,21 +36,22 @@ from hpobench_nmt.methods.posterior import Prior
 
 @dataclass(frozen=True)
 class GraphSearch:
-    """The graph's Gaussian prior with EI for one loss and EHVI for two.
-
-    Call it with (problem, rng) to start a trial.
+    """A graph-based method: call it with (problem, rng) to start a trial.
 
     Attributes:
         kernel: weight of an edge by the features of its ends.
-        name: a valid method name. Left out: made from the kernel, for example "GB_matern52".
+        name: a valid method name. Left out: made from the other settings, for example "GB_matern52".
+        influence: harmonic labels with expected influence, for one loss, in place of the graph's Gaussian
+            prior with EI for one loss and EHVI for two.
     """
 
     kernel: Kernel
     name: str = ""
+    influence: bool = False
 
     def __post_init__(self) -> None:
         """Check the name, or make one."""
-        name = self.name or method_name("GB", self.kernel)
+        name = self.name or method_name("GB_EIF" if self.influence else "GB", self.kernel)
         object.__setattr__(self, "name", check_name("method", name))
 
     @property
@@ -59,54 +60,29 @@ class GraphSearch:
 
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
         """The method at the start of a trial."""
-        return ModelBased(problem, rng, self.surrogate(problem), usual_acquisition(problem.n_objectives))
+        acquisition = by_expected_influence if self.influence else usual_acquisition(problem.n_objectives)
+        return ModelBased(problem, rng, self.surrogate(problem), acquisition)
 
     def surrogate(self, problem: Problem) -> Surrogate:
         """The model of the losses. Its prior is shared by all trials on the problem."""
-        n_neighbours = neighbours_for(len(problem.features), problem.n_objectives)
-        return Surrogate(graph_prior(problem, self.kernel, n_neighbours))
-
-
-@dataclass(frozen=True)
-class InfluenceSearch:
-    """Harmonic labels with expected influence, for one loss.
-
-    Call it with (problem, rng) to start a trial.
-
-    Attributes:
-        kernel: weight of an edge by the features of its ends.
-        name: a valid method name. Left out: made from the kernel, for example "GB_EIF_matern52".
-    """
-
-    kernel: Kernel
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        """Check the name, or make one."""
-        object.__setattr__(
-            self, "name", check_name("method", self.name or method_name("GB_EIF", self.kernel))
-        )
-
-    @property
-    def __name__(self) -> str:
-        return self.name
-
-    def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
-        """The method at the start of a trial."""
-        return ModelBased(problem, rng, self.surrogate(problem), by_expected_influence)
-
-    def surrogate(self, problem: Problem) -> Surrogate:
-        """The model of the losses. Its prior is shared by all trials on the problem."""
+        n_rows = len(problem.features)
+        if not self.influence:
+            n_neighbours = neighbours_for(n_rows, problem.n_objectives)
+            return Surrogate(graph_prior(problem, self.kernel, n_neighbours))
         return Surrogate(
             graph_prior(problem, self.kernel, NEIGHBOURS),
             scaling=range_scaling,
             # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
-            row_sums=np.full(len(problem.features), SIGMA_SQUARED / (2.0 * BETA)),
+            row_sums=np.full(n_rows, SIGMA_SQUARED / (2.0 * BETA)),
         )
 
 
 graph_search = GraphSearch
-influence_search = InfluenceSearch
+
+
+def influence_search(kernel: Kernel, name: str = "") -> GraphSearch:
+    """A graph-based method with expected influence, for one loss."""
+    return GraphSearch(kernel, name, influence=True)
 
 
 @lru_cache(maxsize=8)
