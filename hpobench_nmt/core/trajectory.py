@@ -111,7 +111,7 @@ class Trials(Sequence[Trajectory]):
         return cls(
             parts[0].table_losses,
             np.concatenate([part.looked_up for part in parts]),
-            np.concatenate([*starts, np.array(first_row[-1:], dtype=np.int64)]),
+            np.concatenate([*starts, first_row[-1:]]),
             {
                 first + i: reason
                 for part, first in zip(parts, first_trial, strict=False)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 
 import numpy as np
@@ -171,30 +172,6 @@ def test_method_cannot_change_what_is_recorded():
     np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
 
 
-def test_evaluate_may_use_one_buffer_for_all_rows():
-    """What is recorded, and what a method keeps, stays as it was told."""
-    buffer = np.empty(2)
-
-    def evaluate(row):
-        buffer[:] = LOSSES[row]
-        return buffer
-
-    class Keeping(FromBelow):
-        def __init__(self, problem, rng):
-            super().__init__(problem, rng)
-            self.kept = []
-
-        def tell(self, index, losses):
-            super().tell(index, losses)
-            self.kept.append((index, losses))
-
-    made = []
-    trajectory = run(lambda problem, rng: made.append(Keeping(problem, rng)) or made[0], evaluate)
-    np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
-    for row, losses in made[0].kept:
-        np.testing.assert_array_equal(losses, LOSSES[row])
-
-
 @pytest.mark.parametrize(
     "give", [list, tuple, lambda losses: losses.astype(np.float32)], ids=["list", "tuple", "float32"]
 )
@@ -208,6 +185,7 @@ def test_no_rows_give_empty_losses_of_the_right_width():
     trajectory = run(FromBelow, budget=0, initial=[])
     assert trajectory.losses.shape == (0, 2)
     assert trajectory.rows.shape == (0,)
+    assert trajectory.rows.dtype == np.int64
 
 
 # --- methods that misbehave ------------------------------------------------------------------------
@@ -334,17 +312,32 @@ class OnlyTells:
         pass
 
 
+class CannotBeAsked(OnlyTells):
+    @property
+    def ask(self):
+        raise ValueError("not yet")
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda problem, rng: None, ""),
-        (OnlyAsks, "tell"),
-        (OnlyTells, "ask"),
+        (lambda problem, rng: None, "what was made, a NoneType, has no ask"),
+        (OnlyAsks, "what was made, a OnlyAsks, has no tell"),
+        (OnlyTells, "what was made, a OnlyTells, has no ask"),
+        (CannotBeAsked, "ask raised ValueError: not yet"),
         (lambda problem: None, "TypeError"),
         (raising("ask", Exception(Unprintable())), "Exception"),
         (lambda problem, rng: 1 / 0, "ZeroDivisionError"),
     ],
-    ids=["no method", "no tell", "no ask", "wrong signature", "unprintable error", "error in a function"],
+    ids=[
+        "no method",
+        "no tell",
+        "no ask",
+        "ask raises",
+        "wrong signature",
+        "unprintable error",
+        "error in a function",
+    ],
 )
 def test_what_is_not_a_method_is_a_failure_too(make, reason):
     table = Table()
@@ -370,7 +363,7 @@ def test_failure_ends_the_trial_even_where_a_goal_is_open():
 def test_reasons_do_not_hold_memory_addresses(make):
     keep = [make(), make()]  # both alive, so that their addresses differ
     first, second = [run(method).failure for method in keep]
-    assert "object" in first
+    assert "<object object at 0x…>" in first
     assert "0x" not in first.replace("0x…", "")
     assert first == second
 
@@ -380,6 +373,9 @@ def test_reasons_are_short_and_on_one_line():
     assert len(failure) < 400
     assert "\n" not in failure
     assert len(run(answering("x" * 10_000)).failure) < 400
+    # Of a message 300 characters are kept, and of the whole 400, once what cannot be shown is escaped.
+    assert run(raising("ask", ValueError("x" * 301))).failure == "ask raised ValueError: " + "x" * 300
+    assert len(run(raising("ask", ValueError("\x1b" * 300))).failure) == 400
 
 
 @pytest.mark.parametrize("where", ["__init__", "ask", "tell"])
@@ -589,6 +585,13 @@ def test_ctrl_c_while_an_error_is_shown_is_the_users():
 
     with pytest.raises(KeyboardInterrupt):
         run(raising("ask", Slow()))
+    # In a worker process, where Ctrl-C is ignored, only the method can have raised it.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run(raising("ask", Slow())).failure == "ask raised Slow: (a Slow that cannot be shown)"
+        assert run(raising("ask", KeyboardInterrupt())).failure == "ask raised KeyboardInterrupt"
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_name_of_a_method_is_its_own_or_that_of_what_makes_it():

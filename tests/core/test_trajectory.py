@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.trajectory import Trajectory, Trials
+from hpobench_nmt.core.trajectory import Goal, Trajectory, Trials
 
 LOSSES = np.column_stack([np.arange(9.0), -np.arange(9.0)])
 LOSSES[4, 1] = np.nan  # one of two losses is missing
@@ -66,8 +66,20 @@ def test_they_take_four_bytes_for_each_look_up():
 def test_short_descriptions():
     long = trajectory(range(9), "bad \x1b[31m <b>")
     assert repr(long) == r"Trajectory(9 look-ups: 0, 1, 2, 3, 4, ..., failed: bad \x1b[31m <b>)"
-    assert repr(trajectory([3, 1])) == "Trajectory(2 look-ups: 3, 1)"
-    html = long._repr_html_()
-    assert "&lt;b&gt;" in html
-    assert "<td>9</td><td>8</td><td>8</td><td>-8</td>" in html
+    assert repr(trajectory(range(6))) == "Trajectory(6 look-ups: 0, 1, 2, 3, 4, ...)"
+    assert repr(trajectory(range(5))) == "Trajectory(5 look-ups: 0, 1, 2, 3, 4)"
+    assert repr(trajectory([3], "x" * 300)) == f"Trajectory(1 look-ups: 3, failed: {'x' * 200})"
     assert repr(Trials.of(LOSSES, [long, trajectory([1])])) == "Trials(2 trials, 10 look-ups, 1 failed)"
+    assert repr(Trials.of(LOSSES, [trajectory([1])] * 1000)) == "Trials(1000 trials, 1,000 look-ups)"
+    targets = np.array([True, False, True])
+    assert repr(Goal(targets, 1, name="ftb")) == "Goal('ftb': 1 of 2 rows)"
+    assert repr(Goal(targets, 2, 20)) == "Goal('': 2 of 2 rows, after 20 look-ups)"
+
+
+def test_a_trajectory_in_a_notebook():
+    assert trajectory([4, 3], "a < b")._repr_html_() == (
+        "<p>Trajectory(2 look-ups: 4, 3, failed: a &lt; b)</p><table>"
+        "<tr><th>step</th><th>row</th><th>loss_1</th><th>loss_2</th></tr>"
+        "<tr><td>1</td><td>4</td><td>4</td><td>nan</td></tr>"
+        "<tr><td>2</td><td>3</td><td>3</td><td>-3</td></tr></table>"
+    )

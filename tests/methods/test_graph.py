@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from hpobench_nmt.methods import graph as graph_module
 from hpobench_nmt.methods.graph import graph_covariance, graph_laplacian, neighbours_for
 from hpobench_nmt.methods.kernels import DensePrior, matern52, rbf
 from hpobench_nmt.methods.posterior import Posterior
@@ -82,9 +83,18 @@ def test_tiny_tables(n_rows):
     assert np.isfinite(graph_covariance(laplacian)).all()
 
 
-def test_too_many_rows_for_a_dense_matrix():
+def test_too_many_rows_for_a_dense_matrix(monkeypatch):
     with pytest.raises(ValueError, match=r"16,385 rows .*stops at 16,384 rows"):
         graph_laplacian(np.zeros((16_385, 1)), rbf, 20)
+    monkeypatch.setattr(graph_module, "MAX_DENSE_ROWS", 30)
+    assert graph_laplacian(scattered(0, 30), rbf, 5).shape == (30, 30)
+
+
+def test_edges_weigh_what_a_kernel_of_ones_own_says():
+    features = scattered(4, 30)
+    laplacian = graph_laplacian(features, lambda a, b: 1.0 + a @ b.T, 5)
+    joined = graph_laplacian(features, rbf, 5) < 0.0
+    np.testing.assert_allclose(laplacian[joined], -(1.0 + features @ features.T)[joined])
 
 
 @pytest.mark.parametrize(("sigma_squared", "beta"), [(1e6, 0.5), (10.0, 0.5), (3.0, 2.0)])
