@@ -46,7 +46,9 @@ def test_parts_are_joined_and_taken_apart(parts):
     same(whole, [t for part in parts for t in part])
     first = 0
     for part in parts:
-        same(whole.part(first, first + len(part)), part)
+        taken = whole.part(first, first + len(part))
+        same(taken, part)
+        assert taken.failures == {i: "no" for i, t in enumerate(part) if t.failure}
         first += len(part)
 
 
