@@ -18,8 +18,8 @@ def command(run: Run) -> str:
     suite, manifest = run.results.suite, run.manifest
     usual = _shipped(suite)
     parts = ["hpobench-nmt", "run", suite.name if usual else f"{suite.name}.toml"]
-    specs = tuple(entry.get("spec", method) for method, entry in manifest["methods"].items())
-    tables = tuple(entry.get("source", name) for name, entry in manifest["tables"].items())
+    specs = tuple(entry.spec or method for method, entry in manifest.methods.items())
+    tables = tuple(entry.source or name for name, entry in manifest.tables.items())
     if usual is None or tables != usual.tables:
         parts += ["--tables", ",".join(tables)]
     if usual is None or specs != usual.methods:
@@ -78,7 +78,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
     if suite.score_at and late:
         taken = ", ".join(f"{k} {v}" for k, v in suite.score_at.items())
         lines.append((f"{' and '.join(late)} taken after", f"{taken} look-ups"))
-    lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest["versions"].items())))
+    lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest.versions.items())))
     lines.append(("intervals and tests", ALL_NOTES))
     return lines
 
@@ -101,8 +101,8 @@ def method_prints(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
     """Every method with how it was named and the hash of its code and settings."""
     found: dict[tuple[str, str], str] = {}
     for run in runs:
-        for name, entry in run.manifest["methods"].items():
-            found[name, entry["fingerprint"]] = str(entry.get("spec", name))
+        for name, entry in run.manifest.methods.items():
+            found[name, entry.fingerprint] = entry.spec or name
     return [(name, spec, fingerprint) for (name, fingerprint), spec in found.items()]
 
 

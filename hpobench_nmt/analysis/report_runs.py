@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
+from hpobench_nmt.benchmarking.manifest import Manifest, read_manifest
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
@@ -25,7 +24,7 @@ class Run:
     name: str
     results: Results
     statistics: Statistics
-    manifest: Mapping[str, Any]
+    manifest: Manifest
 
     @property
     def goal(self) -> str:
@@ -37,9 +36,8 @@ class Run:
 
 
 def read_run(folder: Path, name: str, results: Results) -> Run:
-    """The run of a results folder that was loaded, so that its manifest is known to be sound."""
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    return Run(name, results, run_statistics(results), manifest)
+    """The run of a results folder that was loaded."""
+    return Run(name, results, run_statistics(results), read_manifest(folder))
 
 
 def load_runs(folders: Sequence[Path], methods: Sequence[NamedMethod] = ()) -> list[Run]:
@@ -95,9 +93,9 @@ def table_folders(runs: Iterable[Run]) -> dict[str, Path]:
     """Where the tables of the runs are, as far as that is known."""
     folders = installed()
     for run in runs:
-        for name, entry in run.manifest["tables"].items():
-            if entry.get("source"):
-                folders[name] = Path(entry["source"])
+        for name, entry in run.manifest.tables.items():
+            if entry.source:
+                folders[name] = Path(entry.source)
     return folders
 
 

@@ -10,6 +10,7 @@ import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +22,7 @@ from hpobench_nmt.analysis.report_content import headline, overall_board, table_
 from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.verdicts import Verdict
 from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.manifest import MethodEntry, manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
@@ -276,10 +278,15 @@ def test_control_characters_in_free_texts_are_escaped_and_the_page_parses(tools,
 
     table = dataclasses.replace(tools.table(), provenance={"source": HOSTILE, HOSTILE: "x"})
     suite = tools.suite(trials=2)
-    results = run_suite(suite, {"toy": make_instance(suite, table)}, resolve_methods(["RS", Fails]))
-    entry = {"spec": HOSTILE, "fingerprint": HOSTILE}
-    manifest = {"methods": {"RS": entry, "Fails": entry}, "tables": {"toy": {"source": ""}}}
-    run = Run(HOSTILE, results, run_statistics(results), manifest | {"versions": {HOSTILE: HOSTILE}})
+    methods = resolve_methods(["RS", Fails])
+    results = run_suite(suite, {"toy": make_instance(suite, table)}, methods)
+    entry = MethodEntry(spec=HOSTILE, fingerprint=HOSTILE)
+    manifest = msgspec.structs.replace(
+        manifest_of(suite, results.instances, methods, 0, {}),
+        methods={"RS": entry, "Fails": entry},
+        versions={HOSTILE: HOSTILE},
+    )
+    run = Run(HOSTILE, results, run_statistics(results), manifest)
     source = render([run], jobs=1)
     assert not UNSAFE.search(re.sub(r"[\n\t]", "", source))
     assert r"\x1b[2J\x1b]0;owned\x07" in source and r"\u202etxt.exe" in source
