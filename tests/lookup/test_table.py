@@ -38,6 +38,36 @@ def test_arrays_are_copies_that_cannot_be_written(toy):
     assert mine.values[0, 0] == 1.0
 
 
+def test_whole_numbers_become_doubles():
+    mine = Table("t", (AXIS,), LOSS, np.array([[1], [2]]), np.array([[3], [4]]))
+    assert mine.configs.dtype == mine.values.dtype == np.float64
+    assert mine.values.tolist() == [[3.0], [4.0]]
+
+
+def test_the_largest_value_is_still_one():
+    for value in (1e150, -1e150):
+        assert table([[1.0], [value], [1.0], [1.0]]).values[1, 0] == value
+    with pytest.raises(InputError, match=r"row 1: metric 'loss' is -1\.1e\+150, beyond"):
+        table([[1.0], [-1.1e150], [1.0], [1.0]])
+
+
+def test_a_response_is_one_metric_over_the_space():
+    mine = large(300)
+    for asked, name, direction in (
+        (None, "up", "max"),
+        ("down", "down", "min"),
+        ("up:min", "up", "min"),
+        (Objective("down", "max"), "down", "max"),
+    ):
+        found = mine.response(asked)
+        assert found.table == "large"
+        assert found.objective == Objective(name, direction)
+        assert found.hyperparameters == mine.hyperparameters
+        np.testing.assert_array_equal(found.configs, mine.configs)
+        np.testing.assert_array_equal(found.values, mine.column(name))
+    assert dataclasses.replace(mine, objectives=("down",)).response().objective.metric == "down"
+
+
 def test_losses_follow_directions():
     metrics = (Metric("bleu", "max"), Metric("time", "min"))
     mine = table([[3, 1], [5, 2], [5, 3], [np.nan, 0]], metrics=metrics)
@@ -76,8 +106,8 @@ def test_the_hash_tells_versions_apart(order):
         ({"values": np.empty((0, 1)), "configs": np.empty((0, 1))}, "has no rows"),
         ({"metrics": (Metric("x", "min"),)}, "column name 'x' is used more than once"),
         ({"objectives": ("los",)}, "unknown metric 'los'. Did you mean 'loss'?"),
-        ({"name": "../evil"}, "cannot be used"),
-        ({"name": ""}, "cannot be used"),
+        ({"name": "../evil"}, "table name '../evil' cannot be used"),
+        ({"name": ""}, "table name '' cannot be used"),
     ],
 )
 def test_a_wrong_table_is_refused(change, message):
@@ -268,7 +298,14 @@ def test_a_table_is_short_to_look_at():
     assert "<b>9, …; measured: loss>" in repr(odd)
     assert "<b>0" not in odd._repr_html_()
     assert "&lt;b&gt;0" in odd._repr_html_()
-    assert "optimised" not in dataclasses.replace(odd, objectives=())._repr_html_()
+    assert "<p><b>t</b>: 2 rows</p>" in dataclasses.replace(odd, objectives=())._repr_html_()
+    holes = table([[np.nan], [1.0], [1.0], [1.0]])._repr_html_()
+    assert "<td></td>" in holes
+    assert "NaN" not in holes
+    for columns, cut in ((20, False), (21, True)):  # as wide as a notebook shows well
+        axes = tuple(Hyperparameter(f"h{j}", (0.0, 1.0)) for j in range(columns - 1))
+        wide = Table("t", axes, LOSS, np.eye(2, columns - 1), np.ones((2, 1)))._repr_html_()
+        assert ("<td>...</td>" in wide) is cut
     assert len(repr(dataclasses.replace(odd, name="x" * 100))) < 400
 
 
