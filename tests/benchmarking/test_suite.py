@@ -1,10 +1,18 @@
 import dataclasses
 
+import msgspec
 import pytest
 
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
+from hpobench_nmt.benchmarking.suite import (
+    Suite,
+    load_suite,
+    published_figures,
+    section_of_suite,
+    suite_files,
+)
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.validation import checked
 
 SUITE = """
 scores = ["ftb", "fb"]
@@ -102,3 +110,185 @@ def test_score_at_of_the_members_of_a_collection(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('scores = ["fb"]\ntables = ["nmthpo"]\n[score_at]\ndefault = 50\nsw-en = 200\n')
     assert load_suite(str(path)).score_at_for("sw-en") == 200
+
+
+def test_what_a_suite_just_allows():
+    suite = Suite(
+        "s",
+        ("ftb",),
+        trials=1,
+        n_initial=1,
+        lookups=1,
+        tolerance={"a": 0.0},
+        score_at={"a": 1},
+        objectives=("bleu",),
+        ties="first",
+        stop="exhausted",
+    )
+    assert suite.n_objectives == 1
+    assert Suite("s", ("fbp", "fto"), objectives=("a", "b")).n_objectives == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "a\x07"}, r"suite name 'a\x07' holds the character"),
+        ({"scores": ("ftb", "fbb")}, "unknown score 'fbb'. Did you mean 'fb'? (suite 's')"),
+        ({"scores": ()}, "suite 's': scores must be some of ftb, ftc, fb, or of fto, fta, fbp."),
+        ({"scores": ("ftb", "ftb")}, "suite 's': scores has the same name twice."),
+        ({"tables": ()}, "suite 's': tables must name at least one."),
+        ({"tables": ("a", "b", "a")}, "suite 's': tables has the same name twice."),
+        ({"methods": ()}, "suite 's': methods must name at least one."),
+        ({"methods": ("RS", "RS")}, "suite 's': methods has the same name twice."),
+        ({"objectives": ("a", "b")}, "suite 's': ftb, fb need 1 objective(s), not 2."),
+        ({"scores": ("fto",), "objectives": ("a",)}, "suite 's': fto need 2 objective(s), not 1."),
+        ({"scores": ("fto",), "objectives": ("a", "a")}, "suite 's': the same objective twice."),
+        ({"trials": 0}, "suite 's': trials must be at least 1, not 0."),
+        ({"n_initial": 0}, "suite 's': n_initial must be at least 1, not 0."),
+        ({"lookups": 2}, "suite 's': 2 look-ups are fewer than the 3 initial rows."),
+        (
+            {"tolerance": {"b": 1.0, "a": -0.5}},
+            "suite 's': the tolerance of 'a' must be 0 or more, not -0.5.",
+        ),
+        ({"tolerance": {"a": float("inf")}}, "the tolerance of 'a' must be 0 or more, not inf."),
+        ({"tolerance": {"a": float("nan")}}, "the tolerance of 'a' must be 0 or more, not nan."),
+        ({"score_at": {"a": 3, "b": 2}}, "suite 's': score_at of 'b' is 2, less than the 3 initial rows."),
+        ({"ties": "all"}, "suite 's': ties must be 'any' or 'first', not 'all'."),
+        ({"stop": "never"}, "suite 's': stop must be 'settled' or 'exhausted', not 'never'."),
+    ],
+)
+def test_a_suite_made_in_python_is_checked_as_well(change, message):
+    with pytest.raises(InputError) as error:
+        dataclasses.replace(Suite("s", ("ftb", "fb")), **change)
+    assert message in str(error.value)
+
+
+def test_settings_are_plain_values():
+    suite = Suite("s", ("ftb", "fb"), objectives=("bleu",), tolerance={"toy": 0.5}, score_at={"toy": 7})
+    assert suite.settings() == {
+        "name": "s",
+        "scores": ["ftb", "fb"],
+        "objectives": ["bleu"],
+        "trials": 100,
+        "n_initial": 3,
+        "ties": "any",
+        "stop": "settled",
+        "lookups": None,
+        "tolerance": {"toy": 0.5},
+        "score_at": {"toy": 7},
+        "published": "",
+    }
+
+
+def test_what_is_not_said_of_a_table_is_the_default_or_nothing():
+    suite = Suite("s", ("ftb",), tolerance={"a": 1.0, "default": 2.0}, score_at={"a": 5})
+    assert (suite.tolerance_for("a"), suite.tolerance_for("b")) == (1.0, 2.0)
+    assert (suite.score_at_for("a"), suite.score_at_for("b")) == (5, None)
+    assert Suite("s", ("ftb",)).tolerance_for("a") is None
+
+
+def test_a_section_of_a_file_has_the_fields_of_a_suite():
+    kind = section_of_suite("tables", "trials")
+    section = checked({"name": "s", "scores": ["ftb"], "lookups": 9}, kind, "f.toml")
+    expected = dataclasses.asdict(Suite("s", ("ftb",), lookups=9))
+    del expected["tables"], expected["trials"]
+    assert msgspec.structs.asdict(section) == expected
+    for content, message in (
+        (
+            {"name": "s", "scores": ["ftb"], "trials": 3},
+            "unknown key 'trials'. Did you mean 'ties'? (f.toml)",
+        ),
+        ({"name": "s"}, "f.toml: scores is missing"),
+        ({"name": "s", "scores": ["ftb"], "n_initial": 0}, "n_initial must be a whole number of 1 or more"),
+        (
+            {"name": "s", "scores": ["ftb"], "tolerance": {"a": -1}},
+            "tolerance.a must be a finite number of 0",
+        ),
+    ):
+        with pytest.raises(InputError) as error:
+            checked(content, kind, "f.toml")
+        assert message in str(error.value)
+    with pytest.raises(AttributeError, match="immutable"):
+        section.lookups = 3
+
+
+def written(tmp_path, *lines):
+    (tmp_path / "mine.toml").write_text("\n".join(['scores = ["ftb", "fb"]', *lines]))
+    return str(tmp_path / "mine.toml")
+
+
+def test_tables_that_are_installed_in_either_spelling(tmp_path):
+    for line in ('tables = "installed"', 'tables = ["installed"]', ""):
+        assert load_suite(written(tmp_path, line)).tables == ("installed",)
+    with pytest.raises(InputError, match=rf"{tmp_path}/mine\.toml: tables must be a list of strings"):
+        load_suite(written(tmp_path, 'tables = "toy"'))
+
+
+def test_score_at_under_its_first_name(tmp_path):
+    assert load_suite(written(tmp_path, "[budget]", "default = 7")).score_at == {"default": 7}
+    with pytest.raises(InputError, match=r"mine\.toml: score_at and budget are the same: remove budget\."):
+        load_suite(written(tmp_path, "budget = {default = 7}", "score_at = {default = 7}"))
+
+
+def test_settings_of_tables_that_the_suite_lacks(tmp_path):
+    """They are refused where the names of all tables are in the file, and only there."""
+    for key in ("tolerance", "score_at"):
+        for tables in ('"installed"', '["toy", "nmthpo"]', '["toy", "../folder"]'):
+            suite = load_suite(written(tmp_path, f"tables = {tables}", f"{key} = {{other = 5}}"))
+            assert getattr(suite, key) == {"other": 5}
+        text = written(tmp_path, 'tables = ["toy", "other"]', f"{key} = {{default = 5, toi = 5}}")
+        with pytest.raises(
+            InputError, match=rf"unknown table 'toi'\. Did you mean 'toy'\? \({text}, \[{key}\]\)"
+        ):
+            load_suite(text)
+
+
+FIGURES = "method,table,metric,mean,std,note\nRS,toy,ftb,18.5,10,a\nRS,toy,fb,0.25,1e-3,\nBO,toy,ftb,9,0,b\n"
+
+
+def test_published_figures_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / "figures.csv").write_text("\ufeff" + FIGURES)
+    path = written(tmp_path, 'published = "figures.csv"')
+    expected = {
+        ("RS", "toy", "ftb"): (18.5, 10.0),
+        ("RS", "toy", "fb"): (0.25, 0.001),
+        ("BO", "toy", "ftb"): (9.0, 0.0),
+    }
+    suite = load_suite(path)
+    assert suite.published == str(tmp_path / "figures.csv")
+    assert published_figures(suite) == expected
+    assert published_figures(dataclasses.replace(suite, published="")) == {}
+    monkeypatch.chdir(tmp_path)
+    assert published_figures(load_suite("mine.toml")) == expected
+    with pytest.raises(InputError, match="suite 's': published must be a file's name or a whole path"):
+        published_figures(Suite("s", ("ftb",), published="sub/figures.csv"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("mean,std", "means,stds"), "it lacks the column(s) mean, std."),
+        (("18.5", "inf"), "row 2 must have finite numbers as mean and std."),
+        (("1e-3", "nan"), "row 3 must have"),
+        (("9,0", "9,x"), "row 4 must have"),
+        (("9,0", ",0"), "row 4 must have"),
+        (("BO,toy,ftb,9,0,b", "BO,toy,ftb"), "row 4 must have"),
+        (("18.5", "\x00\udcff"), "'utf-8' codec can't decode byte 0xff"),
+        (("18.5", '"18'), "is no table of published figures: "),
+    ],
+)
+def test_a_wrong_file_of_published_figures_is_named(tmp_path, change, message):
+    text = FIGURES.replace(*change)
+    assert text != FIGURES
+    (tmp_path / "figures.csv").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(InputError) as error:
+        load_suite(written(tmp_path, 'published = "figures.csv"'))
+    assert f"{tmp_path}/figures.csv: is no table of published figures" in str(error.value)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["nowhere.csv", "folder", "\\u0000", "x" * 5000])
+def test_a_file_of_published_figures_that_is_not_there(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match=r"mine\.toml: published names .*, which is no file beside it\."):
+        load_suite(written(tmp_path, f'published = "{name}"'))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 
-import pandas as pd
+import numpy as np
 import pytest
 import tomli_w
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import UNSAFE
-from hpobench_nmt.lookup.folder import add_table, load_folder, load_replicates
+from hpobench_nmt.lookup.datasheet import datasheet, read_datasheet
+from hpobench_nmt.lookup.folder import add_table, load_folder
+from hpobench_nmt.lookup.table import Table
 
 SHEET = {
     "name": "mine",
@@ -43,6 +48,64 @@ def test_the_sheet_as_it_stands_is_fine(tmp_path):
     table, _ = add(tmp_path, SHEET)
     assert table.provenance == {"source": "here", "year": "2026"}
     assert table.claims == SHEET["claims"]
+
+
+def test_a_sheet_without_a_name_is_of_the_file(tmp_path):
+    sheet = {key: value for key, value in SHEET.items() if key != "name"}
+    table, folder = add(tmp_path, sheet)
+    assert table.name == folder.name == load_folder(folder).name == "mine"
+
+
+def test_a_sheet_says_all_there_is_and_nothing_that_is_empty():
+    axes = (Hyperparameter("lr", (0.5, 1.0, 2.0), "log", "1/step"), Hyperparameter("layers", (1.0, 2.0)))
+    metrics = (
+        Metric("bleu", "max", "BLEU", tolerance=0.0, description="on the development set"),
+        Metric("memory", "min", missing=0.0),
+    )
+    table = Table(
+        "t",
+        axes,
+        metrics,
+        np.array([[0.5, 1.0], [2.0, 2.0]]),
+        np.ones((2, 2)),
+        ("memory:min", "bleu"),
+        {"source": "here"},
+        {"front": [0]},
+    )
+    sheet = datasheet(table, b"abc")
+    assert sheet == {
+        "format": 1,
+        "name": "t",
+        "objectives": ["memory:min", "bleu"],
+        # Of "abc", from FIPS 180-2.
+        "rows": {"count": 2, "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        "hyperparameters": {
+            "lr": {"values": [0.5, 1, 2], "scale": "log", "unit": "1/step"},
+            "layers": {"values": [1, 2], "scale": "linear"},
+        },
+        "metrics": {
+            "bleu": {
+                "direction": "max",
+                "unit": "BLEU",
+                "tolerance": 0.0,
+                "description": "on the development set",
+            },
+            "memory": {"direction": "min", "missing": 0.0},
+        },
+        "provenance": {"source": "here"},
+        "claims": {"front": [0]},
+    }
+    assert [type(v) for v in sheet["hyperparameters"]["lr"]["values"]] == [float, int, int]
+    bare = datasheet(dataclasses.replace(table, provenance={}, claims={}), b"abc")
+    assert list(bare) == ["format", "name", "objectives", "rows", "hyperparameters", "metrics"]
+
+
+def test_a_link_to_a_sheet_is_followed_only_if_asked(tmp_path):
+    (tmp_path / "real.toml").write_text(tomli_w.dumps(SHEET))
+    (tmp_path / "link.toml").symlink_to("real.toml")
+    assert read_datasheet(tmp_path / "link.toml", follow_link=True).name == "mine"
+    with pytest.raises(InputError, match=r"link\.toml: is a symbolic link"):
+        read_datasheet(tmp_path / "link.toml")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +168,7 @@ def test_the_sheet_as_it_stands_is_fine(tmp_path):
         ("metrics/p\u202epl", {"direction": "min"}, r"\u202e"),
         ("hyperparameters/a\nb", {}, r"\n"),
         ("hyperparameters/", {}, "unknown column ''|has an empty name"),
-        ("provenance/a\x07", "b", r"holds the character \x07"),
+        ("provenance/a\x07", "b", r"the name 'a\x07' holds the character \x07"),
     ],
 )
 def test_what_is_wrong_is_one_line_that_names_file_and_place(tmp_path, path, value, message):
@@ -132,56 +195,3 @@ def test_numbers_too_long_to_be_written_are_one_line(tmp_path):
 def test_a_datasheet_that_is_no_text(tmp_path):
     with pytest.raises(InputError, match=r"mine\.toml: not UTF-8 text"):
         add(tmp_path, b"name = '\xff'")
-
-
-@pytest.fixture
-def folder(tmp_path, toy, again):
-    """An installed table with replicates, a spec and a ledger."""
-    from hpobench_nmt.lookup.folder import save_folder
-
-    save_folder(toy, tmp_path / "toy", again(toy, [0, 1]), {"spec.toml": b"spec", "ledger.jsonl": b"ledger"})
-    return tmp_path / "toy"
-
-
-@pytest.mark.parametrize(
-    "name", ["table.csv", "datasheet.toml", "replicates.csv", "spec.toml", "ledger.jsonl"]
-)
-def test_a_link_in_a_table_folder_is_not_followed(tmp_path, folder, name):
-    secret = tmp_path / "secret"
-    (folder / name).rename(secret)
-    (folder / name).symlink_to(secret)
-    with pytest.raises(InputError, match=rf"{name}: is a symbolic link, which is not followed"):
-        add_table(folder, None, tmp_path / "installed")
-    assert not (tmp_path / "installed").exists()
-    if name in ("table.csv", "datasheet.toml"):
-        with pytest.raises(InputError, match="symbolic link"):
-            load_folder(folder)
-    if name in ("replicates.csv", "datasheet.toml"):
-        with pytest.raises(InputError, match="symbolic link"):
-            load_replicates(folder)
-
-
-def test_a_link_to_nowhere_is_no_file_to_leave_out(tmp_path, folder):
-    (folder / "ledger.jsonl").unlink()
-    (folder / "ledger.jsonl").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="symbolic link"):
-        add_table(folder, None, tmp_path / "installed")
-
-
-def test_links_that_the_user_names_are_followed(tmp_path, folder):
-    (tmp_path / "link").symlink_to(folder)
-    assert load_folder(tmp_path / "link").name == "toy"
-    (tmp_path / "rows.csv").symlink_to(folder / "table.csv")
-    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
-    del sheet["rows"], sheet["replicates"]
-    (tmp_path / "real.toml").write_text(tomli_w.dumps(sheet))
-    (tmp_path / "rows.toml").symlink_to(tmp_path / "real.toml")
-    assert len(add_table(tmp_path / "rows.csv", None, tmp_path / "installed")[0]) == 36
-
-
-def test_all_of_a_folder_comes_along(tmp_path, folder):
-    _, target = add_table(folder, None, tmp_path / "installed")
-    for name in ("table.csv", "spec.toml", "ledger.jsonl"):
-        assert (target / name).read_bytes() == (folder / name).read_bytes()
-    assert len(load_replicates(target)) == 10
-    pd.testing.assert_frame_equal(load_replicates(target), load_replicates(folder))

@@ -1,14 +1,20 @@
+import dataclasses
+import hashlib
 import tomllib
 
 import numpy as np
+import pandas as pd
 import pytest
+import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+from hpobench_nmt.lookup import folder as folders
+from hpobench_nmt.lookup.catalogue import shipped_folder
+from hpobench_nmt.lookup.folder import add_table, load_folder, load_replicates, save_folder, write_into_folder
 from hpobench_nmt.lookup.table import Table
 
 SHEET = """
@@ -30,13 +36,22 @@ def own(tmp_path):
 
 
 def test_a_table_survives_the_disk_exactly(toy, tmp_path):
+    units = tuple(dataclasses.replace(h, unit=f"unit of {h.name}") for h in toy.hyperparameters)
+    claims = {"front": [3, 5], "front_objectives": ["bleu", "seconds"], "notes": "all of it"}
+    values = toy.values.copy()
+    values[::3, 2] = np.nan  # memory, written as 0
+    values[1::5, 0] = np.nan
+    toy = dataclasses.replace(
+        toy, hyperparameters=units, claims=claims, values=values, objectives=("seconds:max", "bleu")
+    )
     save_folder(toy, tmp_path / "toy")
     again = load_folder(tmp_path / "toy")
     np.testing.assert_array_equal(again.values, toy.values)
     np.testing.assert_array_equal(again.features, toy.features)
     assert again.sha256 == toy.sha256
-    for name in ("name", "hyperparameters", "metrics", "objectives", "provenance"):
+    for name in ("name", "hyperparameters", "metrics", "objectives", "provenance", "claims"):
         assert getattr(again, name) == getattr(toy, name)
+    assert (tmp_path / "toy").stat().st_mode & 0o777 == 0o755
 
 
 @given(
@@ -176,3 +191,184 @@ def test_the_sentinel_stands_for_missing(tmp_path):
     table, folder = add_table(tmp_path / "t.csv", None, tmp_path / "installed")
     np.testing.assert_array_equal(table.column("memory"), [np.nan, 512])
     assert (folder / "table.csv").read_text() == "x,memory\n1,0\n2,512\n"
+
+
+def test_the_numbers_in_both_parts_of_a_datasheet_and_its_file_belong_together(folder):
+    """`count` and `sha256`, which loading compares."""
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    for section, name, count in (("rows", "table.csv", 36), ("replicates", "replicates.csv", 10)):
+        content = (folder / name).read_bytes()
+        assert sheet[section] == {"count": count, "sha256": hashlib.sha256(content).hexdigest()}
+        assert len(content.decode().splitlines()) == count + 1
+
+
+def test_replicates_survive_the_disk(toy, again, tmp_path):
+    frame = again(toy, [0, 1])
+    frame.loc[3, "bleu"] = np.nan
+    save_folder(toy, tmp_path / "toy", frame)
+    read = load_replicates(tmp_path / "toy")
+    names = ["layers", "width", "learning_rate", "replicate", "seed", "bleu", "seconds", "memory"]
+    assert list(read) == names
+    pd.testing.assert_frame_equal(read, frame[names].astype(np.float64))
+
+
+def test_a_table_without_replicates_has_none(toy, tmp_path):
+    for none in (None, pd.DataFrame()):
+        save_folder(toy, tmp_path / "toy", none)
+        found = load_replicates(tmp_path / "toy")
+        assert len(found) == 0
+        assert list(found)[2:6] == ["learning_rate", "replicate", "seed", "bleu"]
+        assert set(found.dtypes) == {np.dtype(np.float64)}
+        assert not (tmp_path / "toy" / "replicates.csv").exists()
+
+
+@pytest.mark.parametrize(("section", "name"), [("rows", "table.csv"), ("replicates", "replicates.csv")])
+def test_the_hash_of_each_file_is_compared(folder, section, name):
+    def read():
+        return load_folder(folder) if section == "rows" else load_replicates(folder)
+
+    good = (folder / name).read_text()
+    (folder / name).write_text(good.replace("256", "512", 1))
+    with pytest.raises(InputError, match=rf"{name}: SHA-256 is [0-9a-f]{{12}}…, but the datasheet says"):
+        read()
+    (folder / name).unlink()
+    with pytest.raises(InputError, match=rf"{folder}: has no {name}\."):
+        read()
+    (folder / name).write_text(good)
+    read()
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    del sheet[section]["sha256"]
+    (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet))
+    with pytest.raises(
+        InputError, match=rf"datasheet\.toml: \[{section}\] has no sha256\. Install the folder"
+    ):
+        read()
+    if section == "rows":
+        del sheet["rows"]
+        (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet))
+        with pytest.raises(InputError, match=r"\[rows\] has no sha256"):
+            read()
+
+
+def test_a_wrong_place_of_the_source_is_named(own, tmp_path, toy):
+    target = tmp_path / "installed"
+    save_folder(toy, tmp_path / "toy")
+    for source, sheet, message in (
+        (tmp_path / "toy", own / "mine.toml", r"--datasheet is for a CSV file; .*/toy is a folder"),
+        (tmp_path / "nowhere", None, "/nowhere: no such file or folder"),
+        (own / "mine.csv", own / "no.toml", r"/no\.toml: no such file\. A CSV file needs a datasheet"),
+        (tmp_path / "empty", None, r"/empty: has no datasheet\.toml, so it is not a table"),
+    ):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(InputError, match=message):
+            add_table(source, sheet, target)
+    assert not target.exists()
+
+
+def test_a_datasheet_elsewhere_and_the_share_that_is_done(own, tmp_path):
+    (own / "mine.toml").rename(own / "elsewhere.toml")
+    shares = []
+    table, folder = add_table(own / "mine.csv", own / "elsewhere.toml", tmp_path / "in", shares.append)
+    assert (table.name, folder) == ("mine", tmp_path / "in" / "mine")
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 1
+    assert shares[-1] == 1
+
+
+def test_a_file_without_a_name_or_objectives_gives_both(own, tmp_path):
+    (own / "mine.toml").write_text(SHEET.replace('name = "mine"', "") + '[metrics.bleu]\ndirection = "max"\n')
+    (own / "mine.csv").write_text("lr,bleu,ppl\n0.1,3,4\n0.2,5,6\n")
+    table, _ = add_table(own / "mine.csv", None, tmp_path / "in")
+    assert (table.name, table.objectives) == ("mine", ("ppl",))
+    np.testing.assert_array_equal(table.values, [[4, 3], [6, 5]])
+    (own / "mine.toml").write_text("objectives = []\n" + SHEET)
+    (own / "mine.csv").write_text(CSV)
+    assert add_table(own / "mine.csv", None, tmp_path / "in")[0].objectives == ()
+
+
+def test_writing_into_a_folder_keeps_what_else_is_there(toy, again, tmp_path):
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    (folder / "ledger.jsonl").write_bytes(b"ledger")
+    write_into_folder(toy, folder, again(toy, [0, 1]))
+    save_folder(toy, tmp_path / "other", again(toy, [0, 1]))
+    names = ["datasheet.toml", "replicates.csv", "table.csv"]
+    assert sorted(p.name for p in folder.iterdir()) == ["datasheet.toml", "ledger.jsonl", *names[1:]]
+    for name in names:
+        assert (folder / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    assert load_folder(folder).sha256 == toy.sha256
+    assert (folder / "ledger.jsonl").read_bytes() == b"ledger"
+
+
+def test_links_in_the_tables_that_ship_are_followed(folder, tmp_path, monkeypatch):
+    """Some installers link the files of a package."""
+    for name in ("table.csv", "datasheet.toml", "replicates.csv"):
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+    assert folders._SHIPPED == shipped_folder()
+    monkeypatch.setattr(folders, "_SHIPPED", folder.parent)
+    assert load_folder(folder).name == "toy"
+    assert len(load_replicates(folder)) == 10
+
+
+@pytest.mark.parametrize("where", ["rows", "sheet"])
+def test_a_claim_that_cannot_be_is_found_on_loading(folder, where):
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    claim = {"front": [36]} if where == "rows" else {"front_objectives": ["blue"]}
+    (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet | {"claims": claim}))
+    message = "names row 36; the last one is 35" if where == "rows" else "unknown metric 'blue'"
+    with pytest.raises(InputError, match=rf"{folder}/datasheet\.toml: .*{message}"):
+        load_folder(folder)
+    (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet | {"claims": {"front": [35]}}))
+    assert load_folder(folder).claims == {"front": [35]}
+
+
+@pytest.fixture
+def folder(tmp_path, toy, again):
+    """An installed table with replicates, a spec and a ledger."""
+    save_folder(toy, tmp_path / "toy", again(toy, [0, 1]), {"spec.toml": b"spec", "ledger.jsonl": b"ledger"})
+    return tmp_path / "toy"
+
+
+@pytest.mark.parametrize(
+    "name", ["table.csv", "datasheet.toml", "replicates.csv", "spec.toml", "ledger.jsonl"]
+)
+def test_a_link_in_a_table_folder_is_not_followed(tmp_path, folder, name):
+    secret = tmp_path / "secret"
+    (folder / name).rename(secret)
+    (folder / name).symlink_to(secret)
+    with pytest.raises(InputError, match=rf"{name}: is a symbolic link, which is not followed"):
+        add_table(folder, None, tmp_path / "installed")
+    assert not (tmp_path / "installed").exists()
+    if name in ("table.csv", "datasheet.toml"):
+        with pytest.raises(InputError, match="symbolic link"):
+            load_folder(folder)
+    if name in ("replicates.csv", "datasheet.toml"):
+        with pytest.raises(InputError, match="symbolic link"):
+            load_replicates(folder)
+
+
+def test_a_link_to_nowhere_is_no_file_to_leave_out(tmp_path, folder):
+    (folder / "ledger.jsonl").unlink()
+    (folder / "ledger.jsonl").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="symbolic link"):
+        add_table(folder, None, tmp_path / "installed")
+
+
+def test_links_that_the_user_names_are_followed(tmp_path, folder):
+    (tmp_path / "link").symlink_to(folder)
+    assert load_folder(tmp_path / "link").name == "toy"
+    (tmp_path / "rows.csv").symlink_to(folder / "table.csv")
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    del sheet["rows"], sheet["replicates"]
+    (tmp_path / "real.toml").write_text(tomli_w.dumps(sheet))
+    (tmp_path / "rows.toml").symlink_to(tmp_path / "real.toml")
+    assert len(add_table(tmp_path / "rows.csv", None, tmp_path / "installed")[0]) == 36
+
+
+def test_all_of_a_folder_comes_along(tmp_path, folder):
+    _, target = add_table(folder, None, tmp_path / "installed")
+    for name in ("table.csv", "spec.toml", "ledger.jsonl"):
+        assert (target / name).read_bytes() == (folder / name).read_bytes()
+    assert len(load_replicates(target)) == 10
+    pd.testing.assert_frame_equal(load_replicates(target), load_replicates(folder))

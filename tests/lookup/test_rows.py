@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.rows import _parse_fast, csv_of, parse_columns
+from hpobench_nmt.lookup.rows import _parse_fast, csv_of, parse_columns, plain, read_csv, read_rows
 
 PATH = Path("t.csv")
 
@@ -110,14 +110,18 @@ def test_columns_in_any_order_quotes_and_line_ends():
         ("a,b\n1,2\n3,None\n", "t.csv, line 3: 'b' is 'None'"),
         ("a,b\n1,true\n", "t.csv, line 2: 'b' is 'true'"),
         ("a,b\n1,0x10\n", "t.csv, line 2: 'b' is '0x10'"),
+        # What Arrow takes as missing where it is not told otherwise.
+        ("a,b\n1,NULL\n", "t.csv, line 2: 'b' is 'NULL'"),
+        ("a,b\n1,#N/A\n", "t.csv, line 2: 'b' is '#N/A'"),
+        ("a,b\n1," + "x" * 50 + "\n", "'b' is '" + "x" * 40 + "', not a number. Encode categories"),
         ("a,b\n1,2\x1b[0m\n", r"'2\x1b[0m'"),
-        ("a\n1\n", "unknown column 'b'"),
-        ("a,b,c\n1,2,3\n", "column 'c' is not described"),
+        ("a\n1\n", "unknown column 'b'. Known: a. (t.csv)"),
+        ("a,b,c\n1,2,3\n", "t.csv: column 'c' is not described"),
         ("a,b,b\n1,2,3\n", "column 'b.1' is not described"),
-        ("a,b\n1,2,3\n", "not a CSV table"),
-        ("a,b\n", "has no rows"),
-        ("", "not a CSV table"),
-        (b"a,b\n1,\xff\n", "not UTF-8 text"),
+        ("a,b\n1,2,3\n", "t.csv: not a CSV table"),
+        ("a,b\n", "t.csv: has no rows"),
+        ("", "t.csv: not a CSV table"),
+        (b"a,b\n1,\xff\n", "t.csv: not UTF-8 text"),
         (b"a,\xff\n1,2\n", "not UTF-8 text"),
     ],
 )
@@ -126,3 +130,48 @@ def test_what_is_wrong_is_named(text, message):
         parsed(text)
     assert message in str(error.value)
     assert str(error.value).count("\n") == 0
+
+
+def test_whole_numbers_are_plain():
+    for number, expected in (
+        (3.0, 3),
+        (-3.0, -3),
+        (0.0, 0),
+        (2.5, 2.5),
+        (-0.5, -0.5),
+        (2.0**53 - 1, 2**53 - 1),
+        (1 - 2.0**53, 1 - 2**53),
+        (2.0**53, 2.0**53),
+        (-(2.0**53), -(2.0**53)),
+        (1e300, 1e300),
+    ):
+        found = plain(np.float64(number))
+        assert (found, type(found)) == (expected, type(expected))
+
+
+def test_rows_are_read_from_a_file_and_through_a_link_only_if_asked(tmp_path):
+    with pytest.raises(InputError, match=rf"{tmp_path}: has no rows\.csv\."):
+        read_rows(tmp_path / "rows.csv")
+    (tmp_path / "rows.csv").write_bytes(b"a\n1\n")
+    assert read_rows(tmp_path / "rows.csv") == b"a\n1\n"
+    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    assert read_rows(tmp_path / "link.csv", follow_link=True) == b"a\n1\n"
+    with pytest.raises(InputError, match=r"link\.csv: is a symbolic link, which is not followed"):
+        read_rows(tmp_path / "link.csv")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match=r"has no folder\."):
+        read_rows(tmp_path / "folder")
+
+
+def test_a_csv_file_as_texts(tmp_path):
+    path = tmp_path / "t.csv"
+    with pytest.raises(InputError, match=rf"{path}: no such file\."):
+        read_csv(path)
+    path.write_text('a,b\n1.0,NA\n,"x, y"\n')
+    frame = read_csv(path)
+    assert frame.to_dict("list") == {"a": ["1.0", ""], "b": ["NA", "x, y"]}
+    path.write_text("a\n" + "7\n" * 50_001)
+    assert read_csv(path).index.tolist() == list(range(50_001))
+    path.write_text("a,b\n1,2,3\n")
+    with pytest.raises(InputError, match=rf"{path}: not a CSV table"):
+        read_csv(path)
