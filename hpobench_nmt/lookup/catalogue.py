@@ -7,6 +7,7 @@ that were fetched, and the tables that ship with the package.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -69,13 +70,22 @@ def collections() -> dict[str, list[str]]:
     members: dict[str, list[str]] = {}
     for name, folder in installed().items():
         try:
-            claims = read_toml(folder / DATASHEET).get("claims", {})
-        except InputError:  # whoever asks for this table is told
+            state = (folder / DATASHEET).stat()
+            about = (state.st_ino, state.st_mtime_ns, state.st_size)
+            collection = _claimed_collection(folder / DATASHEET, about)
+        except (OSError, InputError):  # whoever asks for this table is told
             continue
-        collection = claims.get("collection") if isinstance(claims, dict) else None
-        if isinstance(collection, str):
+        if collection is not None:
             members.setdefault(collection, []).append(name)
     return members
+
+
+@lru_cache(maxsize=1024)  # to parse every datasheet is most of the work of finding a table
+def _claimed_collection(sheet: Path, about: tuple[int, ...]) -> str | None:
+    """The collection that a datasheet names, None if it names none; `about` changes when the file does."""
+    claims = read_toml(sheet).get("claims", {})
+    collection = claims.get("collection") if isinstance(claims, dict) else None
+    return collection if isinstance(collection, str) else None
 
 
 def members(name: str) -> list[str]:

@@ -305,7 +305,7 @@ def test_links_in_the_tables_that_ship_are_followed(folder, tmp_path, monkeypatc
     for name in ("table.csv", "datasheet.toml", "replicates.csv"):
         (folder / name).rename(tmp_path / name)
         (folder / name).symlink_to(tmp_path / name)
-    assert folders._SHIPPED == shipped_folder()
+    assert shipped_folder() == folders._SHIPPED
     monkeypatch.setattr(folders, "_SHIPPED", folder.parent)
     assert load_folder(folder).name == "toy"
     assert len(load_replicates(folder)) == 10
