@@ -10,8 +10,18 @@ to the segment's beginning. With global (trained) parameters G, learning rate et
     rms-rms-prior   L <- L - eta g / (R + epsilon) + (G - L) min(lambda R / avg(R), 1)      eq. 8
     sparse          the last, on matrices M (G = 0) that change hidden states: h' = h + M h  eq. 9
 
-R = sqrt(MS_g), the root mean square of the gradients on batches of the training data (eq. 5); avg is over
-all adapted parameters. "sgd" with n = 1 is traditional dynamic evaluation.
+R = sqrt(MS_g), the root mean square of the gradients on batches of the training data (eq. 5). "sgd" with
+n = 1 is traditional dynamic evaluation.
+
+avg in eq. 8 is the mean over all adapted parameters (eq. 7). The code published with the paper takes the
+mean of each tensor, and then the mean of these means (dynamiceval.py in
+github.com/benkrause/dynamic-evaluation, commit 09fa27c). So its lambda is another lambda, which `decay_scale`
+"tensors" stands for. The lambda of eq. 7 that does the same is the code's lambda times avg over elements /
+avg over tensors. With its option --oldhyper, which the paper's own results were made with, the code besides
+divides lambda by the number of tensors, and eta and epsilon by the root of the number of batches of MS_g.
+
+The paper and its code keep eta constant. With a `horizon` of H tokens it falls linearly instead: the update
+after t tokens has eta max(0, 1 - t / H).
 
 Time O(N). Memory: local and global parameters, gradient and R, four times the parameters.
 """
@@ -30,7 +40,7 @@ from torch import Tensor, nn
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
 from hpobench_nmt.runner.lm.ntasgd import swapped
-from hpobench_nmt.runner.lm.settings import RULES
+from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.static import evaluating
 from hpobench_nmt.runner.lm.update_rules import descend, descend_rms
@@ -50,6 +60,9 @@ class UpdateRule:
         decay: lambda, for the rules with a prior.
         epsilon: for the RMS rules.
         units: hidden units of each layer that `sparse` adapts; layers with fewer are adapted whole.
+        decay_scale: what avg is in eq. 8: the mean over all adapted parameters ("elements", eq. 7), or the
+            mean of the means of the tensors ("tensors", as in the paper's code).
+        horizon: predicted tokens after which eta has fallen linearly to 0, and stays 0; 0: it is constant.
     """
 
     name: str
@@ -58,11 +71,15 @@ class UpdateRule:
     decay: float = 0.0
     epsilon: float = 1e-5
     units: int = 0
+    decay_scale: str = "elements"
+    horizon: int = 0
 
     def __post_init__(self) -> None:
         """Refuse values that make no rule."""
         if self.name not in RULES:
             raise unknown("dynamic-evaluation rule", self.name, RULES)
+        if self.decay_scale not in DECAY_SCALES:
+            raise unknown("scale of the decay", self.decay_scale, DECAY_SCALES)
         if self.segment < 1:
             raise InputError(f"a segment has at least 1 token, not {self.segment}.")
         if not 0 <= self.decay <= 1:
@@ -74,6 +91,18 @@ class UpdateRule:
     def needs_rms(self) -> bool:
         """Whether it divides by the RMS of training gradients."""
         return self.name not in ("sgd", "sgd-prior")
+
+    def learning_rate_after(self, tokens: int) -> float:
+        """eta of the update that follows so many predicted tokens."""
+        return (
+            self.learning_rate * max(0.0, 1.0 - tokens / self.horizon) if self.horizon else self.learning_rate
+        )
+
+    def average(self, rms: Sequence[Tensor]) -> float:
+        """avg in eq. 8: of R, over all parameters or over the tensors."""
+        if self.decay_scale == "tensors":
+            return sum(float(r.mean(dtype=torch.float64)) for r in rms) / len(rms)
+        return sum(float(r.sum(dtype=torch.float64)) for r in rms) / sum(r.numel() for r in rms)
 
 
 def dynamic_nll(
@@ -92,11 +121,12 @@ def dynamic_nll(
     parts: list[Tensor] = []
     with _adapting(model, rule.units if rule.name == "sparse" else 0) as local:
         update = _updater(rule, local, rms)
-        state = model.initial_state(1)
+        state, read = model.initial_state(1), 0
         for piece in _pieces(model, tokens, 1, rule.segment):
             nll, state = local.gradient(piece, state)
             parts.append(nll)
-            update()
+            read += len(nll)
+            update(rule.learning_rate_after(read))
     return torch.cat(parts).cpu().numpy().astype(np.float64)
 
 
@@ -207,26 +237,24 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
     yield _Local(matrices, None, gradient)
 
 
-def _updater(rule: UpdateRule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[], None]:
-    """The rule as a function that updates the local parameters with their gradients."""
+def _updater(rule: UpdateRule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[float], None]:
+    """The rule as a function of eta that updates the local parameters with their gradients."""
     wholes = local.globals or [torch.zeros_like(p) for p in local.parameters]
     scales = [None] * len(wholes) if rms is None else [r.view(-1) for r in rms]
     decay = 0.0 if rule.name == "sgd" else rule.decay
     per_rms = 0.0
     if rule.name in ("rms-rms-prior", "sparse"):
-        average = sum(float(r.sum(dtype=torch.float64)) for r in rms or ()) / sum(
-            r.numel() for r in rms or ()
-        )
-        decay, per_rms = 0.0, rule.decay / average
+        decay, per_rms = 0.0, rule.decay / rule.average(rms or ())
     values = [p.data.view(-1) for p in local.parameters]
 
-    def update() -> None:
+    def update(eta: float) -> None:
         for p, value, whole, scale in zip(local.parameters, values, wholes, scales, strict=True):
             gradient: Tensor = p.grad  # type: ignore[assignment]
             if scale is None or not rule.needs_rms:
-                descend(value, whole.view(-1), gradient.view(-1), rule.learning_rate, decay)
+                descend(value, whole.view(-1), gradient.view(-1), eta, decay)
             else:
-                eta, epsilon = rule.learning_rate, rule.epsilon
-                descend_rms(value, whole.view(-1), gradient.view(-1), scale, eta, epsilon, decay, per_rms)
+                descend_rms(
+                    value, whole.view(-1), gradient.view(-1), scale, eta, rule.epsilon, decay, per_rms
+                )
 
     return update

@@ -193,6 +193,8 @@ def rule_of(settings: Mapping[str, Any], corpus: TextCorpus) -> UpdateRule:
         settings["dynamic_decay"],
         settings["dynamic_epsilon"],
         settings["dynamic_units"],
+        settings["dynamic_decay_scale"],
+        settings["dynamic_horizon"],
     )
 
 

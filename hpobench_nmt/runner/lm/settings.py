@@ -10,6 +10,9 @@ from hpobench_nmt.runner.family import Setting
 RULES = ("sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse")
 """Update rules of dynamic evaluation, see lm/dynamic.py."""
 
+DECAY_SCALES = ("elements", "tensors")
+"""The averages by which eq. 8 of Krause et al. (2018) scales the decay, see lm/dynamic.py."""
+
 DYNAMIC_SETTINGS = (
     Setting(
         "dynamic_learning_rate", 1e-4, float, 0.0, 1e3, scale="log", description="dynamic evaluation: eta"
@@ -45,6 +48,23 @@ DYNAMIC_SETTINGS = (
         0,
         description="training tokens that MS_g is measured on; 0: all",
         unit="tokens",
+    ),
+    Setting(
+        "dynamic_decay_scale",
+        "elements",
+        str,
+        choices=DECAY_SCALES,
+        description="dynamic evaluation: lambda is in units of the mean RMS gradient of all parameters "
+        "(elements, as in the paper) or of the mean of the tensors' means (tensors, as in its code)",
+    ),
+    Setting(
+        "dynamic_horizon",
+        0,
+        int,
+        0,
+        10**10,
+        unit="tokens",
+        description="dynamic evaluation: tokens after which eta has fallen linearly to 0; 0: it is constant",
     ),
 )
 

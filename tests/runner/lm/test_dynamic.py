@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,8 @@ def naive_dynamic(stack, state, words, rule, rms):
     words = torch.from_numpy(words)
     globals_ = [p.detach().clone() for p in stack.parameters()]
     mean = torch.cat([r.flatten() for r in rms]).mean()
+    if rule.decay_scale == "tensors":
+        mean = torch.stack([r.mean() for r in rms]).mean()
     found = []
     for start in range(0, len(words) - 1, rule.segment):
         inputs = words[start : start + rule.segment][: len(words) - 1 - start, None]
@@ -59,15 +63,16 @@ def naive_dynamic(stack, state, words, rule, rms):
         logits, state = stack(inputs, detached(state))
         each = cross_entropy(logits[:, 0], targets, reduction="none")
         found += each.tolist()
+        eta = rule.learning_rate * (max(0, 1 - len(found) / rule.horizon) if rule.horizon else 1)
         gradients = torch.autograd.grad(each.mean(), list(stack.parameters()))
         with torch.no_grad():
             for p, whole, g, r in zip(stack.parameters(), globals_, gradients, rms, strict=True):
                 if rule.name == "sgd":
-                    p.sub_(rule.learning_rate * g)
+                    p.sub_(eta * g)
                 elif rule.name == "sgd-prior":
-                    p.copy_(p - rule.learning_rate * g + rule.decay * (whole - p))
+                    p.copy_(p - eta * g + rule.decay * (whole - p))
                 else:
-                    step = rule.learning_rate * g / (r + rule.epsilon)
+                    step = eta * g / (r + rule.epsilon)
                     normed = torch.ones_like(r)
                     if rule.name == "rms-rms-prior":
                         normed = torch.clamp(r / mean, max=1 / rule.decay)
@@ -120,11 +125,45 @@ def test_every_rule_is_its_equation(tiny, double, name):
     model, rule = tiny(), RULE[name]
     reference = oracle(name, model, double)
     expected_rms = naive_rms(reference, zeros(model, 3), TRAIN, 3, 5)
-    rule_there = rule if name != "sparse" else UpdateRule("rms-rms-prior", 0.02, 5, 0.3, 1e-3)
+    rule_there = replace(rule, name="rms-rms-prior") if name == "sparse" else rule
     expected = naive_dynamic(reference, zeros(model, 1), WORDS, rule_there, expected_rms)
     found = dynamic_nll(model, WORDS, rule, gradient_rms(model, TRAIN, 3, 5, rule.units))
     assert found == pytest.approx(expected, rel=2e-4)
     assert abs(found - static_nll(model, WORDS))[rule.segment :].max() > 0.01  # it did adapt
+
+
+def test_the_decay_of_the_published_code_is_another_one_and_either_is_exact(tiny, double):
+    model, rule = tiny(), replace(RULE["rms-rms-prior"], decay_scale="tensors")
+    reference = double(model)
+    expected_rms = naive_rms(reference, zeros(model, 3), TRAIN, 3, 5)
+    expected = naive_dynamic(reference, zeros(model, 1), WORDS, rule, expected_rms)
+    rms = gradient_rms(model, TRAIN, 3, 5)
+    found = dynamic_nll(model, WORDS, rule, rms)
+    assert found == pytest.approx(expected, rel=2e-4)
+    elements = torch.cat([r.flatten() for r in rms]).mean() / torch.stack([r.mean() for r in rms]).mean()
+    same = replace(rule, decay=rule.decay * float(elements), decay_scale="elements")
+    assert dynamic_nll(model, WORDS, same, rms) == pytest.approx(found, rel=1e-5)
+    assert abs(dynamic_nll(model, WORDS, RULE["rms-rms-prior"], rms) - found).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_learning_rate_that_falls_is_its_equation_and_does_not_look_ahead(tiny, double, name):
+    model, rule = tiny(), replace(RULE[name], horizon=25)
+    reference = oracle(name, model, double)
+    expected_rms = naive_rms(reference, zeros(model, 3), TRAIN, 3, 5)
+    rule_there = replace(rule, name="rms-rms-prior") if name == "sparse" else rule
+    expected = naive_dynamic(reference, zeros(model, 1), WORDS, rule_there, expected_rms)
+    rms = gradient_rms(model, TRAIN, 3, 5, rule.units)
+    found = dynamic_nll(model, WORDS, rule, rms)
+    assert found == pytest.approx(expected, rel=2e-4)
+    assert abs(found - dynamic_nll(model, WORDS, RULE[name], rms)).max() > 1e-3
+    assert (dynamic_nll(model, WORDS[:31], rule, rms) == found[:30]).all()
+
+
+def test_the_learning_rate_falls_to_zero_and_stays_there():
+    rule = UpdateRule("sgd", 0.5, horizon=20)
+    assert [rule.learning_rate_after(t) for t in (0, 5, 20, 25)] == [0.5, 0.375, 0.0, 0.0]
+    assert UpdateRule("sgd", 0.5).learning_rate_after(10**9) == 0.5
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -202,7 +241,9 @@ def test_wrong_rules_are_refused(tiny):
         UpdateRule("rms-priors", 0.1)
     with pytest.raises(InputError, match="at least 1 token"):
         UpdateRule("sgd", 0.1, 0)
-    with pytest.raises(InputError, match="decay"):
+    with pytest.raises(InputError, match="Did you mean 'tensors'"):
+        UpdateRule("sgd", 0.1, decay_scale="tensor")
+    with pytest.raises(InputError, match="decay rate"):
         UpdateRule("sgd-prior", 0.1, 5, 1.5)
     with pytest.raises(InputError, match="hidden unit"):
         UpdateRule("sparse", 0.1)
