@@ -121,7 +121,7 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left behind in a folder: files and folders that were being written.
 
     They are known by their names, which hold the machine and the process that made them. They go when that
-    process is gone, or, if it was on another machine, after a day.
+    process is known to be gone, and in any case after a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

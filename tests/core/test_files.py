@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_name, remove_leftovers, replace_folder, scratch_folder, write_whole
+from hpobench_nmt.core.files import (
+    check_column,
+    check_name,
+    remove_leftovers,
+    replace_folder,
+    scratch_folder,
+    write_whole,
+)
 
 
 def killed(code: str, folder: Path) -> None:
@@ -30,11 +37,12 @@ def names(folder):
 
 
 def test_a_file_is_replaced_whole(tmp_path):
-    write_whole(tmp_path / "new" / "f", b"one")
-    write_whole(tmp_path / "new" / "f", b"two")
-    assert (tmp_path / "new" / "f").read_bytes() == b"two"
-    assert names(tmp_path / "new") == ["f"]
-    assert (tmp_path / "new" / "f").stat().st_mode & 0o777 == 0o644
+    path = tmp_path / "new" / "newer" / "f"
+    write_whole(path, b"one")
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert names(path.parent) == ["f"]
+    assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -80,12 +88,42 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
 
 
 def test_a_folder_is_replaced(tmp_path):
+    target = tmp_path / "new" / "newer" / "t"
     for content in (b"one", b"two"):
-        with scratch_folder(tmp_path / "t") as work:
+        with scratch_folder(target) as work:
             (work / "f").write_bytes(content)
-            replace_folder(work, tmp_path / "t")
-        assert (tmp_path / "t" / "f").read_bytes() == content
-        assert names(tmp_path) == ["t"]
+            replace_folder(work, target)
+        assert (target / "f").read_bytes() == content
+        assert names(target.parent) == ["t"]
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "f").write_bytes(b"old")
+    with pytest.raises(FileNotFoundError):
+        replace_folder(tmp_path / "missing", tmp_path / "t")
+    assert (tmp_path / "t" / "f").read_bytes() == b"old"
+    assert names(tmp_path) == ["t"]
+
+
+def test_an_older_folder_does_not_come_back_where_there_is_a_new_one(tmp_path):
+    with scratch_folder(tmp_path / "t") as work:
+        left = tmp_path / work.name.replace(f".{os.getpid()}.", ".999999999.")
+    for folder, content in ((left / "replaced", b"old"), (tmp_path / "t", b"new")):
+        folder.mkdir(parents=True)
+        (folder / "f").write_bytes(content)
+    remove_leftovers(tmp_path)
+    assert (tmp_path / "t" / "f").read_bytes() == b"new"
+    assert names(tmp_path) == ["t"]
+
+
+def test_leftovers_are_known_whatever_the_machine_is_called(tmp_path, monkeypatch):
+    monkeypatch.setattr("platform.node", lambda: "Büro.pc_1 " * 10)
+    with scratch_folder(tmp_path / "t.2") as work:
+        assert len(work.name) < 100
+        (tmp_path / work.name.replace(f".{os.getpid()}.", ".999999999.")).mkdir()
+        remove_leftovers(tmp_path)
+        assert names(tmp_path) == [work.name]
 
 
 def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
@@ -96,6 +134,7 @@ def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
         keep = [
             mine,
             mine.replace(number, ".1."),
+            mine.replace(number, ".9999999999."),  # no process can have this number
             mine.replace(".t.", ".t.elsewhere"),
             mine[:-1],
             mine[1:],
@@ -148,3 +187,23 @@ def test_names_that_can_be_files_everywhere(name):
 def test_names_that_cannot(name):
     with pytest.raises(InputError, match=r"table name .* cannot be used"):
         check_name("table", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "message"),
+    [
+        ("", "", "a metric has an empty name."),
+        ("bleu ", "", "metric 'bleu ' begins or ends with a space: remove it."),
+        ("bleu", "\x07", r"the unit of metric 'bleu', '\x07' holds the character \x07: remove it."),
+        (
+            "bleu",
+            "s" * 201,
+            f"the unit of metric 'bleu', '{'s' * 100}'… has 201 characters, 200 at most.",
+        ),
+    ],
+)
+def test_a_column_that_cannot_be_shown_is_refused(name, unit, message):
+    with pytest.raises(InputError) as error:
+        check_column("metric", name, unit)
+    assert str(error.value) == message
+    check_column("metric", "bleu", "")

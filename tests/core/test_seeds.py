@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import subprocess
@@ -90,6 +91,20 @@ def test_streams_stay_as_they_are_from_release_to_release():
         13074302788920969720,
         8049437749312684317,
     )
+
+
+def words_of(seed, text):
+    """The generator as the docstring of the module says it, with words taken from the digest one by one."""
+    digest = hashlib.sha256(text.encode()).digest()
+    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
+    return np.random.default_rng(np.random.SeedSequence([seed, *words]))
+
+
+def test_designs_and_streams_are_those_of_their_names():
+    design = words_of(5, "str:initial\x1fstr:zh-en\x1fint:7").choice(118, size=3, replace=False)
+    assert initial_rows(5, "zh-en", 7, 118, 3) == design.tolist()
+    stream = words_of(5, "str:method\x1fstr:zh-en\x1fstr:RS\x1fint:7")
+    assert first_words(method_generator(5, "zh-en", "RS", 7)) == first_words(stream)
 
 
 PROGRAM = """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import parse_json, read_bytes, read_toml
+from hpobench_nmt.core.files import parse_json, read_bytes
 from hpobench_nmt.core.validation import (
     LARGEST,
     Finite,
@@ -265,5 +265,11 @@ def test_only_ordinary_files_of_bounded_size_are_read(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read_bytes(file, **options)
-    with pytest.raises(InputError, match="symbolic link"):
-        read_toml(link, follow_link=False)
+    path.write_bytes(b'{"metrics": {}}')
+    assert load_json(link, Sheet) == load_json(path, Sheet, follow_link=False) == Sheet({})
+    (tmp_path / "toml").write_bytes(b"[metrics]")
+    (tmp_path / "link to toml").symlink_to(tmp_path / "toml")
+    assert load_toml(tmp_path / "link to toml", Sheet) == Sheet({})
+    for read in (load_toml, load_json):
+        with pytest.raises(InputError, match="symbolic link"):
+            read(link, Sheet, follow_link=False)
