@@ -79,9 +79,10 @@ class NSGA2Search:
         return rows
 
     def _complete(self, rows: list[int]) -> Floats:
-        """The rows' losses; a row without any counts as worse than all that were seen."""
+        """The rows' losses. A row that lacks one counts as worse than all that were seen, in every loss."""
         known = np.array(list(self._losses.values()))
         worst = np.nanmax(np.where(np.isnan(known), -np.inf, known), axis=0)
         worst = np.where(np.isfinite(worst), worst, 0.0)
         losses = np.array([self._losses[row] for row in rows])
-        return np.where(np.isnan(losses), worst + np.abs(worst) + 1.0, losses)
+        losses[np.isnan(losses).any(axis=1)] = worst + np.abs(worst) + 1.0
+        return losses

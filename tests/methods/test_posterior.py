@@ -94,6 +94,7 @@ def test_before_any_observation_it_is_the_prior():
     assert not mean.any()
     assert mean.shape == (2, 10)
     np.testing.assert_array_equal(var, np.diag(covariance))
+    assert Posterior(DensePrior(covariance)).mean.shape == (1, 10)
 
 
 @pytest.mark.parametrize("noise_sd", [0.0, 1e-2])
