@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from hpobench_nmt.methods import kernels as kernels_module
 from hpobench_nmt.methods.kernels import DensePrior, KernelPrior, matern52, rbf
 
 
@@ -77,6 +78,23 @@ def test_prior_over_a_huge_table_keeps_a_bounded_number_of_rows():
         expected = rbf_in_closed_form(distances(features[i : i + 1], features))[0]
         np.testing.assert_allclose(prior.row(i), expected, rtol=1e-12)
     assert row.shape == (n_rows,)
+
+
+def test_rows_are_computed_once_until_no_more_fit(monkeypatch):
+    computed = []
+
+    def counted(a, b):
+        computed.append(len(a))
+        return rbf(a, b)
+
+    # Three rows of 10 doubles fit, and a quarter of a fourth.
+    monkeypatch.setattr(kernels_module, "_ROW_CACHE_BYTES", 3 * 80 + 20)
+    prior = KernelPrior(counted, np.linspace(0.0, 1.0, 10)[:, None])
+    assert computed == [10]  # the diagonal
+    first = [prior.row(i) for i in range(5)]
+    again = [prior.row(i) for i in range(5)]
+    assert computed[1:] == [1] * (5 + 2)
+    np.testing.assert_array_equal(first, again)
 
 
 def test_dense_prior_gives_its_matrix():
