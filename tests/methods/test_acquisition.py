@@ -401,11 +401,10 @@ def test_contenders_hold_the_maximum(kind, seed, size):
         return
     exact = log_expected_hypervolume_improvement(mean[:, unseen], sd[:, unseen], front, reference)
     assert values[unseen].argmax() == exact.argmax()
-    assert values.max() == exact.max()
-    computed = values[unseen] > -np.inf
-    np.testing.assert_array_equal(values[unseen][computed], exact[computed])
-    if kind == "equals":
-        np.testing.assert_array_equal(values[unseen], exact)
+    # Libraries' logarithms differ in the last bit.
+    assert values.max() == pytest.approx(exact.max(), rel=1e-14, abs=1e-14)
+    computed = (values[unseen] > -np.inf) | (kind == "equals")
+    np.testing.assert_allclose(values[unseen][computed], exact[computed], rtol=1e-14, atol=1e-14)
 
 
 def test_contenders_ignore_seen_candidates():
