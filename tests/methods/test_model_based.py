@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.kernels import DensePrior
-from hpobench_nmt.methods.model_based import ModelBased, Surrogate, _extended, _first_best, _scaled
+from hpobench_nmt.methods.model_based import (
+    ModelBased,
+    Surrogate,
+    _extended,
+    _first_best,
+    _scaled,
+    range_scaling,
+    standard_scaling,
+)
 
 
 @pytest.mark.parametrize("n_objectives", [1, 2, 3])
@@ -102,3 +110,57 @@ def test_a_row_that_lacks_one_of_two_losses_teaches_nothing():
     assert bo.ask() == 2
     assert beliefs[0].front.tolist() == [[1.0, 2.0]]
     assert not beliefs[0].unseen[:2].any()
+
+
+def test_until_a_row_gives_losses_rows_are_drawn_from_those_that_are_left():
+    bo = method(None)
+    for row in (0, 2, 5):
+        bo.tell(row, np.array([np.nan]))
+    drawn = np.random.default_rng(0)
+    expected = int(drawn.choice([1, 3, 4]))
+    assert bo.ask() == bo.ask() == expected
+    bo.tell(expected, np.array([np.nan]))
+    left = sorted({1, 3, 4} - {expected})
+    assert bo.ask() == int(drawn.choice(left))
+
+
+def test_scaling_is_given_all_losses_seen_and_the_acquisition_what_comes_of_it():
+    """Also of more rows than the problem's look-ups, which a loop of one's own may tell."""
+    seen, beliefs = [], []
+
+    def scaling(losses):
+        seen.append(losses.tolist())
+        return np.array([1.0, 10.0]), np.array([2.0, 5.0])
+
+    def acquisition(belief):
+        beliefs.append(belief)
+        return np.zeros(5)
+
+    covariance = 0.5 * np.eye(5) + 0.5
+    problem = Problem(np.linspace(0.0, 1.0, 5)[:, None], 2, 2, 1)
+    surrogate = Surrogate(DensePrior(covariance), 0.0, scaling, row_sums=covariance.sum(axis=1))
+    bo = ModelBased(problem, np.random.default_rng(0), surrogate, acquisition)
+    told = [[1.0, 20.0], [np.nan, 0.0], [3.0, 10.0], [5.0, 30.0]]
+    for row, losses in enumerate(told):
+        bo.tell(row, np.array(losses))
+    assert bo.ask() == 4
+    complete = [told[0], told[2], told[3]]
+    assert seen == [complete]
+    belief = beliefs[0]
+    assert belief.front.tolist() == [[0.0, 2.0], [1.0, 0.0]]
+    assert (belief.best.tolist(), belief.worst.tolist()) == ([0.0, 0.0], [2.0, 4.0])
+    rows = [0, 2, 3]
+    weights = np.linalg.solve(covariance[np.ix_(rows, rows)], covariance[rows, 4])
+    expected = weights @ ((np.array(complete) - [1.0, 10.0]) / [2.0, 5.0])
+    np.testing.assert_allclose(belief.mean[:, 4], expected, rtol=1e-12)
+    variance = covariance[4, 4] - weights @ covariance[rows, 4]
+    np.testing.assert_allclose([belief.var[4], belief.row_sums[4]], variance, rtol=1e-12)
+
+
+def test_scalings_by_hand():
+    seen = np.array([[1.0, 10.0], [3.0, 10.0], [5.0, 40.0]])
+    for scaling, centre, spread in (
+        (standard_scaling, [3.0, 20.0], [np.sqrt(8 / 3), np.sqrt(200.0)]),
+        (range_scaling, [5.0, 40.0], [4.0, 30.0]),
+    ):
+        np.testing.assert_allclose(scaling(seen), [centre, spread], rtol=1e-15)
