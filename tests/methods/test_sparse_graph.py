@@ -4,15 +4,25 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.evaluation.hypervolume import hypervolume
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods import graph_based as graph_based_module
+from hpobench_nmt.methods import sparse_graph as sparse_graph_module
 from hpobench_nmt.methods.graph import graph_covariance, graph_laplacian
 from hpobench_nmt.methods.kernels import matern52, rbf
-from hpobench_nmt.methods.sparse_graph import TIES, SparseGraphPrior, nearest_pairs, sparse_weights
+from hpobench_nmt.methods.sparse_graph import (
+    TIES,
+    SparseGraphPrior,
+    _colours,
+    _part,
+    _precondition,
+    nearest_pairs,
+    sparse_weights,
+)
 
 
 def scattered(seed, n_rows=700, n_features=4):
@@ -90,6 +100,57 @@ def test_twins_beyond_number_are_a_graph_still(copies):
     degrees = np.bincount(pairs.ravel(), minlength=len(points))
     assert degrees.min() >= 5
     assert len(pairs) <= len(points) * (TIES * 5 + 2)
+
+
+@pytest.mark.parametrize("inverted_rows", [0, 10])
+def test_small_parts_are_close_to_the_dense_prior_by_solving_too(monkeypatch, inverted_rows):
+    monkeypatch.setattr(sparse_graph_module, "_INVERTED_ROWS", inverted_rows)
+    monkeypatch.setattr(sparse_graph_module, "_CHUNK_ROWS", 4)
+    points = np.vstack([scattered(4, 50, 3), scattered(5, 10, 3) + 10.0])
+    points = points[np.random.default_rng(2).permutation(60)]
+    dense = graph_covariance(graph_laplacian(points, matern52, 6), 1e4, 2.0)
+    prior = SparseGraphPrior(sparse_weights(points, matern52, 6), 1e4, 2.0, points)
+    joined = dense > 1e-9
+    assert sorted(set(joined.sum(axis=1))) == [10, 50]
+    own = dense.diagonal() - 1e4 / 4.0 / joined.sum(axis=1)
+    rows = np.array([prior.row(i) for i in range(60)])
+    assert (np.abs(rows - dense) <= 0.02 * own[:, None]).all()
+    np.testing.assert_array_equal(rows[~joined], 0.0)
+    error = (prior.diagonal - dense.diagonal()) / own
+    assert abs(error.mean()) < 0.05
+    assert np.abs(error).max() < 0.3
+
+
+def part_of_forty():
+    features = scattered(6, 40, 2)
+    laplacian = graph_laplacian(features, rbf, 5)
+    return _part(sparse.csr_array(laplacian + 0.01 * np.eye(40)))
+
+
+def test_the_preconditioner_is_its_definition():
+    part = part_of_forty()
+    assert np.diff(part.chunks).tolist() == [13, 13, 14]
+    A = part.precision.toarray()
+    Z = np.repeat(np.eye(3), np.diff(part.chunks), axis=0)
+    exact = np.diag(1.0 / A.diagonal()) + Z @ np.linalg.inv(Z.T @ A @ Z) @ Z.T
+    for r in np.random.default_rng(0).normal(size=(3, 40)):
+        z = np.full(40, np.nan)
+        _precondition(part.inverse_diagonal, part.chunks, part.coarse, r, z)
+        np.testing.assert_allclose(z, exact @ r, rtol=1e-10)
+        # Solved until the residual, as the preconditioner measures it, is a hundredth.
+        left = r - A @ part.solve(r)
+        assert 0.0 < left @ exact @ left <= 1e-4 * (r @ exact @ r)
+
+
+def test_rows_within_two_edges_differ_in_colour():
+    A = part_of_forty().precision
+    colours = _colours(A.indices, A.indptr)
+    edges = A.toarray() != 0.0
+    near = edges @ edges
+    for i in range(40):
+        others = near[i] & (np.arange(40) < i)
+        taken = set(colours[others].tolist())
+        assert colours[i] == min(set(range(41)) - taken)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
