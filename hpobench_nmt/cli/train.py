@@ -18,6 +18,9 @@ from hpobench_nmt.cli.common import listed, make_console, progress_bar, say, wri
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hpobench_nmt.runner.ledger import Record
     from hpobench_nmt.runner.spec import Spec
 
@@ -104,7 +107,7 @@ def train(
         )
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
-    left = len(dispatch.pending(spec, read_ledger(workspace.ledger), range(len(spec.configs))))
+    left = len(dispatch.pending(spec, read_ledger(workspace.ledger), range(spec.size)))
     say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
     if not left and failed == len(records):
         say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
@@ -274,7 +277,9 @@ def _print_status(spec: Spec, folder: Path) -> None:
         say(f"About {status.hours_left:.1f} h left with {len(status.running)} at a time.")
 
 
-def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, limit: int | None) -> None:
+def _print_plan(
+    spec: Spec, rows: NDArray[np.intp], folder: Path, jobs: int | None, limit: int | None
+) -> None:
     """Print the trainings that `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
@@ -297,7 +302,7 @@ def _print_plan(spec: Spec, rows: list[int], folder: Path, jobs: int | None, lim
         grid.add_row(axis.name, ", ".join(f"{v:g}" for v in axis.values), axis.scale)
     make_console().print(grid, markup=False)
     failed = sum(record.status == "failed" for record in ledger.records)
-    say(f"{len(spec.configs)} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}.")
+    say(f"{spec.size} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}.")
     again = sum(replicate > 0 for _, replicate in todo)
     say(f"In {path}: {len(ledger.records) - failed} trained, {failed} failed.")
     others = f", {again} of them again with other seeds" if again else ""

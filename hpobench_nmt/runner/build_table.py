@@ -23,7 +23,6 @@ from hpobench_nmt.runner.ledger import (
     read_ledger,
     refuse_other_spec,
     refuse_rows_off_the_grid,
-    training_key,
 )
 from hpobench_nmt.runner.spec import Spec, load_spec
 
@@ -47,9 +46,9 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     spec = load_spec(path.parent / SPEC, follow_link=False)
     refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train=False)
     refuse_rows_off_the_grid(path, ledger, spec.grid)
-    finished = ledger.finished()
-    keys = [training_key(spec.configuration(row), 0) for row in range(len(spec.configs))]
-    done = [finished[key] for key in keys if key in finished and finished[key].status == "done"]
+    own = {spec.row(record.config): record for record in ledger.records if record.replicate == 0}
+    ended = [own[row] for row in sorted(row for row in own if row is not None)]
+    done = [record for record in ended if record.status == "done"]
     if not done:
         raise InputError(f"{path}: no configuration has been trained with success yet.")
     metrics = [m for m in spec.metrics if any(m.name in record.metrics for record in done)]
@@ -57,7 +56,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         wanted = ", ".join(m.name for m in spec.metrics)
         raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
     names = [m.name for m in metrics]
-    failed = [finished[key] for key in keys if key in finished and finished[key].status == "failed"]
+    failed = [record for record in ended if record.status == "failed"]
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     table = Table(
         name=spec.name,
@@ -71,12 +70,12 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         objectives=tuple(o for o in spec.objectives if o in names),
         provenance=_provenance(spec, ledger, path, done, failed),
         claims={
-            "configurations": len(keys),
+            "configurations": spec.size,
             "failed": len(failed),
-            "complete": len(done) + len(failed) == len(keys),
+            "complete": len(ended) == spec.size,
         },
     )
-    write_into_folder(table, path.parent, _replicates(spec, finished.values(), names))
+    write_into_folder(table, path.parent, _replicates(spec, ledger.records, names))
     return table, path.parent
 
 
@@ -115,7 +114,7 @@ def _provenance(
         **{f"corpus_{key}": value for key, value in ledger.corpus.items() if key != "licence"},
         "licence": ledger.corpus.get("licence", ""),
         "family": spec.family.name,
-        "trained": f"{len(done)} of {len(spec.configs)} configurations",
+        "trained": f"{len(done)} of {spec.size} configurations",
         "failed": _reasons(failed),
         "not_converged": _limited(done),
         "device": _most(record.device for record in trained),

@@ -121,7 +121,17 @@ def read_ledger(path: Path) -> Ledger:
     Raises:
         InputError: no such file, not a ledger, or a line that is no record of a training, with its number.
     """
-    *lines, _ = read_bytes(path, _LARGEST_BYTES, follow_link=False).split(b"\n")  # the last is no line yet
+    return parse_ledger(read_content(path), path)
+
+
+def read_content(path: Path) -> bytes:
+    """A ledger's bytes, not through a link."""
+    return read_bytes(path, _LARGEST_BYTES, follow_link=False)
+
+
+def parse_ledger(content: bytes, path: Path) -> Ledger:
+    """The ledger that these bytes are, as `read_ledger`; the path is for errors."""
+    *lines, _ = content.split(b"\n")  # what follows the last line end is no line yet
     if not lines:
         raise InputError(f"{path}: is empty, not a ledger.")
     where = f"{path}, line 1"
@@ -130,12 +140,13 @@ def read_ledger(path: Path) -> Ledger:
         raise InputError(f"{where}: format {header.ledger}; this version reads format {_FORMAT}.")
     records: dict[tuple[str, int], Record] = {}
     for number, line in enumerate(lines[1:], start=2):
-        record = _record(line, f"{path}, line {number}")
+        record = parse_record(line, f"{path}, line {number}")
         records.setdefault(record.key, record)
     return Ledger(header.spec, header.corpus, tuple(records.values()))
 
 
-def _record(line: bytes, where: str) -> Record:
+def parse_record(line: bytes, where: str) -> Record:
+    """The record that a line is; raises InputError with `where` if it is none."""
     try:
         return checked(parse_json(line, where), Record, where)
     except InputError as error:

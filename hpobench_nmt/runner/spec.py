@@ -20,7 +20,6 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -43,9 +42,11 @@ from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, Whole, load_toml
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
+from hpobench_nmt.runner.grid_checks import check_all
 from hpobench_nmt.runner.user_paths import user_path
 
-_MAX_CONFIGURATIONS = 100_000
+_MAX_CONFIGURATIONS = 10_000_000
+_MAX_REPLICATES = 100_000
 
 Configuration = Mapping[str, float]
 """Values on the grid by hyperparameter."""
@@ -109,10 +110,16 @@ class Spec:
     base: Path
     path: Path
 
+    @property
+    def size(self) -> int:
+        """N, the number of configurations."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
     @cached_property
     def configs(self) -> NDArray[np.float64]:
-        """Every configuration of the grid, shape (N, H), the last axis fastest."""
-        return np.array(list(itertools.product(*(axis.values for axis in self.axes))))
+        """Every configuration of the grid, shape (N, H), the last axis fastest. Made when first asked for."""
+        columns = np.meshgrid(*(np.array(axis.values) for axis in self.axes), indexing="ij")
+        return np.column_stack([column.ravel() for column in columns])
 
     @property
     def grid(self) -> dict[str, tuple[float, ...]]:
@@ -121,8 +128,24 @@ class Spec:
 
     def configuration(self, row: int) -> dict[str, float]:
         """A row of the grid by name, whole numbers as int."""
-        values = self.configs[row].tolist()
+        places = np.unravel_index(row, [len(axis.values) for axis in self.axes])
+        values = [axis.values[place] for axis, place in zip(self.axes, places, strict=True)]
         return {a.name: int(v) if v == int(v) else v for a, v in zip(self.axes, values, strict=True)}
+
+    def row(self, configuration: Configuration) -> int | None:
+        """The row of the grid that a configuration is, or None. Costs O(H)."""
+        row = 0
+        for axis, places in zip(self.axes, self._places, strict=True):
+            place = places.get(configuration.get(axis.name, math.nan))
+            if place is None:
+                return None
+            row = row * len(places) + place
+        return row
+
+    @cached_property
+    def _places(self) -> list[dict[float, int]]:
+        """The place of each value on its axis, axis by axis."""
+        return [{value: place for place, value in enumerate(axis.values)} for axis in self.axes]
 
     def settings(self, configuration: Configuration) -> dict[str, Any]:
         """Every setting of the family for a configuration, in the settings' own types."""
@@ -142,9 +165,9 @@ class Spec:
     @cached_property
     def replicate_rows(self) -> tuple[int, ...]:
         """Rows that are trained again, drawn before any result is known, so that the choice is fair."""
-        count = min(self.replicated[0], len(self.configs))
+        count = min(self.replicated[0], self.size)
         rng = generator(self.seed, "replicates")
-        return tuple(sorted(int(r) for r in rng.choice(len(self.configs), size=count, replace=False)))
+        return tuple(sorted(int(r) for r in rng.choice(self.size, size=count, replace=False)))
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -216,8 +239,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
             raise unknown("objective", objective, names, f"({path})")
     again = file.replicates
     size = math.prod(len(axis.values) for axis in axes)
-    if again and min(again.configurations, size) * again.trainings > _MAX_CONFIGURATIONS:
-        raise InputError(f"{path}: [replicates] asks for more than {_MAX_CONFIGURATIONS:,} trainings.")
+    if again and min(again.configurations, size) * again.trainings > _MAX_REPLICATES:
+        raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
     spec = Spec(
         name=check_name("table", file.name),
         title=file.title,
@@ -233,12 +256,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
     )
-    for row in range(len(spec.configs)):
-        configuration = spec.configuration(row)
-        try:
-            family.check(spec.settings(configuration))
-        except InputError as error:
-            raise InputError(f"{path}: {describe(configuration)}: {error}") from None
+    for configuration, wrong in check_all(spec.grid, spec.settings, family.check):
+        raise InputError(f"{path}: {describe(configuration)}: {wrong}")
     return spec
 
 
@@ -263,10 +282,10 @@ def describe(configuration: Configuration) -> str:
     return " ".join(f"{name}={value:g}" for name, value in configuration.items())
 
 
-def select(spec: Spec, only: Sequence[str]) -> list[int]:
+def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
     """Rows of the grid that have all the values named, such as "layers=2"."""
-    rows = np.ones(len(spec.configs), dtype=bool)
     names = [axis.name for axis in spec.axes]
+    chosen = [np.ones(len(axis.values), dtype=bool) for axis in spec.axes]
     for condition in only:
         name, equals, text = condition.partition("=")
         if name not in names:
@@ -279,8 +298,11 @@ def select(spec: Spec, only: Sequence[str]) -> list[int]:
         if not equals or value not in axis.values:
             known = ", ".join(f"{v:g}" for v in axis.values)
             raise InputError(f"--only {condition!r}: {name} has the values {known}.")
-        rows &= spec.configs[:, names.index(name)] == value
-    return [int(r) for r in np.flatnonzero(rows)]
+        chosen[names.index(name)] &= np.array(axis.values) == value
+    rows = np.ones(1, dtype=bool)
+    for mask in chosen:
+        rows = np.logical_and.outer(rows, mask).ravel()
+    return np.flatnonzero(rows)
 
 
 def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,13 +75,16 @@ def read_status(workspace: Workspace) -> Status:
     ledger: Ledger = read_ledger(path)
     refuse_other_spec(path, ledger, workspace.spec.identity, workspace.spec.family.defaults)
     refuse_rows_off_the_grid(path, ledger, workspace.spec.grid)
-    todo = pending(workspace.spec, ledger, range(len(workspace.spec.configs)))
-    running = []
-    present = {entry.name for entry in os.scandir(workspace.work)} if workspace.work.is_dir() else set()
-    for row, replicate in todo if present else ():
+    todo = pending(workspace.spec, ledger, range(workspace.spec.size))
+    running: list[Running] = []
+    present = workspace.work.iterdir() if workspace.work.is_dir() else ()
+    held = {path.name for path in present if _is_running(path)}
+    for row, replicate in todo:
+        if len(running) == len(held):
+            break
         configuration = workspace.spec.configuration(row)
         folder = workspace.training_folder(configuration, replicate)
-        if folder.name in present and is_held(claim_path(folder)):
+        if folder.name in held:
             name = describe(configuration) + (f" (again, {replicate})" if replicate else "")
             running.append(Running(name, folder / "log", _last_line(folder / "log")))
     return Status(
@@ -91,6 +93,11 @@ def read_status(workspace: Workspace) -> Status:
         tuple(running),
         len(todo),
     )
+
+
+def _is_running(path: Path) -> bool:
+    """Whether it is the folder of a training that runs now."""
+    return path.is_dir() and is_held(claim_path(path))
 
 
 def _last_line(path: Path) -> str:

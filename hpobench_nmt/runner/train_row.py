@@ -16,6 +16,7 @@ from hpobench_nmt.runner import ledger as ledgers
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledger import Record
+from hpobench_nmt.runner.ledger_tail import recorded
 from hpobench_nmt.runner.processes import Crashed, Killed, Processes
 from hpobench_nmt.runner.spec import Configuration, Spec, describe
 from hpobench_nmt.runner.training_process import TrainingResult, train_one
@@ -69,7 +70,7 @@ def train_and_record(
     key = ledgers.training_key(configuration, replicate)
     folder = workspace.training_folder(configuration, replicate)
     while True:
-        if known := ledgers.read_ledger(workspace.ledger).finished().get(key):
+        if known := recorded(workspace.ledger, key):
             return known
         if processes.stopped:
             raise RunError(f"stopped. {GO_ON}")
@@ -86,7 +87,7 @@ def train_and_record(
         except OSError as error:
             raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
     with lock:
-        known = ledgers.read_ledger(workspace.ledger).finished().get(key)
+        known = recorded(workspace.ledger, key)
         if known is None:
             trained = _train(workspace, configuration, replicate, device, processes, folder, last)
             if isinstance(trained, Unfinished):

@@ -16,7 +16,8 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.space import scaled_features
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.runner.ledger import Record, read_ledger, training_key
+from hpobench_nmt.runner.ledger import Record, training_key
+from hpobench_nmt.runner.ledger_tail import recorded
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.train_row import Unfinished, train_and_record
@@ -66,7 +67,7 @@ def tune(
         told: called after every look-up.
     """
     spec = workspace.spec
-    lookups = min(lookups, len(spec.configs))
+    lookups = min(lookups, spec.size)
     n_initial = min(n_initial, lookups)
     problem = Problem(scaled_features(spec.axes, spec.configs), len(metrics), lookups, n_initial)
     processes = Processes()
@@ -76,7 +77,7 @@ def tune(
         nonlocal steps
         steps += 1
         key = training_key(spec.configuration(row), 0)
-        known = key in read_ledger(workspace.ledger).finished()
+        known = recorded(workspace.ledger, key) is not None
         record = train_and_record(workspace, row, 0, device, processes)
         if isinstance(record, Unfinished) and record.kind == "again":
             record = train_and_record(workspace, row, 0, device, processes, last=True)
@@ -87,7 +88,7 @@ def tune(
         return losses
 
     try:
-        initial = initial_rows(seed, spec.name, 0, len(spec.configs), n_initial)
+        initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
         rng = method_generator(seed, spec.name, method.name, 0)
         trajectory = run_trial(problem, evaluate, method.load(), rng, initial)
     finally:

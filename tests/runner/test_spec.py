@@ -8,6 +8,9 @@ import pytest
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.runner.dispatch import pending
+from hpobench_nmt.runner.ledger import Ledger, Record
 from hpobench_nmt.runner.spec import configuration_key, load_spec, select, short_key
 
 SPEC = """
@@ -97,7 +100,7 @@ def test_only_selects_rows(load):
     spec = load()
     rows = select(spec, ["layers=2", "hidden_size=16"])
     assert spec.configs[rows].tolist() == [[2, 16, 1], [2, 16, 10]]
-    assert select(spec, []) == list(range(12))
+    assert select(spec, []).tolist() == list(range(12))
     for condition, message in [
         ("layer=2", "Did you mean 'layers'"),
         ("layers=3", "layers has the values 1, 2"),
@@ -148,7 +151,11 @@ def test_only_selects_rows(load):
             "scale.layers must be 'linear' or 'log', not 'cubic'",
         ),
         ("[fixed]", '[scale]\nbptt = "log"\n[fixed]', "unknown hyperparameter 'bptt'"),
-        ("layers = [2, 1]", f"bptt = {list(range(1, 20000))}", "at most 100,000"),
+        (
+            "layers = [2, 1]",
+            f"bptt = {list(range(1, 20000))}\nbatch_size = {list(range(1, 200))}",
+            "at most 10,000,000",
+        ),
         ("[grid]", "[grid", "not valid TOML"),
         # Numbers that no float can hold, wherever they stand.
         ("layers = [2, 1]", f"layers = [1{'0' * 400}]", "layers"),
@@ -197,3 +204,21 @@ def test_a_spec_that_is_not_there(tmp_path):
 
 def test_configs_are_numbers(load):
     assert load().configs.dtype == np.float64
+
+
+def test_what_is_left_is_what_a_search_through_all_trainings_leaves(load):
+    spec = load()
+    for row in range(spec.size):
+        assert list(spec.configuration(row).values()) == spec.configs[row].tolist()
+        assert spec.row(spec.configuration(row)) == row
+    assert spec.row({**spec.configuration(0), "layers": 99}) is None
+    assert spec.row({"layers": 1}) is None
+    rng = np.random.default_rng(0)
+    for rows in (range(12), [3, 4, 8], []):
+        order = generator(spec.seed, "order").permutation(12).tolist()
+        wanted = [(row, 0) for row in order]
+        wanted += [(row, turn + 1) for row in spec.replicate_rows for turn in range(spec.replicated[1])]
+        ended = [wanted[i] for i in rng.choice(len(wanted), 6, replace=False)]
+        ledger = Ledger({}, {}, tuple(Record(spec.configuration(r), n, 0, "failed") for r, n in ended))
+        expected = [(row, n) for row, n in wanted if row in rows and (row, n) not in ended]
+        assert pending(spec, ledger, rows) == expected

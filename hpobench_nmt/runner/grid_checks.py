@@ -1,0 +1,63 @@
+"""Checks of all configurations of a grid, at the cost of those that differ in what is checked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hpobench_nmt.core.errors import InputError
+
+
+class _Noted(Mapping[str, Any]):
+    """Settings that take note of which of them are read."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+
+def check_all(
+    grid: Mapping[str, Sequence[float]],
+    settings: Callable[[Mapping[str, float]], Mapping[str, Any]],
+    check: Callable[[Mapping[str, Any]], None],
+) -> Iterator[tuple[dict[str, float], str]]:
+    """Check every configuration of a grid, once for each combination of the values that the check reads.
+
+    A check of two hyperparameters with 10 values each is called 100 times, however large the grid is.
+
+    Args:
+        grid: the values of each hyperparameter.
+        settings: all settings of a configuration.
+        check: raises InputError where settings are wrong. It depends on nothing but the settings.
+
+    Yields:
+        the first configuration of each combination that is wrong, in the grid's order, and the error's text.
+    """
+    read: set[str] = set()
+    while True:
+        names = [name for name in grid if name in read]
+        wrong = []
+        for values in itertools.product(*(grid[name] for name in names)):
+            configuration = {name: grid[name][0] for name in grid} | dict(zip(names, values, strict=True))
+            noted = _Noted(settings(configuration))
+            try:
+                check(noted)
+            except InputError as error:
+                wrong.append((configuration, str(error)))
+            if new := noted.read & (grid.keys() - read):  # not all are read of every configuration
+                read |= new
+                break
+        else:
+            yield from wrong
+            return
