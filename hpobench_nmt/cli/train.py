@@ -65,15 +65,8 @@ def train(
     Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
     """
     _require_installed("filelock", "torch")
-    from hpobench_nmt.benchmarking.execution import BACKENDS
-    from hpobench_nmt.runner import dispatch
-    from hpobench_nmt.runner.devices import cluster_device, find_devices, refuse_other_device
-    from hpobench_nmt.runner.ledger import read_ledger
     from hpobench_nmt.runner.spec import load_spec, select
-    from hpobench_nmt.runner.workspace import open_workspace
 
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
     spec = load_spec(spec_path)
     rows = select(spec, only)
     folder = out or Path(spec.name)
@@ -83,6 +76,15 @@ def train(
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit)
         return
+    from hpobench_nmt.benchmarking.execution import BACKENDS
+    from hpobench_nmt.runner import dispatch
+    from hpobench_nmt.runner.devices import cluster_device, find_devices, refuse_other_device
+    from hpobench_nmt.runner.ledger import read_ledger
+    from hpobench_nmt.runner.plan import pending
+    from hpobench_nmt.runner.workspace import open_workspace
+
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
     _require_family(spec)
     if backend == "loky":
         devices = find_devices(device)
@@ -93,7 +95,7 @@ def train(
     workspace, ledger = open_workspace(spec, folder, _cache())
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
-    todo = dispatch.pending(spec, ledger, rows)[:limit]
+    todo = pending(spec, ledger, rows)[:limit]
     with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
         dispatch.train(
             workspace,
@@ -107,7 +109,7 @@ def train(
         )
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
-    left = len(dispatch.pending(spec, read_ledger(workspace.ledger), range(spec.size)))
+    left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size)))
     say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
     if not left and failed == len(records):
         say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
@@ -267,7 +269,7 @@ def _print_status(spec: Spec, folder: Path) -> None:
     from hpobench_nmt.runner.status import read_status
     from hpobench_nmt.runner.workspace import Workspace
 
-    status = read_status(Workspace(spec, folder, _cache()))
+    status = read_status(Workspace(spec, folder, cache=folder))  # it needs no cache
     say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
     for record in status.failed:
         say(f"  failed   {describe(record.config)}: {record.reason}")
@@ -283,9 +285,9 @@ def _print_plan(
     """Print the trainings that `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
-    from hpobench_nmt.lookup.folder import LEDGER
-    from hpobench_nmt.runner.dispatch import pending
+    from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec, refuse_rows_off_the_grid
+    from hpobench_nmt.runner.plan import pending
     from hpobench_nmt.runner.spec import describe
 
     path = folder / LEDGER

@@ -31,14 +31,13 @@ from hpobench_nmt.lookup.datasheet import (
     provenance_of,
     read_datasheet,
 )
+from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
+from hpobench_nmt.lookup.file_names import LEDGER as LEDGER
+from hpobench_nmt.lookup.file_names import REPLICATES, ROWS
+from hpobench_nmt.lookup.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
 from hpobench_nmt.lookup.table import Table, too_large_value
 
-DATASHEET = "datasheet.toml"
-ROWS = "table.csv"
-REPLICATES = "replicates.csv"
-SPEC = "spec.toml"
-LEDGER = "ledger.jsonl"
 # Of the time to add a table, reading and checking it take about so much.
 _READ_SHARE = 0.4
 # Some installers link the files of a package. Whoever can change those can change the code, too.

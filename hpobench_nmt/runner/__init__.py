@@ -5,7 +5,8 @@ Needs the extra `train`; only the command line imports it. Data flows one way:
     spec              spec.toml: the grid of configurations, checked
     workspace         the folder of one spec: a copy of it, the ledger, scratch folders
     status            the state of the trainings, read from another terminal
-    dispatch          which trainings are left, and the processes or the cluster that do them
+    plan              which trainings are left
+    dispatch          the processes or the cluster that do them
     train_row         one training: claimed, run in a process of its own, recorded
     processes         processes that end with their parent
     training_process  what runs in such a process: a family (families/) trains on a corpus (corpora/)

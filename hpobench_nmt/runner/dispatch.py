@@ -1,4 +1,4 @@
-"""The trainings that a spec still needs, dispatched to processes on this machine or to a cluster."""
+"""Trainings, dispatched to processes on this machine or to a cluster."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
 from hpobench_nmt.core.errors import InputError, RunError, one_line
-from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.runner.devices import find_devices
-from hpobench_nmt.runner.ledger import Ledger, Record
+from hpobench_nmt.runner.ledger import Record
+from hpobench_nmt.runner.plan import Training
 from hpobench_nmt.runner.processes import Processes
-from hpobench_nmt.runner.spec import Spec, describe
+from hpobench_nmt.runner.spec import describe
 from hpobench_nmt.runner.train_row import GO_ON, Unfinished, train_and_record
 from hpobench_nmt.runner.workspace import Workspace, clear_workspace
 
 # After so many trainings that end in an error, and none that does not, the run ends.
 _MOST_ERRORS = 3
 
-Training = tuple[int, int]
-"""Row of the grid, and number of the replicate."""
 Trained = Iterator[tuple[Training, Record | Unfinished]]
 
 
@@ -38,25 +33,6 @@ class Turn:
 
     wait: bool
     last: bool
-
-
-def pending(spec: Spec, ledger: Ledger, rows: Sequence[int] | NDArray[np.intp]) -> list[Training]:
-    """(row, replicate) of the trainings that are still to do.
-
-    Rows come in a random order, the same every time, so that what is there when a run is stopped is a
-    fair sample of the grid. Trainings again with other seeds come last.
-    """
-    left = np.zeros(spec.size, dtype=bool)
-    left[np.asarray(rows, dtype=np.intp)] = True
-    # Seed after seed of a row: jobs that run at once do not all wait for one model that a seed stands for.
-    again = [
-        (row, turn + 1) for row in spec.replicate_rows if left[row] for turn in range(spec.replicated[1])
-    ]
-    finished = {(spec.row(record.config), record.replicate) for record in ledger.records}
-    left[[row for row, replicate in finished if row is not None and replicate == 0]] = False
-    order = generator(spec.seed, "order").permutation(spec.size)
-    first = order[left[order]].tolist()
-    return [*((row, 0) for row in first), *(training for training in again if training not in finished)]
 
 
 def train(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import printable
-from hpobench_nmt.runner.dispatch import pending
 from hpobench_nmt.runner.ledger import (
     Ledger,
     Record,
@@ -16,6 +15,7 @@ from hpobench_nmt.runner.ledger import (
     refuse_rows_off_the_grid,
 )
 from hpobench_nmt.runner.locks import is_held
+from hpobench_nmt.runner.plan import pending
 from hpobench_nmt.runner.spec import describe
 from hpobench_nmt.runner.workspace import Workspace, claim_path
 

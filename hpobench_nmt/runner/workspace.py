@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.lookup.folder import LEDGER, SPEC
+from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner import ledger as ledgers
 from hpobench_nmt.runner.ledger import Ledger, refuse_rows_off_the_grid
 from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, short_key

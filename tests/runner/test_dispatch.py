@@ -9,8 +9,9 @@ pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt
 
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner import train_row
-from hpobench_nmt.runner.dispatch import pending, train
+from hpobench_nmt.runner.dispatch import train
 from hpobench_nmt.runner.ledger import read_ledger
+from hpobench_nmt.runner.plan import pending
 from hpobench_nmt.runner.spec import load_spec
 from hpobench_nmt.runner.workspace import open_workspace
 

@@ -9,8 +9,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.runner.dispatch import pending
 from hpobench_nmt.runner.ledger import Ledger, Record
+from hpobench_nmt.runner.plan import pending
 from hpobench_nmt.runner.spec import configuration_key, load_spec, select, short_key
 
 SPEC = """
