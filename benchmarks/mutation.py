@@ -82,7 +82,8 @@ def main() -> None:
     plain, compiled = without_decorators((ROOT / module).read_text("utf-8"))
     chosen = [f"*{arguments.only}*"] if arguments.only else []
     if arguments.survivors:
-        chosen = [name for name, code in _codes(folder, module).items() if code not in KILLED]
+        codes = _codes(folder, module)  # None where a sample has left a mutant out
+        chosen = [name for name, code in codes.items() if code is not None and code not in KILLED]
         if (folder / module).read_text("utf-8") != plain:
             sys.exit(f"{module} has changed since the last run: run without --survivors.")
         if not chosen:

@@ -78,7 +78,8 @@ def test_losses_follow_directions():
 
 
 def test_a_metric_without_values_has_no_best_row():
-    assert len(table([[np.nan]] * 4).best_rows("loss")) == 0
+    mine = table([[np.nan]] * 4)
+    assert mine.configs[mine.best_rows("loss")].shape == (0, 1)
 
 
 @given(st.permutations(range(4)))
@@ -175,6 +176,9 @@ def test_the_first_row_that_repeats_a_configuration_is_named():
     with pytest.raises(
         InputError, match=r"table 'large': rows 17, 4000, 4990 have the same configuration\. A table"
     ):
+        dataclasses.replace(mine, configs=configs)
+    configs[100:109] = configs[5]
+    with pytest.raises(InputError, match="rows 5, 100, 101, 102, 103, 104, 105, 106, 107, 108 have the same"):
         dataclasses.replace(mine, configs=configs)
     configs[:] = configs[0]
     with pytest.raises(InputError, match="rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have the same"):
@@ -296,6 +300,11 @@ def test_a_table_is_short_to_look_at():
     axes = tuple(Hyperparameter(f"<b>{j}", (0.0, 1.0)) for j in range(12))
     odd = Table("t", axes, LOSS, np.eye(2, 12), np.ones((2, 1)), ("loss",))
     assert "<b>9, …; measured: loss>" in repr(odd)
+    ten = Table("t", axes[:10], LOSS, np.eye(2, 10), np.ones((2, 1)))
+    assert "<b>8, <b>9; measured: loss>" in repr(ten)
+    digits = (Hyperparameter("x", tuple(map(float, range(10)))),)
+    with pytest.raises(InputError, match=r"among its values \[0, 1, 2, 3, 4, 5, 6, 7, 8, 9\]\."):
+        Table("t", digits, LOSS, np.array([[10.0]]), np.ones((1, 1)))
     assert "<b>0" not in odd._repr_html_()
     assert "&lt;b&gt;0" in odd._repr_html_()
     assert "<p><b>t</b>: 2 rows</p>" in dataclasses.replace(odd, objectives=())._repr_html_()
