@@ -1,0 +1,225 @@
+"""The manifest of a results folder: written, read, and compared with that of another run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from importlib.metadata import version
+
+import msgspec
+import numpy as np
+import pytest
+
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.manifest import (
+    Manifest,
+    MethodEntry,
+    TableEntry,
+    check_same_run,
+    manifest_of,
+    read_manifest,
+)
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+
+SUITE = Suite(
+    "s", ("ftb", "fb"), trials=30, tables=("toy", "other"), methods=("RS",), score_at={"default": 5}
+)
+
+
+@pytest.fixture
+def made(two) -> Manifest:
+    """Of a run of two methods on two tables, one of which was loaded from a folder."""
+    instances = {t.name: make_instance(SUITE, t) for t in two}
+    return manifest_of(SUITE, instances, resolve_methods(["RS", "BO_EI_M"]), 4, {"other": "/somewhere"})
+
+
+def write(folder, manifest):
+    content = manifest.to_json() if isinstance(manifest, Manifest) else json.dumps(manifest).encode()
+    folder.mkdir(exist_ok=True)
+    (folder / "manifest.json").write_bytes(content)
+
+
+def test_what_is_written(made, two):
+    content = made.to_json()
+    assert content.endswith(b"}\n")
+    assert content.startswith(b'{\n "format": 1,\n "suite": {\n  "name": "s",')
+    names = [m.fingerprint for m in resolve_methods(["RS", "BO_EI_M"])]
+    best = {t.name: int(np.sum(t.column("bleu") == np.nanmax(t.column("bleu")))) for t in two}
+    libraries = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "pandas", "pyarrow")
+    common = [
+        {
+            "sha256": t.sha256,
+            "rows": 36,
+            "objectives": ["bleu:max"],
+            "targets": dict.fromkeys(["ftb", "fb"], best[t.name]),
+        }
+        for t in two
+    ]
+    assert json.loads(content) == {
+        "format": 1,
+        "suite": {
+            "name": "s",
+            "scores": ["ftb", "fb"],
+            "objectives": [],
+            "trials": 30,
+            "n_initial": 3,
+            "ties": "any",
+            "stop": "settled",
+            "lookups": None,
+            "tolerance": {},
+            "budget": {"default": 5},
+            "published": "",
+        },
+        "seed": 4,
+        "tables": {"toy": common[0], "other": common[1] | {"source": "/somewhere"}},
+        "methods": {
+            "RS": {"spec": "RS", "fingerprint": names[0]},
+            "BO_EI_M": {"spec": "BO_EI_M", "fingerprint": names[1]},
+        },
+        "versions": {library: version(library) for library in libraries},
+    }
+
+
+def test_what_is_written_is_read(made, tmp_path):
+    write(tmp_path, made)
+    found = read_manifest(tmp_path)
+    assert found == made
+    # The suite of a manifest is of its tables and methods.
+    assert found.make_suite() == dataclasses.replace(SUITE, methods=("RS", "BO_EI_M"))
+    # score_at is read under its own name too.
+    content = json.loads(made.to_json())
+    content["suite"]["score_at"] = content["suite"].pop("budget")
+    write(tmp_path, content)
+    assert read_manifest(tmp_path) == made
+    full = dataclasses.replace(SUITE, objectives=("bleu",), lookups=9, tolerance={"toy": 0.5}, ties="first")
+    settings = msgspec.structs.replace(
+        made.suite, objectives=("bleu",), lookups=9, tolerance={"toy": 0.5}, ties="first"
+    )
+    write(tmp_path, msgspec.structs.replace(made, suite=settings))
+    assert read_manifest(tmp_path).make_suite() == dataclasses.replace(full, methods=("RS", "BO_EI_M"))
+
+
+def test_targets_are_those_of_each_score(toy):
+    suite = Suite("s", ("fto", "fta"))
+    entry = TableEntry.of(make_instance(suite, toy), "/x")
+    front = len(toy.front(["bleu", "seconds"]))
+    assert entry.targets == {"fto": front, "fta": front}
+    assert entry.objectives == ("bleu:max", "seconds:min")
+    assert (entry.sha256, entry.rows, entry.source) == (toy.sha256, 36, "/x")
+    assert TableEntry.of(make_instance(suite, toy)).source == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "is damaged: it has no format number. Run it again into another folder."),
+        ([], "is damaged: it has no format number"),
+        ({"format": True}, "is damaged: it has no format number"),
+        ({"format": 0}, "is damaged: it has no format number"),
+        ({"format": 1.0}, "is damaged: it has no format number"),
+        ({"format": 2}, "has format 2, newer than this version reads: update hpobench-nmt."),
+        ({"format": 1, "suite": 3}, ": suite must be a section, not 3. Run it again into another folder."),
+        ({"format": 1}, "suite is missing"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_is_named(tmp_path, content, message):
+    write(tmp_path, content)
+    with pytest.raises(InputError) as error:
+        read_manifest(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/manifest.json: ")
+    assert message in str(error.value)
+
+
+def test_what_is_no_results_folder_is_named(made, tmp_path):
+    for folder in (tmp_path / "no", tmp_path / ("x" * 5000)):
+        with pytest.raises(InputError, match=r": no such folder\."):
+            read_manifest(folder)
+    with pytest.raises(
+        InputError, match=rf"{tmp_path}: has no manifest\.json, so it is not a results folder"
+    ):
+        read_manifest(tmp_path)
+    write(tmp_path / "real", made)
+    (tmp_path / "manifest.json").symlink_to(tmp_path / "real" / "manifest.json")
+    with pytest.raises(InputError, match=r"manifest\.json: is a symbolic link"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: {"tables": {}}, "there is no table or no method"),
+        (lambda m: {"methods": {}}, "there is no table or no method"),
+        (lambda m: {"tables": m.tables | {"../x": m.tables["toy"]}}, "table name '../x' cannot be used"),
+        (lambda m: {"methods": m.methods | {"../x": m.methods["RS"]}}, "method name '../x' cannot be used"),
+        (
+            lambda m: {"tables": m.tables | {"TOY": m.tables["toy"]}},
+            "two tables differ in upper and lower case",
+        ),
+        (lambda m: {"methods": m.methods | {"rs": m.methods["RS"]}}, "two methods differ in upper and lower"),
+        (lambda m: {"suite": msgspec.structs.replace(m.suite, scores=("x",))}, "unknown score 'x'"),
+    ],
+)
+def test_names_that_paths_are_made_of_are_checked(made, change, message):
+    with pytest.raises(InputError, match=message):
+        msgspec.structs.replace(made, **change(made))
+
+
+def test_a_run_is_the_same_if_only_tables_and_methods_differ(made, tmp_path):
+    check_same_run(tmp_path, made, made)
+    new = MethodEntry(spec="X", fingerprint="x")
+    more = msgspec.structs.replace(
+        made,
+        tables=made.tables | {"third": made.tables["toy"]},
+        methods=made.methods | {"X": new, "RS": new},
+        versions=made.versions,
+    )
+    check_same_run(tmp_path, made, more)
+    check_same_run(tmp_path, more, made)
+    old = msgspec.structs.replace(made, versions=made.versions | {"joblib": "1"})
+    check_same_run(tmp_path, old, made)  # a library that is no longer noted
+    elsewhere = msgspec.structs.replace(made.tables["toy"], source="/elsewhere", rows=0)
+    check_same_run(tmp_path, made, msgspec.structs.replace(made, tables={"toy": elsewhere}))
+
+
+def settings(**changes):
+    return lambda m: {"suite": msgspec.structs.replace(m.suite, **changes)}
+
+
+def entry(**changes):
+    return lambda m: {"tables": m.tables | {"other": msgspec.structs.replace(m.tables["other"], **changes)}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (settings(name="u"), "suite 's', this one has 'u'"),
+        (lambda m: {"seed": 5}, "seed 4, this one has 5"),
+        (settings(scores=("ftb",)), "scores ['ftb', 'fb'], this one has ['ftb']"),
+        (settings(objectives=("bleu",)), "objectives [], this one has ['bleu']"),
+        (settings(trials=31), "trials 30, this one has 31"),
+        (settings(n_initial=2), "n_initial 3, this one has 2"),
+        (settings(ties="first"), "ties any, this one has first"),
+        (settings(stop="exhausted"), "stop settled, this one has exhausted"),
+        (settings(lookups=9), "lookups None, this one has 9"),
+        (settings(tolerance={"toy": 1.0}), "tolerance {}, this one has {'toy': 1.0}"),
+        (settings(score_at={"default": 6}), "score_at {'default': 5}, this one has {'default': 6}"),
+        (lambda m: {"versions": m.versions | {"numpy": "0.1"}}, ", this one has 0.1"),
+        (lambda m: {"versions": m.versions | {"new": "3"}}, "new None, this one has 3"),
+        (entry(sha256="a" * 64), "table 'other' of hash "),
+        (
+            entry(objectives=("seconds:min",)),
+            "objectives on 'other' ['bleu:max'], this one has ['seconds:min']",
+        ),
+        (entry(targets={"ftb": 2, "fb": 1}), "targets on 'other' {"),
+    ],
+)
+def test_another_run_is_refused(made, change, message, tmp_path):
+    other = msgspec.structs.replace(made, **change(made))
+    with pytest.raises(InputError) as error:
+        check_same_run(tmp_path, made, other)
+    text = str(error.value)
+    assert text.startswith(f"{tmp_path}: holds a run with ")
+    assert message in text
+    assert text.endswith(". Choose another with --out.")
