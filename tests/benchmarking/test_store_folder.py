@@ -1,0 +1,319 @@
+"""The files of a results folder, step by step in this process, with trials that were made up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.manifest import manifest_of, read_manifest
+from hpobench_nmt.benchmarking.observations import read_trials
+from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.store import ResultsFolder, load_results, unfinished
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.trials import plan
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.trajectory import Trajectory, Trials
+from hpobench_nmt.lookup.folder import save_folder
+
+SUITE = Suite("s", ("ftb", "fb"), trials=60, tables=("toy", "other"), score_at={"default": 5})
+A, B = NamedMethod("A", "A", "one"), NamedMethod("B", "B", "two")
+
+
+@dataclasses.dataclass
+class Run:
+    """A run of methods on tables into a folder, without anything that runs."""
+
+    files: ResultsFolder
+    instances: dict
+    blocks: list
+    methods: list
+
+    def manifest(self, seed=3, sources=None):
+        return manifest_of(SUITE, self.instances, self.methods, seed, sources or {})
+
+    def of(self, table, method):
+        return [b for b in self.blocks if (b.table, b.method.name) == (table, method)]
+
+    def trials(self, block):
+        """Of each trial 5 rows; the last trial of a block failed."""
+        found = []
+        for trial in range(block.first, block.stop):
+            rows = np.random.default_rng([trial, len(block.method.name)]).permutation(36)[:5]
+            reason = f"no {block.first}" if trial == block.stop - 1 else ""
+            found.append(Trajectory(rows, block.data.losses[rows], reason))
+        return Trials.of(block.data.losses, found)
+
+    def keep(self, *blocks):
+        done = {b.key: self.trials(b) for b in blocks}
+        for number, block in enumerate(blocks, start=1):
+            self.files.keep(block, done[block.key], number / 8)
+        return done
+
+
+@pytest.fixture
+def run(tmp_path, two):
+    return made(tmp_path / "r", two, [A, B])
+
+
+def made(folder, tables, methods):
+    instances = {t.name: make_instance(SUITE, t) for t in tables}
+    return Run(ResultsFolder(folder), instances, plan(SUITE, instances, methods, 3), methods)
+
+
+def names(run):
+    root = run.files.path
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+
+def same(one, other):
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a.rows, b.rows)
+        assert a.failure == b.failure
+
+
+def test_blocks_are_kept_read_again_and_joined(run):
+    run.files.start(run.manifest())
+    assert names(run) == ["manifest.json"]
+    assert run.files.finished(run.blocks, run.instances) == {}
+    first, second, third = run.of("toy", "A")
+    (lone,) = run.of("other", "B")[1:2]
+    done = run.keep(first, third, lone)
+    assert names(run) == [
+        "manifest.json",
+        "timings/other/B.csv",
+        "timings/toy/A.csv",
+        "unfinished/other/B/000025.parquet",
+        "unfinished/toy/A/000000.parquet",
+        "unfinished/toy/A/000050.parquet",
+    ]
+    timing = (run.files.path / "timings" / "toy" / "A.csv").read_text()
+    assert timing == "first_trial,trials,seconds\n0,25,0.125000\n50,10,0.250000\n"
+    again = run.files.finished(run.blocks, run.instances)
+    assert again.keys() == done.keys() == {("toy", "A", 0), ("toy", "A", 50), ("other", "B", 25)}
+    for key, trials in done.items():
+        same(again[key], trials)
+    run.files.merge(run.of("toy", "A"), done)  # not all of them are done: nothing happens
+    assert not (run.files.path / "observations").exists()
+    done |= run.keep(second)
+    run.files.merge(run.of("toy", "A"), done)
+    assert "observations/toy/A.parquet" in names(run)
+    assert not [name for name in names(run) if name.startswith("unfinished/toy")]
+    whole = read_trials(run.files.observations("toy", "A"), 0, 60, "A", run.instances["toy"])
+    same(whole, Trials.joined([done[b.key] for b in (first, second, third)]))
+    again = run.files.finished(run.blocks, run.instances)
+    assert again.keys() == done.keys()
+    for key, trials in done.items():
+        same(again[key], trials)
+    assert len(again["toy", "A", 50]) == 10
+
+
+def test_the_last_block_of_a_killed_run_is_joined_on_the_next(run):
+    run.files.start(run.manifest())
+    done = run.keep(*run.of("toy", "A"))
+    found = run.files.finished(run.blocks, run.instances)
+    assert found.keys() == done.keys()
+    assert [n for n in names(run) if "toy" in n] == ["observations/toy/A.parquet", "timings/toy/A.csv"]
+
+
+def test_closing_removes_what_is_unfinished_of_its_own_blocks_only(run):
+    run.files.start(run.manifest())
+    run.keep(run.of("toy", "A")[0], run.of("toy", "B")[0], run.of("other", "A")[0])
+    run.files.close(run.of("toy", "A") + run.of("other", "A"))
+    assert [n for n in names(run) if n.startswith("unfinished")] == ["unfinished/toy/B/000000.parquet"]
+    assert not (run.files.path / "unfinished" / "other").exists()
+    run.files.close(run.blocks)
+    assert not (run.files.path / "unfinished").exists()
+    run.files.close(run.blocks)
+
+
+def test_a_changed_method_loses_its_files_and_no_other_does(run, tmp_path, two):
+    run.files.start(run.manifest())
+    done = run.keep(*run.blocks)
+    for table in ("toy", "other"):
+        run.files.merge(run.of(table, "A"), done)
+    before = names(run)
+    told = []
+    run.files.start(run.manifest(), told.append)
+    assert told == []
+    assert names(run) == before
+    changed = made(run.files.path, two[:1], [dataclasses.replace(A, fingerprint="changed")])
+    changed.files.start(changed.manifest(), told.append)
+    assert told == [f"method 'A' has changed since {tmp_path}/r was written: it runs again."]
+    # Of tables too that are not part of this run.
+    left = [n for n in before if "/A" not in n or n.startswith("timings")]
+    assert names(run) == left
+    # And where its blocks were not joined yet.
+    changed = made(run.files.path, two, [dataclasses.replace(B, fingerprint="changed")])
+    changed.files.start(changed.manifest())
+    assert not [n for n in names(run) if n.startswith("unfinished")]
+
+
+def test_tables_and_methods_stay_in_the_manifest(run, two):
+    run.files.start(run.manifest())
+    other = made(run.files.path, two[1:], [NamedMethod("C", "C", "three")])
+    other.files.start(other.manifest(sources={"other": "/moved"}))
+    found = read_manifest(run.files.path)
+    assert list(found.tables) == ["toy", "other"]
+    assert {name: entry.fingerprint for name, entry in found.methods.items()} == {
+        "A": "one",
+        "B": "two",
+        "C": "three",
+    }
+    assert (found.seed, found.tables["toy"].source, found.tables["other"].source) == (3, "", "/moved")
+    assert found.versions == run.manifest().versions
+    assert found.suite == run.manifest().suite
+
+
+def test_a_place_that_cannot_be_a_results_folder(run, tmp_path):
+    run.files.path.write_text("a file")
+    with pytest.raises(InputError, match=r"/r: is a file, not a folder\. Choose another with --out\."):
+        run.files.start(run.manifest())
+    run.files.path.unlink()
+    run.files.path.mkdir()
+    run.files.start(run.manifest())  # an empty folder is fine
+    (run.files.path / "manifest.json").rename(run.files.path / "thesis.tex")
+    with pytest.raises(InputError, match=r"/r: not empty and not a results folder\. Choose another"):
+        run.files.start(run.manifest())
+    assert names(run) == ["thesis.tex"]
+    (run.files.path / "thesis.tex").rename(run.files.path / "manifest.json")
+    with pytest.raises(InputError, match="seed 3, this one has 4"):
+        run.files.start(run.manifest(seed=4))
+
+
+def test_what_cannot_be_written_or_removed_is_one_line(run, monkeypatch):
+    run.files.start(run.manifest())
+    done = run.keep(*run.of("toy", "A"))
+    part = run.files.path / "unfinished" / "toy" / "A" / "000050.parquet"
+    part.unlink()
+    part.mkdir()
+    with pytest.raises(RunError, match=r"000050\.parquet: cannot be removed: "):
+        run.files.merge(run.of("toy", "A"), done)
+    (run.files.path / "timings" / "other").write_text("in the way")
+    with pytest.raises(
+        RunError, match=r"A\.csv: cannot be written: .*\. What was finished before is kept; run the"
+    ):
+        run.keep(run.of("other", "A")[0])
+
+
+@pytest.mark.parametrize("place", ["observations", "observations/toy", "unfinished/toy", "timings"])
+def test_nothing_is_written_outside_the_folder(run, tmp_path, place):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link = run.files.path / place
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    message = r"leads out of the results folder through a symbolic link\. Remove it\."
+    with pytest.raises(InputError, match=message):
+        run.files.merge(run.of("toy", "A"), run.keep(*run.of("toy", "A")))
+    assert list(outside.iterdir()) == []
+
+
+def test_the_folder_itself_may_be_a_link(run, tmp_path, two):
+    (tmp_path / "real").mkdir()
+    run.files.path.symlink_to(tmp_path / "real")
+    run.files.start(run.manifest())
+    run.keep(run.blocks[0])
+    assert (tmp_path / "real" / "unfinished").is_dir()
+
+
+# --- read again ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def whole(run, home, two):
+    """A finished run of A, and of B on one table only; `toy` is installed, `other` in a folder."""
+    save_folder(two[0], home / "tables" / "toy")
+    save_folder(two[1], home / "elsewhere")
+    run.files.start(run.manifest(sources={"other": str(home / "elsewhere")}))
+    finished = run.of("toy", "A") + run.of("other", "A") + run.of("toy", "B")
+    done = run.keep(*finished)
+    for table, method in (("toy", "A"), ("other", "A"), ("toy", "B")):
+        run.files.merge(run.of(table, method), done)
+    run.keep(run.of("other", "B")[0])
+    return run
+
+
+def test_a_folder_is_loaded_as_far_as_it_is_finished(whole):
+    found = load_results(str(whole.files.path))
+    assert list(found.trials) == [("toy", "A"), ("toy", "B"), ("other", "A")]
+    for (table, method), trials in found.trials.items():
+        same(trials, Trials.joined([whole.trials(b) for b in whole.of(table, method)]))
+    assert (found.seed, found.methods, list(found.instances)) == (3, ("A", "B"), ["toy", "other"])
+    assert found.suite == dataclasses.replace(SUITE, methods=("A", "B"))
+    assert found.sources == {}
+    assert found.instances["other"].table.sha256 == whole.instances["other"].table.sha256
+    assert unfinished(found) == [("other", "B")]
+    whole.keep(*whole.of("other", "B"))
+    whole.files.finished(whole.blocks, whole.instances)
+    assert unfinished(load_results(whole.files.path)) == []
+
+
+def test_methods_that_the_caller_brings(whole):
+    mine = [A, NamedMethod("C", "C", "three")]
+    assert load_results(whole.files.path, mine).sources == {"A": A}
+    with pytest.raises(InputError, match=r"/r: was made with another version of method 'A'\. Run it again\."):
+        load_results(whole.files.path, [dataclasses.replace(A, fingerprint="changed")])
+
+
+def test_nothing_finished_is_said(run, home, two):
+    save_folder(two[0], home / "tables" / "toy")
+    alone = made(run.files.path, two[:1], [A])
+    alone.files.start(alone.manifest())
+    alone.keep(alone.blocks[0])
+    with pytest.raises(
+        InputError, match=r"/r: nothing is finished yet\. Run the same command again to go on"
+    ):
+        load_results(run.files.path)
+
+
+def test_a_table_that_is_another_one_now(whole, home, two):
+    path = whole.files.path
+    moved = dataclasses.replace(two[1], values=two[1].values + 1)
+    save_folder(moved, home / "elsewhere")
+    was, now = two[1].sha256[:12], moved.sha256[:12]
+    with pytest.raises(
+        InputError,
+        match=rf"{path}: was made with another version of table 'other' \(hash {was}…, installed {now}…\)",
+    ):
+        load_results(path)
+    save_folder(dataclasses.replace(two[1], name="third"), home / "elsewhere")
+    with pytest.raises(InputError, match="table 'other' was loaded from a folder with table 'third' now"):
+        load_results(path)
+    (home / "elsewhere").rename(home / "moved")
+    with pytest.raises(
+        InputError, match=r"table 'other' was loaded from '.*/elsewhere', where no table is now"
+    ):
+        load_results(path)
+    content = json.loads((path / "manifest.json").read_text())
+    for source in ("moved", "x" * 5000, "\0"):
+        content["tables"]["other"]["source"] = source
+        (path / "manifest.json").write_text(json.dumps(content))
+        with pytest.raises(InputError, match="where no table is now"):
+            load_results(path)
+    assert Path("moved").exists() is False
+
+
+@pytest.mark.parametrize("change", [{"objectives": ("seconds",)}, {"tolerance": 5.0}])
+def test_a_datasheet_that_asks_for_something_else_now(whole, home, two, change):
+    table = two[0]
+    if "tolerance" in change:
+        suite = dataclasses.replace(SUITE, scores=("ftc",), score_at={})
+        again = Run(ResultsFolder(home / "r2"), {"toy": make_instance(suite, table)}, [], [A])
+        again.files.start(manifest_of(suite, again.instances, [A], 3, {}))
+        path = home / "r2"
+        first = dataclasses.replace(table.metrics[0], **change)
+        table = dataclasses.replace(table, metrics=(first, *table.metrics[1:]))
+    else:
+        path = whole.files.path
+        table = dataclasses.replace(table, **change)
+    save_folder(table, home / "tables" / "toy")
+    with pytest.raises(
+        InputError, match=r"made with other objectives or tolerances of table 'toy' than its datash"
+    ):
+        load_results(path)
