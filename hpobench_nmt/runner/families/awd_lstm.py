@@ -53,6 +53,15 @@ MODEL_SETTINGS = (
     Setting(
         "checks_per_epoch", 1, int, 1, 1000, description="dev evaluations per pass over the training data"
     ),
+    Setting(
+        "check_updates",
+        0,
+        int,
+        0,
+        10**9,
+        unit="updates",
+        description="between dev evaluations, in place of checks_per_epoch; 0: that decides",
+    ),
 )
 
 
@@ -88,6 +97,7 @@ def fit(
         clip=settings["clip"],
         max_epochs=settings["max_epochs"],
         checks_per_epoch=settings["checks_per_epoch"],
+        check_updates=settings["check_updates"],
     )
     lengths = torch.Generator().manual_seed(of_data)
     return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths)

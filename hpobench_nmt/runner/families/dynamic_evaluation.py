@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _FORMAT = 1
 # Tokens read before the clock starts: the first call of compiled code loads it.
 _WARM_UP = 50
+# Settings that came later. At their defaults they are no part of the name: models kept before are found.
+_LATER = ("check_updates",)
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 _FAILURE = "failure.txt"
@@ -178,8 +180,12 @@ def _statistics(
 
 
 def _model_settings(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    names = [setting.name for setting in MODEL_SETTINGS]
-    return {"format": _FORMAT, "model_seed": seed} | {name: settings[name] for name in names}
+    named = {
+        s.name: settings[s.name]
+        for s in MODEL_SETTINGS
+        if s.name not in _LATER or settings[s.name] != s.default
+    }
+    return {"format": _FORMAT, "model_seed": seed} | named
 
 
 def _key(identity: object) -> str:

@@ -98,8 +98,9 @@ MODEL_SETTINGS = (
         "state_dropout",
         "variational",
         str,
-        choices=("variational", "recurrent"),
-        description="dropout_state acts on the state that is read, or on the update of the memory",
+        choices=("variational", "recurrent", "recurrent-lamb"),
+        description="dropout_state acts on the state that is read, or on the update of the memory, scaled as "
+        "usual or as in the code of the paper (lamb)",
     ),
     Setting("learning_rate", 0.003, float, 0.0, 10.0, scale="log", description="of Adam, to begin with"),
     Setting(
@@ -216,7 +217,8 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> Melis
         layer=settings["dropout_layer"],
         state=settings["dropout_state"],
         output=settings["dropout_output"],
-        recurrent=settings["state_dropout"] == "recurrent",
+        recurrent=settings["state_dropout"] != "variational",
+        lamb=settings["state_dropout"] == "recurrent-lamb",
     )
     return MelisModel(
         shape,

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,18 +117,49 @@ def dynamic_nll(
         rule: how to adapt.
         rms: of `gradient_rms` for the same model and number of units, for the rules that need it.
     """
+    with adapting_reader(model, rule, rms) as reader:
+        parts = [reader.read(piece) for piece in pieces(model, tokens, 1, rule.segment)]
+    return torch.cat(parts).cpu().numpy().astype(np.float64)
+
+
+class AdaptingReader:
+    """Reads one stream, segment by segment, and adapts the model after each.
+
+    Attributes:
+        state: of the model, before the next segment.
+    """
+
+    def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Any) -> None:
+        self.state: State = model.initial_state(1)
+        self._local, self._rule = local, rule
+        self._update = _updater(rule, local, rms)
+        self._read = 0
+
+    def read(self, piece: Tensor) -> Tensor:
+        """Negative log-likelihoods (nats) of all tokens but the first; then the model is adapted to them.
+
+        `piece` is a segment with the token that follows it, shape (segment + 1, 1).
+        """
+        nll, self.state = self._local.gradient(piece, self.state)
+        self._read += len(nll)
+        self._update(self._rule.learning_rate_after(self._read))
+        return nll
+
+    def look(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Hidden vectors, shape (T, 1, D), and state of the model as it is now; nothing is adapted."""
+        with torch.no_grad():
+            return self._local.forward(tokens, state)
+
+
+@contextmanager
+def adapting_reader(
+    model: LanguageModel, rule: UpdateRule, rms: Sequence[Tensor] | None = None
+) -> Iterator[AdaptingReader]:
+    """A reader whose model has its own parameters again after; see `dynamic_nll` for the arguments."""
     if rule.needs_rms and rms is None:
         raise InputError(f"rule {rule.name!r} needs the RMS of the gradients on training data.")
-    parts: list[Tensor] = []
     with _adapting(model, rule.units if rule.name == "sparse" else 0) as local:
-        update = _updater(rule, local, rms)
-        state, read = model.initial_state(1), 0
-        for piece in _pieces(model, tokens, 1, rule.segment):
-            nll, state = local.gradient(piece, state)
-            parts.append(nll)
-            read += len(nll)
-            update(rule.learning_rate_after(read))
-    return torch.cat(parts).cpu().numpy().astype(np.float64)
+        yield AdaptingReader(model, rule, local, rms)
 
 
 def gradient_rms(
@@ -146,7 +178,7 @@ def gradient_rms(
     with _adapting(model, units, updates=False) as local:
         totals = [torch.zeros_like(p) for p in local.parameters]
         state = model.initial_state(batch)
-        for piece in _pieces(model, tokens, batch, segment):
+        for piece in pieces(model, tokens, batch, segment):
             _, state = local.gradient(piece, state)
             count += 1
             for total, p in zip(totals, local.parameters, strict=True):
@@ -157,7 +189,7 @@ def gradient_rms(
     return [total.div_(count).sqrt_() for total in totals]
 
 
-def _pieces(model: LanguageModel, tokens: Tokens, batch: int, segment: int) -> Iterator[Tensor]:
+def pieces(model: LanguageModel, tokens: Tokens, batch: int, segment: int) -> Iterator[Tensor]:
     """Segments with the token that follows each, shape (segment + 1, batch); the last may be shorter."""
     columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
     columns = columns.to(model.output_weight.device)
@@ -172,6 +204,7 @@ class _Local:
     parameters: Sequence[Tensor]
     globals: Sequence[Tensor] | None
     gradient: Callable[[Tensor, State], tuple[Tensor, State]]
+    forward: Callable[[Tensor, State], tuple[Tensor, State]]
 
 
 @contextmanager
@@ -207,7 +240,7 @@ def _with_parameters(model: LanguageModel, updates: bool) -> Iterator[_Local]:
         for p in parameters:
             p.grad = torch.zeros_like(p)
         try:
-            yield _Local(parameters, own, gradient)
+            yield _Local(parameters, own, gradient, model)
         finally:
             for p in parameters:
                 p.grad = None
@@ -234,7 +267,10 @@ def _with_matrices(model: LanguageModel, units: int) -> Iterator[_Local]:
         torch.autograd.backward([flat], [grad_hidden], inputs=matrices)
         return nll, state
 
-    yield _Local(matrices, None, gradient)
+    def forward(tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        return adaptable.adapted(tokens, state, matrices)
+
+    yield _Local(matrices, None, gradient, forward)
 
 
 def _updater(rule: UpdateRule, local: _Local, rms: Sequence[Tensor] | None) -> Callable[[float], None]:

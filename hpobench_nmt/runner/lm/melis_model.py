@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,10 @@ class Dropout:
         output: of the combined output, and again of its projection.
         recurrent: whether `state` is recurrent dropout, on the update of the memory (Semeniuta et al.
             2016), in place of variational dropout, on the state (Gal & Ghahramani 2016).
+        lamb: whether recurrent dropout is scaled as in the code of Melis et al. (lamb/cell.py in
+            github.com/google-deepmind/lamb): in training the kept updates have their own size in place of
+            1 / (1 - p) times it, and in evaluation all have 1 - p times it. For LSTMs whose input gate is
+            capped or tied, both are 1.5 times as large.
     """
 
     input: float = 0.0
@@ -43,6 +48,7 @@ class Dropout:
     state: float = 0.0
     output: float = 0.0
     recurrent: bool = False
+    lamb: bool = False
 
 
 class MelisModel(nn.Module):
@@ -87,6 +93,8 @@ class MelisModel(nn.Module):
         else:
             layers = [LSTMLayer(n, hidden, shape.gates, generator) for n in inputs]
         self.layers = nn.ModuleList(layers)
+        # Such gates keep the memory in [-1, 1], where tanh is nearly linear. Larger updates make more of it.
+        self._larger_updates = 1.5 if shape.cell == "lstm" and shape.gates != "untied" else 1.0
         self.hidden_sizes = (hidden,) * len(layers)
 
     def initial_state(self, batch: int) -> tuple[LayerState, ...]:
@@ -116,7 +124,9 @@ class MelisModel(nn.Module):
         x = embed(self.input_weight, tokens, self.output_weight)
         outputs, after = [], []
         for layer, before, matrix in zip(self.layers, state, matrices, strict=True):
-            x, new = adapted_layer(layer, x, before, matrix)
+            state_mask, update_mask = self._masks(tokens)
+            masked_layer = partial(layer, state_mask=state_mask, update_mask=update_mask)
+            x, new = adapted_layer(masked_layer, x, before, matrix)
             outputs.append(x)
             after.append(new)
         return self._combined(outputs), tuple(after)
@@ -139,11 +149,22 @@ class MelisModel(nn.Module):
 
     def _masks(self, tokens: Tensor) -> tuple[Mask, Mask]:
         """State mask and update mask of one layer for a whole sequence."""
-        if not (self.training and self.rates.state):
-            return None, None
+        rates, scale = self.rates, self._update_scale
+        if not self.training or not rates.state:
+            return None, None if scale == 1 else self.output_weight.new_full((1, 1), scale)
         shape = (tokens.shape[1], self.hidden_sizes[0])
-        drawn = mask(shape, self.rates.state, self.output_weight, self.generator)
-        return (None, drawn) if self.rates.recurrent else (drawn, None)
+        drawn = mask(shape, rates.state, self.output_weight, self.generator)
+        if not rates.recurrent:
+            return drawn, None
+        return None, drawn if scale == 1 else drawn * scale
+
+    @property
+    def _update_scale(self) -> float:
+        """What updates are multiplied by in evaluation, and beside 1 / (1 - p) in training."""
+        rates = self.rates
+        if not (rates.lamb and rates.recurrent and rates.state):
+            return 1.0
+        return (1.0 - rates.state) * self._larger_updates
 
     def _by_chance(self, probability: float) -> bool:
         if not probability:

@@ -191,6 +191,30 @@ def test_recurrent_dropout_has_one_mask_a_sequence_on_the_update():
     assert not torch.equal(silent[0], output(model, tokens(8, 60))[0] == 0)  # another sequence, another mask
 
 
+@pytest.mark.parametrize(
+    ("cell", "gates", "larger"), [("lstm", "capped", 1.5), ("lstm", "untied", 1.0), ("rhn", "capped", 1.0)]
+)
+def test_the_scaling_of_recurrent_dropout_in_the_papers_code(cell, gates, larger):
+    """An update u is 1.5 m u in training, with m 0 or 1, and 1.5 (1 - p) u in evaluation."""
+    kind = {"projection": False, "depth": 1, "gates": gates, "recurrent": True}
+    usual, lamb = (make(cell, state=0.2, lamb=lamb, **kind) for lamb in (False, True))
+    words = tokens(1, 60)  # one step from zeros: the new state is the admitted update, and linear in it
+    state = usual.initial_state(60)
+    part = 0 if cell == "rhn" else 1
+    kept_usual, kept_lamb = (model(words, state)[1][0][part].detach() for model in (usual, lamb))
+    torch.testing.assert_close(kept_lamb, kept_usual * 0.8 * larger)
+    assert 0.1 < (kept_lamb == 0).float().mean() < 0.3
+    evaluated, plain = (model.eval()(words, state)[1][0][part].detach() for model in (lamb, usual))
+    torch.testing.assert_close(evaluated, plain * 0.8 * larger)
+    # Adapted evaluation is scaled the same, and a model without dropout is not scaled at all.
+    zeros = [torch.zeros(3, 3) for _ in lamb.hidden_sizes]
+    longer = tokens(7, 2)
+    adapted, _ = lamb.adapted(longer, lamb.initial_state(2), zeros)
+    torch.testing.assert_close(adapted.detach(), output(lamb, longer))
+    undropped = make(cell, state=0.0, lamb=True, **kind).eval()
+    assert torch.equal(output(undropped, longer), output(usual.eval(), longer))
+
+
 def test_a_sequence_may_start_from_zeros():
     words, always, never = tokens(5, 3), make(zero_state=1.0), make(zero_state=0.0)
     state = detach(always(words, always.initial_state(3))[1])

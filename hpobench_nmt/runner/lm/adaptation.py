@@ -1,0 +1,217 @@
+"""What dynamic evaluation does to a model, as in Krause et al. (2018), sections 7.4 and 7.5.
+
+    losses_of_parts     the loss of every token of many sequences, each read from anew or all carried on
+    adaptation_curve    static and dynamic loss against the number of tokens read (figure 2)
+    word_effect         how the probabilities of a word and of others change after it was seen (table 6)
+    sample              text that the adapted model, or the static one, writes after a context (appendix)
+
+Reading never looks ahead: what is said of a token depends on the tokens before it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.lm.dynamic import AdaptingReader, UpdateRule, adapting_reader, dynamic_nll, pieces
+from hpobench_nmt.runner.lm.language_model import LanguageModel, State
+from hpobench_nmt.runner.lm.static import static_nll
+
+Tokens = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Evaluation = Callable[[Tokens], Floats]
+"""From a stream to the negative log-likelihood (nats) of every token but the first."""
+
+
+def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on: bool = False) -> Floats:
+    """The loss of every token but the first of each of many sequences, shape (parts, length - 1).
+
+    The stream is cut into sequences of equal length; what is left over is left out.
+
+    Args:
+        tokens: one stream.
+        parts: number of sequences.
+        evaluate: `static_nll` or `dynamic_nll` of a model, for instance.
+        carried_on: whether state and weights are carried on from sequence to sequence. Otherwise each begins
+            with an empty state and the trained weights, as in the paper.
+
+    Raises:
+        InputError: too few tokens for so many sequences of two.
+    """
+    length = len(tokens) // parts if parts > 0 else 0
+    if length < 2:
+        raise InputError(f"{len(tokens):,} tokens cannot be cut into {parts:,} sequences of 2 or more.")
+    if not carried_on:
+        return np.stack([evaluate(tokens[k * length : (k + 1) * length]) for k in range(parts)])
+    losses = evaluate(tokens[: parts * length])
+    # A sequence's first token is predicted here too, from the sequence before it. It is left out.
+    return np.append(losses, np.nan).reshape(parts, length)[:, :-1]
+
+
+def adaptation_curve(
+    model: LanguageModel,
+    sequences: Sequence[Tokens],
+    rule: UpdateRule,
+    rms: Sequence[Tensor] | None = None,
+    change: int = 0,
+    window: int = 100,
+) -> pd.DataFrame:
+    """Static and dynamic loss against the number of tokens read, averaged over sequences (figure 2).
+
+    Each sequence is read from an empty state with the trained weights. For the adaptation to another corpus,
+    join two: `np.concatenate([first, second])` with `change = len(first)`.
+
+    Args:
+        model: a language model; the same after as before.
+        sequences: streams of equal length.
+        rule: of dynamic evaluation.
+        rms: of `gradient_rms`, for the rules that need it.
+        change: the number of the first token of another corpus. Positions count from there.
+        window: tokens that are averaged into one point. They never lie on both sides of the change.
+
+    Returns:
+        one row a window: position (of its first predicted token), tokens, static and dynamic (mean losses in
+        nats, not cumulative).
+
+    Raises:
+        InputError: sequences of different lengths or of one token; a change that is not within them.
+    """
+    lengths = {len(sequence) for sequence in sequences}
+    if len(lengths) != 1 or min(lengths) < 2:
+        raise InputError("the sequences must have one length, of 2 tokens or more.")
+    (length,) = lengths
+    if not 0 <= change < length:
+        raise InputError(f"the change, at token {change:,}, is not within sequences of {length:,} tokens.")
+    if window < 1:
+        raise InputError(f"a window has at least 1 token, not {window}.")
+    static = np.mean([static_nll(model, sequence) for sequence in sequences], axis=0)
+    dynamic = np.mean([dynamic_nll(model, sequence, rule, rms) for sequence in sequences], axis=0)
+    position = np.arange(1, length) - change
+    losses = pd.DataFrame({"position": position, "static": static, "dynamic": dynamic})
+    grouped = losses.groupby(position // window, sort=True)
+    curve = grouped.agg(
+        position=("position", "first"),
+        tokens=("position", "size"),
+        static=("static", "mean"),
+        dynamic=("dynamic", "mean"),
+    )
+    return curve.reset_index(drop=True)
+
+
+def word_effect(
+    model: LanguageModel,
+    tokens: Tokens,
+    position: int,
+    rule: UpdateRule,
+    rms: Sequence[Tensor] | None = None,
+) -> pd.DataFrame:
+    """How the log-probability of every word changes, at one place, by the update on its segment (table 6).
+
+    The stream is read dynamically up to the segment that predicts the token at `position`. The model predicts
+    that segment, is adapted to it, and predicts it again from the same state.
+
+    Args:
+        model: a language model; the same after as before.
+        tokens: one stream; what lies behind that segment is not read.
+        position: of the token in the stream, from 1 on.
+        rule: of dynamic evaluation.
+        rms: of `gradient_rms`, for the rules that need it.
+
+    Returns:
+        one row a word of the vocabulary, in its order: cosine (of its trained output embedding with that of
+        the token), before and after (log-probabilities, nats), and change (after - before).
+
+    Raises:
+        InputError: a position that is not in the stream, or that of its first token, which is not predicted.
+    """
+    if not 1 <= position < len(tokens):
+        raise InputError(f"token {position:,} is not one of the {len(tokens) - 1:,} predicted ones.")
+    weight = model.output_weight.detach().clone()
+    with adapting_reader(model, rule, rms) as reader:
+        for number, piece in enumerate(pieces(model, tokens, 1, rule.segment)):
+            start, state = number * rule.segment, reader.state
+            if position <= start + rule.segment:
+                break
+            reader.read(piece)
+        step = position - start - 1
+        before = _log_probabilities(model, reader, piece[:-1], state)[step]
+        reader.read(piece)
+        after = _log_probabilities(model, reader, piece[:-1], state)[step]
+    word = weight[int(tokens[position])]
+    cosine = torch.nn.functional.cosine_similarity(weight, word[None])
+    found = {"cosine": cosine, "before": before, "after": after, "change": after - before}
+    return pd.DataFrame({name: value.cpu().numpy().astype(np.float64) for name, value in found.items()})
+
+
+def sample(
+    model: LanguageModel,
+    context: Tokens,
+    count: int,
+    rule: UpdateRule | None,
+    rng: np.random.Generator,
+    rms: Sequence[Tensor] | None = None,
+) -> tuple[Tokens, Floats]:
+    """Text that the model writes after a context, and the negative log-likelihood of each of its tokens.
+
+    With a rule, the model is adapted to the context and goes on being adapted to what it writes: each segment
+    is written with fixed weights, then learned from (section 3). The losses are those that `dynamic_nll`
+    gives for context and text in one; without a rule, those of `static_nll`.
+
+    Args:
+        model: a language model; the same after as before.
+        context: one stream, of 1 token or more.
+        count: tokens to write.
+        rule: of dynamic evaluation; None: the model stays as it was trained.
+        rng: draws the tokens, one number each.
+        rms: of `gradient_rms`, for the rules that need it.
+    """
+    if not len(context):
+        raise InputError("a text needs a context of at least one token.")
+    still = UpdateRule("sgd", 0.0, segment=len(context) + count)
+    written: list[int] = []
+    losses: list[float] = []
+    device = model.output_weight.device
+    with adapting_reader(model, rule or still, rms) as reader:
+        segment = (rule or still).segment
+        whole = (len(context) - 1) // segment * segment
+        for piece in pieces(model, context[: whole + 1], 1, segment):
+            reader.read(piece)
+        # The segment that the context leaves unfinished is finished by the text.
+        unread = read_so_far = context[whole:].tolist()
+        state = reader.state
+        while len(written) < count:
+            hidden, state = reader.look(torch.tensor(unread, device=device)[:, None], state)
+            log_p = _log_softmax(model, hidden[-1:])[0].double().cpu().numpy()
+            token = _draw(np.exp(log_p), rng)
+            written.append(token)
+            losses.append(-float(log_p[token]))
+            read_so_far = [*read_so_far, token]
+            unread = [token]
+            if len(read_so_far) == segment + 1:
+                reader.read(torch.tensor(read_so_far, device=device)[:, None])
+                read_so_far, state = [token], reader.state
+    return np.array(written, dtype=np.int64), np.array(losses)
+
+
+def _draw(probabilities: Floats, rng: np.random.Generator) -> int:
+    """A number drawn by its probability: where their running sum passes a uniform number."""
+    total = np.cumsum(probabilities)
+    return int(np.searchsorted(total, rng.random() * total[-1], side="right"))
+
+
+def _log_probabilities(model: LanguageModel, reader: AdaptingReader, inputs: Tensor, state: State) -> Tensor:
+    """Log-probabilities of every word after each input, shape (T, V), with the weights as they are now."""
+    hidden, _ = reader.look(inputs, state)
+    return _log_softmax(model, hidden)
+
+
+def _log_softmax(model: LanguageModel, hidden: Tensor) -> Tensor:
+    with torch.no_grad():
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        return torch.addmm(model.output_bias, flat, model.output_weight.t()).log_softmax(1)
