@@ -143,17 +143,19 @@ def log_ehvi_of_contenders(
     right, top = _strips(front, reference)
     n_candidates = mean.shape[1]
     result = np.full(n_candidates, -np.inf)
-    exponent = np.full(n_candidates, -np.inf)
+    # Over all candidates at once, seen ones too, in loops that the compiler can vectorise.
+    exponent = -0.5 * _squared_distances(mean, sd, right, top)
     area = np.empty(n_candidates)
+    for k in range(n_candidates):
+        width = max(right[-1] - mean[0, k], 0.0) + 0.4 * sd[0, k]
+        area[k] = width * (max(top[0] - mean[1, k], 0.0) + 0.4 * sd[1, k])
     largest_area = 0.0
     log_strips = math.log(len(right))
     favourite = -1
     for k in range(n_candidates):
         if not unseen[k]:
+            exponent[k] = -np.inf
             continue
-        m1, m2, s1, s2 = mean[0, k], mean[1, k], sd[0, k], sd[1, k]
-        exponent[k] = -0.5 * _squared_distance(m1, m2, s1, s2, right, top)
-        area[k] = (max(right[-1] - m1, 0.0) + 0.4 * s1) * (max(top[0] - m2, 0.0) + 0.4 * s2)
         largest_area = max(largest_area, area[k])
         if (
             favourite < 0
@@ -190,17 +192,16 @@ def _strips(front: Floats, reference: Floats) -> tuple[Floats, Floats]:
 
 
 @compiled(error_model="numpy")
-def _squared_distance(m1: float, m2: float, s1: float, s2: float, right: Floats, top: Floats) -> float:
-    """Squared distance of a mean from the region below the strips, in standard deviations."""
-    w1 = 1.0 / max(s1, 1e-150)
-    w2 = 1.0 / max(s2, 1e-150)
-    nearest = np.inf
+def _squared_distances(mean: Floats, sd: Floats, right: Floats, top: Floats) -> Floats:
+    """Squared distance of each mean from the region below the strips, in standard deviations, shape (M,)."""
+    n_candidates = mean.shape[1]
+    weights = 1.0 / np.maximum(sd, 1e-150)
+    nearest = np.full(n_candidates, np.inf)
     for i in range(len(right)):
-        u1 = max(m1 - right[i], 0.0) * w1
-        u2 = max(m2 - top[i], 0.0) * w2
-        nearest = min(nearest, u1 * u1 + u2 * u2)
-        if u1 == 0.0:
-            break  # the strips further right are lower
+        for k in range(n_candidates):
+            u1 = max(mean[0, k] - right[i], 0.0) * weights[0, k]
+            u2 = max(mean[1, k] - top[i], 0.0) * weights[1, k]
+            nearest[k] = min(nearest[k], u1 * u1 + u2 * u2)
     return nearest
 
 
