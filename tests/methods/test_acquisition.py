@@ -151,6 +151,28 @@ def test_ei_contenders_hold_the_maximum(kind, seed):
 def test_ei_contenders_without_spread_differ_by_their_gaps():
     gaps = np.array([1.0, 3.0, 2.0])
     assert log_ei_of_contenders(-gaps, np.zeros(3), 0.0, np.ones(3, dtype=bool)).argmax() == 1
+    # However little.
+    gaps = np.array([1.0, 1.0 + 1e-10, 1.0])
+    assert log_ei_of_contenders(-gaps, np.zeros(3), 0.0, np.ones(3, dtype=bool)).argmax() == 1
+
+
+@pytest.mark.parametrize(
+    ("leader", "other"),
+    [
+        # Each a gap and a standard deviation. Less in both u and sd: 0.499 + 0.4 * 0.5 would not rule it out.
+        ((0.5, 0.5), (0.499, 0.5)),
+        # 0.45 + 0.4 * 0.001 < 0.5 h(1) = 0.5417, though u = 450.
+        ((0.5, 0.5), (0.45, 0.001)),
+        # 0.2 phi(-2.5) = 0.0035 < 0.1 h(-1) = 0.0083 < 0.4 * 0.2.
+        ((-0.1, 0.1), (-0.5, 0.2)),
+    ],
+    ids=["dominated", "first bound", "second bound"],
+)
+def test_each_bound_of_ei_rules_a_candidate_out(leader, other):
+    gaps, sd = np.array([leader, other]).T
+    values = log_ei_of_contenders(1.0 - gaps, sd**2, 1.0, np.ones(2, dtype=bool))
+    assert np.isfinite(values[0])
+    assert values[1] == -np.inf
 
 
 @pytest.mark.parametrize("best", [-3.0, -1.0, 0.0, 2.0])
@@ -405,6 +427,24 @@ def test_contenders_hold_the_maximum(kind, seed, size):
     assert values.max() == pytest.approx(exact.max(), rel=1e-14, abs=1e-14)
     computed = (values[unseen] > -np.inf) | (kind == "equals")
     np.testing.assert_allclose(values[unseen][computed], exact[computed], rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("front", "leader", "other"),
+    [
+        # Each a mean and a standard deviation. Its area, 0.75 squared, is less than the leader's gain, 0.99,
+        # even though there are two strips.
+        ([[0.9, 0.9]], ([0.0, 0.0], 0.01), ([0.25, 0.25], 0.01)),
+        # 0.2 * 1.2 exp(-2) < 0.5 * 0.2, two standard deviations beyond the reference.
+        (np.empty((0, 2)), ([0.5, 0.8], 0.01), ([2.0, 0.0], 0.5)),
+    ],
+    ids=["area", "distance"],
+)
+def test_each_bound_of_ehvi_rules_a_candidate_out(front, leader, other):
+    mean, sd = np.array([leader[0], other[0]]).T.copy(), np.array([[leader[1], other[1]]] * 2)
+    values = log_ehvi_of_contenders(mean, sd, np.array(front), np.ones(2), np.ones(2, dtype=bool))
+    assert np.isfinite(values[0])
+    assert values[1] == -np.inf
 
 
 def test_contenders_ignore_seen_candidates():
