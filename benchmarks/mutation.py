@@ -97,7 +97,8 @@ def main() -> None:
         _copy(folder)
         (folder / "mutants").mkdir()
         (folder / module).write_text(plain, "utf-8")
-        (folder / "hpobench_nmt" / "compiled_math.py").write_text(COMPILED_MATH, "utf-8")
+        if compiled:
+            _use_compiled_math(folder / "hpobench_nmt")
         with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
             settings.write(_settings(module, tests, compiled, arguments.skip))
         if arguments.sample:
@@ -140,9 +141,8 @@ def without_decorators(source: str) -> tuple[str, bool]:
         lines[node.end_lineno : node.end_lineno] = after
         for line in range(node.decorator_list[0].lineno, node.lineno):
             lines[line - 1] = ""
-    if compiled:
-        lines = ["from hpobench_nmt import compiled_math as math" if x == "import math" else x for x in lines]
-    return "\n".join(lines) + "\n", compiled
+    plain = "\n".join(lines) + "\n"
+    return (_with_compiled_math(plain) if compiled else plain), compiled
 
 
 def _decorated(tree: ast.Module) -> list[ast.FunctionDef]:
@@ -170,6 +170,19 @@ def _copy(folder: Path, only: str = "") -> None:
     shared = ROOT.parent / "shared"
     if shared.is_dir() and not only:
         (folder / "shared").symlink_to(shared)  # the authors' files, where the tests look for them
+
+
+def _with_compiled_math(source: str) -> str:
+    return source.replace("\nimport math\n", "\nfrom hpobench_nmt import compiled_math as math\n")
+
+
+def _use_compiled_math(package: Path) -> None:
+    """In all files with compiled functions: the module's may call those of others."""
+    (package / "compiled_math.py").write_text(COMPILED_MATH, "utf-8")
+    for path in package.rglob("*.py"):
+        source = path.read_text("utf-8")
+        if "import compiled\n" in source:
+            path.write_text(_with_compiled_math(source), "utf-8")
 
 
 def _settings(module: Path, tests: list[str], compiled: bool, skip: str | None) -> str:

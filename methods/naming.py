@@ -11,6 +11,9 @@ from typing import Any
 from hpobench_nmt.core.files import check_name
 
 _MAX_LENGTH = 100
+# What is bound to a function may hold the function itself.
+_DEEPEST = 3
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def method_name(family: str, *settings: Any) -> str:
@@ -27,17 +30,25 @@ def method_name(family: str, *settings: Any) -> str:
     return check_name("method", name)
 
 
-def _label(value: Any) -> str:
+def _label(value: Any, depth: int = 0) -> str:
+    if depth > _DEEPEST:
+        return type(value).__name__
+    inner = functools.partial(_label, depth=depth + 1)
     if isinstance(value, functools.partial):
-        named = [f"{key}={_label(v)}" for key, v in sorted(value.keywords.items())]
-        return "_".join([_label(value.func), *map(_label, value.args), *named])
+        named = [f"{key}={inner(v)}" for key, v in sorted(value.keywords.items())]
+        return "_".join([inner(value.func), *map(inner, value.args), *named])
+    if isinstance(value, types.MethodType):
+        return f"{inner(value.__self__)}_{value.__name__}"
     if isinstance(value, types.FunctionType):
         name = value.__name__
         if name == "<lambda>":
             name = f"lambda{value.__code__.co_firstlineno}"
-        return "_".join([name, *(_label(cell.cell_contents) for cell in value.__closure__ or ())])
-    if " object at 0x" in repr(value):
-        # An address differs from run to run.
-        held = [f"{key}={_label(v)}" for key, v in sorted(getattr(value, "__dict__", {}).items())]
+        return "_".join([name, *(inner(cell.cell_contents) for cell in value.__closure__ or ())])
+    if isinstance(value, str):
+        return value
+    shown = repr(value)
+    if " object at 0x" in shown:
+        held = [f"{key}={inner(v)}" for key, v in sorted(getattr(value, "__dict__", {}).items())]
         return "_".join([type(value).__name__, *held])
-    return value if isinstance(value, str) else getattr(value, "__name__", repr(value))
+    # An address differs from run to run.
+    return str(getattr(value, "__name__", _ADDRESS.sub("", shown)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import hashlib
 
 import numpy as np
 import pytest
@@ -80,11 +81,51 @@ def test_different_settings_have_different_names_that_can_be_files():
     assert len({name.casefold() for name in names}) == len(names)
 
 
+def recursive(weight):
+    def acquire(belief):
+        return acquire(belief) * weight
+
+    return acquire
+
+
+def test_settings_that_hold_themselves_have_names():
+    assert method_name("BO", recursive(2)).startswith("BO_acquire_acquire_")
+    assert method_name("BO", recursive(2)) != method_name("BO", recursive(3))
+    held = Confidence(1)
+    held.weight = held
+    assert method_name("BO", held).startswith("BO_Confidence_weight-Confidence_weight-")
+
+
+def test_methods_of_objects_are_told_apart():
+    one, two = Confidence(1), Confidence(2)
+    assert method_name("BO", one.__call__) == "BO_Confidence_weight-1___call__"
+    assert method_name("BO", two.__call__) == "BO_Confidence_weight-2___call__"
+
+
+def test_names_hold_no_memory_addresses():
+    name = method_name("BO", functools.partial(bound, [confidence, 1.5]))
+    assert name == "BO_bound_-function-confidence-1.5"
+    assert method_name("BO", functools.partial(bound, Confidence)) == "BO_bound_Confidence"
+
+
+def test_lambdas_are_told_apart_by_their_lines():
+    names = [method_name("BO", f) for f in LAMBDAS]
+    assert names == [f"BO_lambda{f.__code__.co_firstlineno}" for f in LAMBDAS]
+    assert len(set(names)) == 2
+
+
+def test_names_of_odd_settings():
+    assert method_name("BO", None, "", 2.5, "a  b/c", None) == "BO_2.5_a-b-c"
+    assert method_name("BO", "(x)") == "BO_-x"
+
+
 def test_a_long_name_is_cut_and_still_differs():
     long, longer = (method_name("BO", "x" * n) for n in (120, 121))
     assert len(long) == len(longer) == 100
     assert long != longer
     assert method_name("BO", "x" * 97) == "BO_" + "x" * 97
+    digest = hashlib.sha256(b"BO_\\udc80" + b"x" * 200).hexdigest()
+    assert method_name("BO", "\udc80" + "x" * 200) == f"BO_-{'x' * 83}-{digest[:12]}"
 
 
 @pytest.mark.parametrize("make", [bayesian_optimisation, graph_search, influence_search])
