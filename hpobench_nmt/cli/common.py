@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.core.errors import RunError, unknown
+from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from hpobench_nmt.runner.family import Family
 
 
 # Columns of what is not shown on a terminal.
@@ -108,3 +111,17 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+
+
+def require_installed(*modules: str) -> None:
+    """Raise InputError if a package of the extra `train` is missing."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise InputError(f"{module} is not installed: pip install 'hpobench-nmt[train]'")
+
+
+def require_family(family: Family) -> None:
+    """Raise InputError if packages that the family needs are missing."""
+    missing = family.missing()
+    if missing:
+        raise InputError(f"family {family.name!r} needs what is not installed: {missing}")

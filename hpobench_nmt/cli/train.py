@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpobench_nmt.cli.common import listed, make_console, progress_bar, say, writing
+from hpobench_nmt.cli.common import (
+    listed,
+    make_console,
+    progress_bar,
+    require_family,
+    require_installed,
+    say,
+    writing,
+)
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 
 if TYPE_CHECKING:
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
     from hpobench_nmt.runner.ledger import Record
     from hpobench_nmt.runner.spec import Spec
+    from hpobench_nmt.runner.workspace import Workspace
 
 _MINUTE = 60.0
 
@@ -45,6 +53,7 @@ _device = click.option(
 @click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
 @click.option("--only", callback=listed, help="Configurations with these values, e.g. layers=2,dropout=0.5.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
+@click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option("--dry-run", is_flag=True, help="Say what would be trained.")
 @click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -56,6 +65,7 @@ def train(
     backend: str,
     only: tuple[str, ...],
     limit: int | None,
+    keep: bool,
     dry_run: bool,
     status: bool,
     quiet: bool,
@@ -64,7 +74,7 @@ def train(
 
     Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
     """
-    _require_installed("filelock", "torch")
+    require_installed("filelock", "torch")
     from hpobench_nmt.runner.spec import load_spec, select
 
     spec = load_spec(spec_path)
@@ -85,14 +95,14 @@ def train(
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
-    _require_family(spec)
+    require_family(spec.family)
     if backend == "loky":
         devices = find_devices(device)
     else:
         devices = [cluster_device(device, backend)]
         if not jobs:
             raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
-    workspace, ledger = open_workspace(spec, folder, _cache())
+    workspace, ledger = open_workspace(spec, folder, _cache(), keep)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
     todo = pending(spec, ledger, rows)[:limit]
@@ -111,6 +121,8 @@ def train(
     failed = sum(record.status == "failed" for record in records)
     left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size)))
     say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
+    if workspace.keep:
+        _print_kept(workspace, records)
     if not left and failed == len(records):
         say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
     elif not left:
@@ -148,7 +160,7 @@ def tune(
 
     Every training goes to the same ledger as 'train' fills, and none that it holds is done again.
     """
-    _require_installed("filelock", "torch")
+    require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.runner.devices import find_devices, refuse_other_device
     from hpobench_nmt.runner.spec import describe, load_spec
@@ -157,7 +169,7 @@ def tune(
     from hpobench_nmt.runner.workspace import open_workspace
 
     spec = load_spec(spec_path)
-    _require_family(spec)
+    require_family(spec.family)
     (named,) = resolve_methods([method])
     metrics = pick_metrics(spec, objectives, named)
     if "," in device:
@@ -193,7 +205,7 @@ def tune(
 @click.argument("ledger", type=click.Path(path_type=Path))
 def build(ledger: Path) -> None:
     """Make a table folder from a LEDGER of 'train', beside it."""
-    _require_installed("filelock")
+    require_installed("filelock")
     from hpobench_nmt.runner.build_table import build as make
 
     with writing(ledger):
@@ -239,16 +251,22 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
         thread.join()
 
 
-def _require_installed(*modules: str) -> None:
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise InputError(f"{module} is not installed: pip install 'hpobench-nmt[train]'")
+def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
+    """Print how many models are kept, and where the best one is."""
+    from hpobench_nmt.runner.kept_models import MODELS
+    from hpobench_nmt.runner.spec import describe
 
-
-def _require_family(spec: Spec) -> None:
-    missing = spec.family.missing()
-    if missing:
-        raise InputError(f"family {spec.family.name!r} needs what is not installed: {missing}")
+    done = [record for record in records if record.status == "done"]
+    kept = [r for r in done if workspace.model_folder(r.config, r.replicate).is_dir()]
+    without = len(done) - len(kept)
+    others = f"; {without} of trainings that ended before have none" if without else ""
+    say(f"{workspace.folder / MODELS}: {len(kept)} model(s) kept{others}.")
+    metric = next(m for m in workspace.spec.metrics if m.name == workspace.spec.objectives[0])
+    measured = [record for record in kept if metric.name in record.metrics]
+    if measured:
+        best = (min if metric.direction == "min" else max)(measured, key=lambda r: r.metrics[metric.name])
+        folder = workspace.model_folder(best.config, best.replicate)
+        say(f"The best {metric.name}, {best.metrics[metric.name]:.6g}: {describe(best.config)}: {folder}")
 
 
 def _cache() -> Path:

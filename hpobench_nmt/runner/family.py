@@ -112,6 +112,7 @@ class Job:
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
         scratch: an empty folder of this job's own, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
+        keep: whether the best model is saved, by Outcome.save.
     """
 
     settings: Mapping[str, Any]
@@ -121,6 +122,7 @@ class Job:
     cache: Path
     scratch: Path
     device: str
+    keep: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ class Outcome:
         tuned: settings that were tuned on dev after training, with the values that were used.
         versions: of the libraries that did the work.
         converged: False where a limit of epochs or updates ended the training.
+        save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
+            training's own process, where the model is kept (kept_models.py). None: it cannot be kept.
     """
 
     metrics: Mapping[str, float]
@@ -140,6 +144,21 @@ class Outcome:
     tuned: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     converged: bool = True
+    save: Callable[[Path], None] | None = None
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How a family's language models are made from settings, so that a kept one can be read again.
+
+    Attributes:
+        build: a model with fresh weights on the generator's device, from the settings, the number of tokens
+            in the vocabulary, the unit ("word" or "character"), and a torch.Generator.
+        parameters: the number of its parameters, from the first three, without making it.
+    """
+
+    build: Callable[[Mapping[str, Any], int, str, Any], Any]
+    parameters: Callable[[Mapping[str, Any], int, str], int]
 
 
 @dataclass(frozen=True)
@@ -156,6 +175,7 @@ class Family:
             where trainings share one; otherwise each has its own.
         check: refuses combinations of settings that can never be trained (InputError).
         missing: the command that installs missing packages, or "" if there are none.
+        architecture: of a language model.
     """
 
     name: str
@@ -166,6 +186,7 @@ class Family:
     seed: Callable[[Mapping[str, Any], int], int] | None = None
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     missing: Callable[[], str] = lambda: ""
+    architecture: Architecture | None = None
 
     @property
     def defaults(self) -> dict[str, Value | None]:

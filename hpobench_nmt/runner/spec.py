@@ -7,6 +7,7 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     note          a text for users of the table, which goes into its datasheet
     family        a file of runner/families/ says which settings and metrics it has
     seed          a whole number; the same gives the same models
+    keep          whether the best model of each training is kept, as by `train --keep` (kept_models.py)
     objectives    of the table, the single objective first; if left out, the first metric
     metrics       columns of the table; if left out, all that the family measures
     base          folder that files of the corpus are relative to; if left out, the spec's own
@@ -73,6 +74,7 @@ class _SpecFile(Strict, frozen=True):
     objectives: list[str] = msgspec.field(default_factory=list)
     metrics: list[str] = msgspec.field(default_factory=list)
     base: str = ""
+    keep: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +96,7 @@ class Spec:
         replicated: how many configurations are trained again with other seeds, and how often.
         base: folder that relative paths of the corpus start from.
         path: where it was read from.
+        keep: whether the best model of each training is kept. Rows do not depend on it.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Spec:
     replicated: tuple[int, int]
     base: Path
     path: Path
+    keep: bool = False
 
     @property
     def size(self) -> int:
@@ -255,6 +259,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         replicated=(again.configurations, again.trainings) if again else (0, 0),
         base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
+        keep=file.keep,
     )
     for configuration, wrong in check_all(spec.grid, spec.settings, family.check):
         raise InputError(f"{path}: {describe(configuration)}: {wrong}")

@@ -11,10 +11,12 @@ from typing import Literal
 
 from filelock import Timeout
 
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.runner import ledger as ledgers
+from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.kept_models import KEPT, keep_model
 from hpobench_nmt.runner.ledger import Record
 from hpobench_nmt.runner.ledger_tail import recorded
 from hpobench_nmt.runner.processes import Crashed, Killed, Processes
@@ -42,6 +44,14 @@ class Unfinished:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class _Trained:
+    """A training's record, not yet in the ledger, and why its model is not kept although it should be."""
+
+    record: Record
+    not_kept: str = ""
+
+
 def train_and_record(
     workspace: Workspace,
     row: int,
@@ -64,7 +74,8 @@ def train_and_record(
 
     Raises:
         InputError: the spec or the corpus is wrong.
-        RunError: the run cannot go on, for instance because the disk is full.
+        RunError: the run cannot go on, for instance because the disk is full. If only the model could not be
+            kept, the training is recorded all the same.
     """
     configuration = workspace.spec.configuration(row)
     key = ledgers.training_key(configuration, replicate)
@@ -86,15 +97,21 @@ def train_and_record(
             continue  # another run has just finished the ledger and cleared up
         except OSError as error:
             raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
+    not_kept = ""
     with lock:
         known = recorded(workspace.ledger, key)
         if known is None:
             trained = _train(workspace, configuration, replicate, device, processes, folder, last)
             if isinstance(trained, Unfinished):
                 return trained  # its folder stays: the reason may name its log
-            ledgers.append(workspace.ledger, trained)
-            known = trained
+            ledgers.append(workspace.ledger, trained.record)
+            known = trained.record
+            not_kept = trained.not_kept
         shutil.rmtree(folder, ignore_errors=True)
+    if not_kept:
+        raise RunError(
+            f"{describe(configuration)}: is recorded, but its model could not be kept ({not_kept}). {GO_ON}"
+        )
     return known
 
 
@@ -106,12 +123,12 @@ def _train(
     processes: Processes,
     folder: Path,
     last: bool,
-) -> Record | Unfinished:
+) -> _Trained | Unfinished:
     spec = workspace.spec
     scratch = folder / "scratch"
     seed = spec.training_seed(configuration, replicate)
     settings = spec.settings(configuration)
-    job = Job(settings, seed, spec.corpus, spec.base, workspace.cache, scratch, device)
+    job = Job(settings, seed, spec.corpus, spec.base, workspace.cache, scratch, device, keep=workspace.keep)
     started, clock = datetime.now(UTC), time.perf_counter()
     result = _attempt(spec, job, processes, folder / "log", last)
     if isinstance(result, Unfinished):
@@ -119,7 +136,7 @@ def _train(
     if result.wrong_input:
         raise InputError(f"{describe(configuration)}: {result.wrong_input}")
     outcome = result.outcome
-    return Record(
+    record = Record(
         config=configuration,
         replicate=replicate,
         seed=seed,
@@ -134,6 +151,15 @@ def _train(
         started=started.isoformat(timespec="seconds"),
         seconds=round(result.seconds or time.perf_counter() - clock, 3),
     )
+    if not workspace.keep or not outcome or result.not_kept:
+        return _Trained(record, result.not_kept)
+    target = workspace.model_folder(configuration, replicate)
+    try:
+        section = filled_section(spec.corpus)
+        keep_model(scratch / KEPT, target, spec.family.name, settings, section, workspace.provenance, record)
+    except (OSError, ValueError) as error:
+        return _Trained(record, one_line(error))
+    return _Trained(record)
 
 
 def _attempt(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
+import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
+from hpobench_nmt.runner.kept_models import KEPT
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class TrainingResult:
         versions: of the libraries used.
         seconds: of training and measuring, without the start of the process; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
+        not_kept: why its model could not be saved, where that was asked for.
     """
 
     outcome: Outcome | None = None
@@ -34,6 +39,7 @@ class TrainingResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     starved: bool = False
+    not_kept: str = ""
 
 
 def train_one(family: str, job: Job) -> TrainingResult:
@@ -54,8 +60,24 @@ def train_one(family: str, job: Job) -> TrainingResult:
             raise
         failure, starved = "out of memory", True
     seconds = time.perf_counter() - start
+    not_kept = _save(outcome, job.scratch / KEPT) if outcome and job.keep else ""
+    outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
     versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
-    return TrainingResult(outcome, failure, "", device_name(job.device), versions, seconds, starved)
+    return TrainingResult(outcome, failure, "", device_name(job.device), versions, seconds, starved, not_kept)
+
+
+def _save(outcome: Outcome, folder: Path) -> str:
+    """Save the best model in a new folder: why that failed, or "". No error of it ends the training."""
+    if outcome.save is None:
+        return "its family has no way to save one"
+    try:
+        folder.mkdir()
+        outcome.save(folder)
+    except Exception as error:  # torch has errors of its own for a full disk
+        traceback.print_exc()
+        shutil.rmtree(folder, ignore_errors=True)
+        return one_line(error)
+    return ""
 
 
 def _finite(outcome: Outcome) -> Outcome:

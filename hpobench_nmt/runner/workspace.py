@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -13,6 +14,7 @@ from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner import ledger as ledgers
+from hpobench_nmt.runner.kept_models import MODELS
 from hpobench_nmt.runner.ledger import Ledger, refuse_rows_off_the_grid
 from hpobench_nmt.runner.spec import Configuration, Spec, copy_for, short_key
 from hpobench_nmt.runner.user_paths import refuse_link
@@ -29,11 +31,15 @@ class Workspace:
         spec: the models to train.
         folder: holds the copy of the spec, the ledger and, in the end, the table.
         cache: holds prepared corpora and models that trainings of all specs share.
+        keep: whether the best model of each training is kept.
+        provenance: of the corpus, for kept models.
     """
 
     spec: Spec
     folder: Path
     cache: Path
+    keep: bool = False
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ledger(self) -> Path:
@@ -45,13 +51,19 @@ class Workspace:
         """The folder of the trainings that run now: a folder and a lock file for each of them."""
         return self.folder / _WORK
 
+    def model_folder(self, configuration: Configuration, replicate: int) -> Path:
+        """The folder of a training's kept model."""
+        return self.folder / MODELS / short_key(configuration, replicate)
+
     def training_folder(self, configuration: Configuration, replicate: int) -> Path:
         """The folder of one training: its log and its scratch folder. Removed once it is recorded."""
         return self.work / short_key(configuration, replicate)
 
 
-def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Ledger]:
+def open_workspace(spec: Spec, folder: Path, cache: Path, keep: bool = False) -> tuple[Workspace, Ledger]:
     """Prepare the corpus and open the ledger, or begin one, with a copy of the spec beside it.
+
+    Models are kept if `keep` or the spec says so.
 
     Raises:
         InputError: the ledger in the folder belongs to another spec or to another version of the corpus.
@@ -63,6 +75,7 @@ def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Le
     try:
         folder.mkdir(parents=True, exist_ok=True)
         refuse_link(folder / _WORK)
+        refuse_link(folder / MODELS)
         ledgers.reserve(folder)
         usual = spec.family.defaults
         ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance, usual)
@@ -72,7 +85,7 @@ def open_workspace(spec: Spec, folder: Path, cache: Path) -> tuple[Workspace, Le
             write_whole(copy, copy_for(spec, folder).encode())
     except OSError as error:
         raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
-    return Workspace(spec, folder, cache), ledger
+    return Workspace(spec, folder, cache, keep or spec.keep, corpus.provenance), ledger
 
 
 def claim(training_folder: Path) -> FileLock:

@@ -1,6 +1,20 @@
 """Corpora that models are trained on: text for language models, pairs of lines for translation."""
 
 from hpobench_nmt.runner.corpora.corpus import ParallelCorpus, TextCorpus
-from hpobench_nmt.runner.corpora.load import check_section, corpus_kind, load_corpus
+from hpobench_nmt.runner.corpora.load import (
+    check_section,
+    corpus_kind,
+    filled_section,
+    load_corpus,
+    split_text,
+)
 
-__all__ = ["ParallelCorpus", "TextCorpus", "check_section", "corpus_kind", "load_corpus"]
+__all__ = [
+    "ParallelCorpus",
+    "TextCorpus",
+    "check_section",
+    "corpus_kind",
+    "filled_section",
+    "load_corpus",
+    "split_text",
+]

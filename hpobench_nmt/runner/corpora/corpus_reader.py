@@ -24,6 +24,9 @@ class CorpusReader:
         depends: returns what the corpus depends on beside the options, such as a package's version or a
             file's size and time. Cheap. Raises InputError if something is missing.
         read: makes the corpus: of the options, the folder of relative paths, and the cache folder.
+        split: another text, split as the corpus's own are: into tokens for a language model, into lines of
+            tokens with blanks between them for a translation model. Of the options, the text's bytes, and its
+            path for errors. Raises InputError if it is not UTF-8, where that is needed.
         check: refuses options that never go together (InputError); cheap.
     """
 
@@ -32,6 +35,7 @@ class CorpusReader:
     options: tuple[Setting, ...]
     depends: Callable[[Options, Path, Path], list[str]]
     read: Callable[[Options, Path, Path], Corpus]
+    split: Callable[[Options, bytes, Path], list[str]]
     check: Callable[[Options], None] = lambda options: None
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Options
-from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts
+from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts, tidy
 from hpobench_nmt.runner.corpora.sentence_pairs import Pair, clean, split
+from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of
+from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.family import Setting
 from hpobench_nmt.runner.locks import make_once
 from hpobench_nmt.runner.user_paths import user_path
@@ -169,6 +171,10 @@ def _check(options: Options) -> None:
         raise InputError(f"[corpus] min_words is above max_words ({options['max_words']}).")
 
 
+def _split(options: Options, content: bytes, path: Path) -> list[str]:
+    return [" ".join(tokenise(tidy(line))) for line in lines_of(decoded(content, path))]
+
+
 LOHELP = CorpusReader(
     name="lohelp",
     kind="parallel",
@@ -186,5 +192,6 @@ LOHELP = CorpusReader(
     ),
     depends=_depends,
     read=_read,
+    split=_split,
     check=_check,
 )

@@ -39,6 +39,31 @@ def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
     return _options(section)[0].kind
 
 
+def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section with the defaults of all options that it leaves out.
+
+    Raises:
+        InputError: as check_section.
+    """
+    reader, options = _options(section)
+    return {"name": reader.name, **options}
+
+
+def split_text(section: Mapping[str, Any], content: bytes, path: Path) -> list[str]:
+    """Another text, split as the texts of a section's corpus are.
+
+    Args:
+        section: a [corpus] section.
+        content: the text.
+        path: its name in errors.
+
+    Returns:
+        tokens for a language model; for a translation model lines of tokens, a blank between two of them.
+    """
+    reader, options = _options(section)
+    return reader.split(options, content, path)
+
+
 def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
     """The corpus of a [corpus] section: its `name`, and the options of that name.
 

@@ -10,7 +10,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
 from hpobench_nmt.runner.corpora.corpus_reader import TOKENISE_OPTION, CorpusReader, Options
 from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
-from hpobench_nmt.runner.corpora.text_reading import read_lines, status
+from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_lines, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.family import Setting
 from hpobench_nmt.runner.user_paths import user_path
@@ -63,6 +63,11 @@ def _misaligned_from(source: Lines, target: Lines) -> int:
     return int(len(few) - np.argmin(cost[::-1].round(9)))
 
 
+def _split(options: Options, content: bytes, path: Path) -> list[str]:
+    split = tokenise if options["tokenise"] else str.split
+    return [" ".join(split(line)) for line in lines_of(decoded(content, path))]
+
+
 def _lines(path: Path, option: str, options: Options) -> Lines:
     """A file's tokenised lines.
 
@@ -102,4 +107,5 @@ PARALLEL = CorpusReader(
     ),
     depends=_depends,
     read=_read,
+    split=_split,
 )

@@ -17,6 +17,7 @@ from hpobench_nmt.runner.corpora.corpus_reader import (
     CorpusReader,
     Options,
 )
+from hpobench_nmt.runner.corpora.text_reading import decoded
 from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, word_corpus
 from hpobench_nmt.runner.family import Setting
 
@@ -54,6 +55,12 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
     return word_corpus("sotu", words, options, provenance)
 
 
+def _split(options: Options, content: bytes, path: Path) -> list[str]:
+    """The text as one address."""
+    text = _STAGE_DIRECTION.sub(" ", decoded(content, path))
+    return [*_single_blanks(text), END] if options["unit"] == "character" else _words(text)
+
+
 def _words(text: str) -> list[str]:
     """Lower-cased words, numbers and punctuation of an address, and its end."""
     return [*_TOKEN.findall(text.lower()), END]
@@ -78,4 +85,5 @@ SOTU = CorpusReader(
     ),
     depends=_depends,
     read=_read,
+    split=_split,
 )

@@ -16,9 +16,16 @@ from hpobench_nmt.runner.corpora.corpus_reader import (
     CorpusReader,
     Options,
 )
-from hpobench_nmt.runner.corpora.text_reading import read_bytes, read_lines, read_text, status
+from hpobench_nmt.runner.corpora.text_reading import (
+    decoded,
+    lines_of,
+    read_bytes,
+    read_lines,
+    read_text,
+    status,
+)
 from hpobench_nmt.runner.corpora.tokenise import tokenise
-from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, character_corpus, word_corpus
+from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, byte_names, character_corpus, word_corpus
 from hpobench_nmt.runner.family import Setting
 from hpobench_nmt.runner.user_paths import user_path
 
@@ -32,12 +39,18 @@ def _corpus(name: str, places: Places, options: Options, licence: str) -> Corpus
     if options.get("unit") == "character":
         texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}
         return character_corpus(name, texts, options, provenance, ends=False)
-    split = tokenise if options.get("tokenise") else str.split
-    lines = {part: read_lines(path, option) for part, (option, path) in places.items()}
-    words = {
-        p: list(chain.from_iterable((*split(line), END) for line in several)) for p, several in lines.items()
-    }
+    words = {part: _words(read_lines(path, option), options) for part, (option, path) in places.items()}
     return word_corpus(name, words, options, provenance)
+
+
+def _words(lines: list[str], options: Options) -> list[str]:
+    split = tokenise if options.get("tokenise") else str.split
+    return list(chain.from_iterable((*split(line), END) for line in lines))
+
+
+def _split(options: Options, content: bytes, path: Path) -> list[str]:
+    text = decoded(content, path)
+    return list(text) if options.get("unit") == "character" else _words(lines_of(text), options)
 
 
 def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
@@ -69,7 +82,7 @@ def _reader(
     def read(options: Options, base: Path, cache: Path) -> Corpus:
         return _corpus(name, places(options, base), options, licence)
 
-    return CorpusReader(name, "text", (*options, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
+    return CorpusReader(name, "text", (*options, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read, _split)
 
 
 def _one_file(name: str) -> CorpusReader:
@@ -90,8 +103,11 @@ def _one_file(name: str) -> CorpusReader:
         provenance = _provenance(name, [path(options, base)], "text of Wikipedia: CC BY-SA and GFDL")
         return byte_corpus(name, parts, options, provenance)
 
+    def split(options: Options, content: bytes, path: Path) -> list[str]:
+        return byte_names(content)
+
     file = Setting("file", None, str, description="the unpacked file")
-    return CorpusReader(name, "text", (file, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read)
+    return CorpusReader(name, "text", (file, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read, split)
 
 
 _FOLDER = Setting("folder", None, str, description="the folder of the three files")

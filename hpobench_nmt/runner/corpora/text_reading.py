@@ -52,7 +52,12 @@ def decoded(content: bytes, path: Path) -> str:
 
 def read_lines(path: Path, option: str) -> list[str]:
     """The lines of a UTF-8 file; only \\n ends a line, since the files of a pair must agree on that."""
-    lines = read_text(path, option).split("\n")
+    return lines_of(read_text(path, option))
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text. Only \\n ends a line."""
+    lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
     return lines

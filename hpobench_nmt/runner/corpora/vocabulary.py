@@ -62,6 +62,12 @@ def byte_corpus(
     return _numbered(name, "character", coded, _byte_name, options, provenance)
 
 
+def byte_names(content: bytes) -> list[str]:
+    """The tokens of bytes."""
+    names = [_byte_name(byte) for byte in range(256)]
+    return [names[byte] for byte in content]
+
+
 def _byte_name(byte: int) -> str:
     return chr(byte) if 32 <= byte < 127 else f"<{byte:02X}>"
 

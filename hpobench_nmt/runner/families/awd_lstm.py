@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting
+from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
 
 if TYPE_CHECKING:
@@ -125,6 +125,20 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> AWDLS
     )
 
 
+def parameters(settings: Mapping[str, Any], vocabulary: int) -> int:
+    """The number of parameters of a model; the embedding, tied to the output layer, counts once."""
+    embedding, hidden, layers = (settings[name] for name in ("embedding_size", "hidden_size", "layers"))
+    units = [*[hidden] * (layers - 1), embedding]
+    recurrent = sum(4 * n * (m + n + 2) for m, n in zip([embedding, *units], units, strict=False))
+    return int(vocabulary * (embedding + 1) + recurrent)
+
+
+ARCHITECTURE = Architecture(
+    build=lambda settings, vocabulary, unit, generator: build(settings, vocabulary, generator),
+    parameters=lambda settings, vocabulary, unit: parameters(settings, vocabulary),
+)
+
+
 def _train(job: Job) -> Outcome:
     from hpobench_nmt.runner.lm.measure import train_and_measure
 
@@ -138,4 +152,5 @@ FAMILY = Family(
     metrics=METRICS,
     train=_train,
     missing=missing,
+    architecture=ARCHITECTURE,
 )

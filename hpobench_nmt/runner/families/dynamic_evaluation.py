@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.families.awd_lstm import MODEL_SETTINGS, build, fit
+from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, MODEL_SETTINGS, build, fit
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import (
     CLOCK,
@@ -97,7 +97,18 @@ def _train(job: Job) -> Outcome:
     }
     metrics |= {name: float(known[name]) for name in ("train_time", "num_updates")}
     metrics["dev_updates"] = float(math.ceil(len(dev) / rule.segment))
-    return Outcome(metrics, converged=known.get("converged", True))
+
+    def save(new: Path) -> None:
+        from hpobench_nmt.runner.lm.kept_files import save_language_model
+        from hpobench_nmt.runner.lm.static import static_nll
+
+        static = static_nll(model, corpus.dev), static_nll(model, corpus.test)
+        losses = {"static": static, "dynamic": (dev, test)}
+        save_language_model(
+            new, model=model, corpus=corpus, settings=job.settings, losses=losses, statistics=rms
+        )
+
+    return Outcome(metrics, converged=known.get("converged", True), save=save)
 
 
 def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
@@ -216,4 +227,5 @@ FAMILY = Family(
     train=_train,
     seed=lambda settings, replicate: int(settings["model_seed"]) + replicate,
     missing=missing,
+    architecture=ARCHITECTURE,
 )

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
+from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting, TrainingFailed
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
     from hpobench_nmt.runner.lm.melis_model import MelisModel
+    from hpobench_nmt.runner.lm.parameter_budget import ModelShape
     from hpobench_nmt.runner.lm.trainer import TrainingSummary
 
 _MOST_DROPPED = 0.95
@@ -201,17 +202,9 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> Melis
         InputError: no sizes meet the budget.
     """
     from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel
-    from hpobench_nmt.runner.lm.parameter_budget import ModelShape, solve_sizes
+    from hpobench_nmt.runner.lm.parameter_budget import solve_sizes
 
-    ratio = settings["input_embedding_ratio"]
-    shape = ModelShape(
-        vocabulary=vocabulary,
-        cell=settings["cell"],
-        depth=settings["depth"],
-        gates=settings["gates"],
-        shared=settings["embeddings"] == "shared",
-        projection=settings["down_projection"] == "yes" and ratio != 1,
-    )
+    shape = _shape(settings, vocabulary)
     dropout = Dropout(
         input=settings["dropout_input"],
         layer=settings["dropout_layer"],
@@ -222,10 +215,32 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> Melis
     )
     return MelisModel(
         shape,
-        *solve_sizes(shape, settings["budget"], ratio),
+        *solve_sizes(shape, settings["budget"], settings["input_embedding_ratio"]),
         dropout=dropout,
         zero_state=settings["zero_state"],
         generator=generator,
+    )
+
+
+def parameters(settings: Mapping[str, Any], vocabulary: int) -> int:
+    """The number of parameters of a model; the arguments and errors are those of `build`."""
+    from hpobench_nmt.runner.lm.parameter_budget import parameters_of_shape, solve_sizes
+
+    shape = _shape(settings, vocabulary)
+    sizes = solve_sizes(shape, settings["budget"], settings["input_embedding_ratio"])
+    return parameters_of_shape(shape, *sizes)
+
+
+def _shape(settings: Mapping[str, Any], vocabulary: int) -> ModelShape:
+    from hpobench_nmt.runner.lm.parameter_budget import ModelShape
+
+    return ModelShape(
+        vocabulary=vocabulary,
+        cell=settings["cell"],
+        depth=settings["depth"],
+        gates=settings["gates"],
+        shared=settings["embeddings"] == "shared",
+        projection=settings["down_projection"] == "yes" and settings["input_embedding_ratio"] != 1,
     )
 
 
@@ -257,4 +272,10 @@ FAMILY = Family(
     train=_train,
     check=_check,
     missing=missing,
+    architecture=Architecture(
+        build=lambda settings, vocabulary, unit, generator: build(
+            resolved(settings, unit), vocabulary, generator
+        ),
+        parameters=lambda settings, vocabulary, unit: parameters(resolved(settings, unit), vocabulary),
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting
+from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
 
 if TYPE_CHECKING:
@@ -97,6 +97,14 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> MLSTM
     )
 
 
+def parameters(settings: Mapping[str, Any], vocabulary: int) -> int:
+    """The number of parameters of a model."""
+    embedding, hidden = settings["embedding_size"], settings["hidden_size"]
+    scales = 10 * hidden if settings["weight_norm"] else 0  # one for each row of the four matrices
+    recurrent = 5 * hidden * (embedding + hidden) + 4 * hidden + scales
+    return int(vocabulary * (embedding + hidden + 1) + recurrent)
+
+
 def _train(job: Job) -> Outcome:
     from hpobench_nmt.runner.lm.measure import train_and_measure
 
@@ -114,4 +122,8 @@ FAMILY = Family(
     metrics=tuple(sorted(METRICS, key=lambda metric: "_bpc" not in metric.name)),
     train=_train,
     missing=missing,
+    architecture=Architecture(
+        build=lambda settings, vocabulary, unit, generator: build(settings, vocabulary, generator),
+        parameters=lambda settings, vocabulary, unit: parameters(settings, vocabulary),
+    ),
 )

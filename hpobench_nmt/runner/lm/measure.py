@@ -22,6 +22,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
@@ -91,6 +92,8 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
     lm: Any = model
     metrics: dict[str, float] = {}
     used: dict[str, float] = {}
+    losses: dict[str, tuple[Floats, Floats]] = {}
+    rms: list[Tensor] | None = None
 
     def evaluate(suffix: str, clock: str, nll: Callable[[Tokens], Floats]) -> None:
         device = lm.output_weight.device
@@ -99,15 +102,17 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         dev = nll(corpus.dev)
         taken = seconds(device) - started
         refuse_diverged(corpus, dev, _SLACK)
+        test = nll(corpus.test)
         metrics[clock] = taken
-        metrics.update(loss_metrics(corpus, suffix, dev, nll(corpus.test)))
+        metrics.update(loss_metrics(corpus, suffix, dev, test))
+        losses[suffix.removeprefix("_") or "static"] = dev, test
 
     evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
     tuning = corpus.dev[: settings["tuning_tokens"]]
     if settings["cache_window"]:
         cache = NeuralCache(settings["cache_window"], settings["cache_theta"], settings["cache_lambda"])
         if len(tuning) > 1:
-            cache = _tune_cache(lm, tuning, cache)
+            cache = tune_cache(lm, tuning, cache)
         evaluate("_cache", "cache_time", lambda tokens: cache_nll(lm, tokens, cache))
         used |= {"cache_theta": cache.theta, "cache_lambda": cache.weight}
     if settings["dynamic_rule"] != "none":
@@ -122,7 +127,10 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
                 used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
     metrics.update(size_metrics(model))
-    return Outcome(metrics, tuned=used if len(tuning) > 1 else {})
+    save = partial(
+        save_language_model, model=model, corpus=corpus, settings=settings, losses=losses, statistics=rms
+    )
+    return Outcome(metrics, tuned=used if len(tuning) > 1 else {}, save=save)
 
 
 def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None:
@@ -217,7 +225,8 @@ def statistics(
         raise TrainingFailed(str(error)) from error
 
 
-def _tune_cache(lm: Any, tokens: Tokens, start: NeuralCache) -> NeuralCache:
+def tune_cache(lm: Any, tokens: Tokens, start: NeuralCache) -> NeuralCache:
+    """The cache with the best theta and lambda on tokens, of some values around its own."""
     thetas = sorted({start.theta * factor for factor in _THETA_FACTORS})
     weights = sorted({min(start.weight * factor, _MOST_CACHE) for factor in _LAMBDA_FACTORS})
     return tuned_cache(lm, tokens, start.window, thetas, weights)

@@ -1,0 +1,85 @@
+"""`hpobench-nmt evaluate`: kept models at work."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import click
+
+from hpobench_nmt.cli.common import make_console, require_family, require_installed, say
+from hpobench_nmt.core.errors import InputError, unknown
+
+_LARGEST_TEXT = 2**30
+
+_model = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
+_device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0.")
+
+
+@click.command()
+@_model
+@click.option(
+    "--text", "path", type=click.Path(path_type=Path), required=True, help="The text: a UTF-8 file."
+)
+@click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
+@click.option("--cache", is_flag=True, help="With a neural cache too.")
+@_device
+@click.option("--format", "form", default="text", show_default=True, help="text or json.")
+def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
+    """Perplexity of a text under a language MODEL: a folder that 'train --keep' made.
+
+    The text is split into words or characters as the corpus of the model was. Words that are not in its
+    vocabulary count as <unk>, as they do there.
+    """
+    from hpobench_nmt.core.files import read_bytes
+    from hpobench_nmt.render.terminal.grids import print_grid
+    from hpobench_nmt.runner.corpora import split_text
+    from hpobench_nmt.runner.families import load_family
+    from hpobench_nmt.runner.kept_models import describe_kept, read_kept
+
+    if form not in ("text", "json"):
+        raise unknown("format", form, ["text", "json"])
+    require_installed("filelock", "torch")
+    about = read_kept(model)
+    require_family(load_family(about.family))
+    from hpobench_nmt.runner.lm.evaluate_kept import evaluate as run
+    from hpobench_nmt.runner.lm.evaluate_kept import numbered
+    from hpobench_nmt.runner.lm.kept_files import load_language_model
+
+    content = read_bytes(path, _LARGEST_TEXT)
+    kept = load_language_model(model, one_device(device))
+    corpus = kept.corpus
+    tokens, outside = numbered(corpus.vocabulary, split_text(about.corpus, content, path), str(path))
+    found = run(kept, tokens, rule, cache)
+    score = "bpc" if corpus.unit == "character" else "ppl"
+    if form == "json":
+        rows = [
+            {
+                "evaluation": each.name,
+                score: each.score if math.isfinite(each.score) else None,
+                "seconds": each.seconds,
+                **each.used,
+            }
+            for each in found
+        ]
+        text = {"text": str(path), "tokens": len(tokens), "out_of_vocabulary": outside}
+        click.echo(json.dumps({"model": str(model), **text, "evaluations": rows}, indent=1))
+        return
+    say(f"{describe_kept(about)}, trained on {corpus.name}")
+    known = f"the vocabulary of {len(corpus.vocabulary):,}"
+    say(f"{path}: {len(tokens):,} {corpus.unit}s, {outside:,} ({outside / len(tokens):.2%}) out of {known}")
+    cells = [
+        (e.name, f"{e.score:.2f}" if math.isfinite(e.score) else "diverged", f"{e.seconds:.1f}")
+        for e in found
+    ]
+    print_grid(("evaluation", score, "seconds"), cells, make_console())
+
+
+def one_device(text: str) -> str:
+    """The device that a single model is used on."""
+    from hpobench_nmt.runner.devices import find_devices
+
+    if "," in text:
+        raise InputError(f"--device {text}: a model is used on one device. Name one.")
+    return find_devices(text)[0]

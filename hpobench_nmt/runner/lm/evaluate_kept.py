@@ -1,0 +1,157 @@
+"""A kept language model on other text: static, with a neural cache, or with dynamic evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
+from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
+from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
+from hpobench_nmt.runner.lm.measure import rule_of, statistics, tune_cache, tuned_rule
+from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, RULES
+from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
+from hpobench_nmt.runner.lm.trainer import seconds
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Tokens read before the clock starts: the first call of compiled code loads it.
+_WARM_UP = 50
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One way of evaluating a model on a text.
+
+    Attributes:
+        name: "static", "cache", or the rule of dynamic evaluation.
+        score: perplexity a word, or bits a character; NaN or infinite where dynamic evaluation diverged.
+        seconds: it took: processor time on a CPU, wall clock on a CUDA device.
+        used: values of the settings that it used.
+    """
+
+    name: str
+    score: float
+    seconds: float
+    used: Mapping[str, float] = field(default_factory=dict)
+
+
+def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
+    """The numbers of tokens, and how many are out of the vocabulary: those have the number of <unk>.
+
+    Args:
+        vocabulary: of the model.
+        tokens: of a text, two or more: the first is not predicted.
+        where: the text's name, for errors.
+
+    Raises:
+        InputError: too few tokens, or one that is out of a vocabulary without <unk>.
+    """
+    if len(tokens) < 2:
+        raise InputError(f"{where}: holds {len(tokens)} of the 2 tokens that it needs at least.")
+    number = {token: i for i, token in enumerate(vocabulary)}
+    found = np.array([number.get(token, -1) for token in tokens], dtype=np.int64)
+    outside = found < 0
+    if UNKNOWN in number:
+        found[outside] = number[UNKNOWN]
+        return found, int((found == number[UNKNOWN]).sum())
+    if outside.any():
+        first = tokens[int(np.argmax(outside))]
+        raise InputError(
+            f"{where}: {outside.sum():,} characters are not in the model's vocabulary, such as {first!a}. It "
+            f"has no {UNKNOWN}: remove or replace them."
+        )
+    return found, 0
+
+
+def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool = False) -> list[Evaluation]:
+    """Static evaluation of a text; then with the cache and with dynamic evaluation, where asked for.
+
+    Values that the training tuned are used again. What the training did not do is tuned first, as it would
+    have been there, on the beginning of the kept dev part.
+
+    Args:
+        kept: the model.
+        tokens: numbers in its vocabulary.
+        rule: of dynamic evaluation, one of RULES; "" for none.
+        cache: whether to evaluate with the cache.
+
+    Raises:
+        InputError: no such rule; the kept training text is too short for its gradient statistics.
+    """
+    if rule and rule not in RULES:
+        raise unknown("dynamic-evaluation rule", rule, RULES)
+    lm: Any = kept.model
+    found = [_timed(kept, "static", tokens, partial(static_nll, lm))]
+    if cache:
+        chosen = _cache(kept)
+        used = {"cache_window": chosen.window, "cache_theta": chosen.theta, "cache_lambda": chosen.weight}
+        found.append(_timed(kept, "cache", tokens, partial(cache_nll, lm, cache=chosen), used))
+    if rule:
+        adapted, rms = _rule(kept, rule)
+        used = {
+            "dynamic_learning_rate": adapted.learning_rate,
+            "dynamic_decay": adapted.decay,
+            "dynamic_segment": adapted.segment,
+        }
+        found.append(_timed(kept, rule, tokens, partial(dynamic_nll, lm, rule=adapted, rms=rms), used))
+    return found
+
+
+def _timed(
+    kept: KeptLanguageModel,
+    name: str,
+    tokens: Ints,
+    nll: Callable[[Ints], Floats],
+    used: Mapping[str, float] | None = None,
+) -> Evaluation:
+    device = kept.model.get_parameter("output_bias").device
+    nll(tokens[:_WARM_UP])
+    started = seconds(device)
+    losses = nll(tokens)
+    taken = seconds(device) - started
+    score = math.nan
+    if math.isfinite(losses.mean()):
+        score = bits(losses) if kept.corpus.unit == "character" else perplexity(losses)
+    return Evaluation(name, score, taken, used or {})
+
+
+def _cache(kept: KeptLanguageModel) -> NeuralCache:
+    """The cache of the training, or the default one, tuned as a training would."""
+    window = kept.settings.get("cache_window", 0)
+    values = {**_DEFAULTS, **kept.settings, **kept.about.tuned}
+    cache = NeuralCache(window or _DEFAULTS["cache_window"], values["cache_theta"], values["cache_lambda"])
+    tuning = kept.corpus.dev[: values["tuning_tokens"]]
+    return cache if window or len(tuning) < 2 else tune_cache(kept.model, tuning, cache)
+
+
+def _rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:
+    """The rule of the training, or another one, tuned as a training would, with its gradient statistics."""
+    own = kept.settings["dynamic_rule"]
+    tuned = kept.about.tuned if name == own else {}
+    values = {**_DEFAULTS, **kept.settings, **tuned, "dynamic_rule": name}
+    rule = rule_of(values, kept.corpus)
+    rms = kept.statistics
+    if rms is None or not rule.needs_rms or (name == "sparse") != (own == "sparse"):
+        try:
+            rms = statistics(kept.model, kept.corpus.train, rule, values)
+        except TrainingFailed as error:
+            raise InputError(f"dynamic evaluation with {name}: {error}") from None
+    tuning = kept.corpus.dev[: values["tuning_tokens"]]
+    if name != own and len(tuning) > 1:
+        rule = tuned_rule(kept.model, tuning, rule, rms)
+    return rule, rms
+
+
+_DEFAULTS: Mapping[str, Any] = {setting.name: setting.default for setting in EVALUATION_SETTINGS}

@@ -1,0 +1,213 @@
+"""The files of a kept language model (kept_models.py has the folder, and model.json).
+
+weights.pt        every parameter by name, 32-bit floats: a dict that torch.save wrote
+vocabulary.json   "unit", "word" or "character", and "tokens", the token of each number
+tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the `train` that statistics are from
+losses.npz        nats of every token but the first, float64, shape (N - 1,): `dev_static`, `test_static`, and
+                  `dev_cache`, `test_cache`, `dev_dynamic`, `test_dynamic` where the training measured them;
+                  not finite where the test part diverged
+statistics.pt     sqrt(MS_g) of dynamic evaluation, a list of tensors; only if the training's rule needs it
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.validation import Strict, load_json
+from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.kept_models import KeptModel, checked_settings, describe_kept, kept_file, read_kept
+from hpobench_nmt.runner.lm.language_model import set_up
+
+Floats = NDArray[np.float64]
+
+WEIGHTS, VOCABULARY, TOKENS = "weights.pt", "vocabulary.json", "tokens.npz"
+LOSSES, STATISTICS = "losses.npz", "statistics.pt"
+
+
+class _Vocabulary(Strict, frozen=True):
+    """The content of vocabulary.json."""
+
+    unit: Literal["word", "character"]
+    tokens: list[str]
+
+    def __post_init__(self) -> None:
+        """Refuse a vocabulary that numbers no token, or one twice."""
+        if not self.tokens or len(set(self.tokens)) < len(self.tokens):
+            raise InputError("tokens must hold each token once, and one at least.")
+
+
+@dataclass(frozen=True, eq=False)
+class KeptLanguageModel:
+    """A kept language model, ready for use.
+
+    Attributes:
+        about: its description.
+        settings: every setting of its family, without what was tuned.
+        model: a LanguageModel, on the device asked for.
+        corpus: the one that it was trained on; of train only what gradient statistics are measured on.
+        statistics: sqrt(MS_g) of the dynamic evaluation in training, if its rule needs it.
+    """
+
+    about: KeptModel
+    settings: Mapping[str, Any]
+    model: nn.Module
+    corpus: TextCorpus
+    statistics: list[Tensor] | None
+
+
+def save_language_model(
+    folder: Path,
+    *,
+    model: nn.Module,
+    corpus: TextCorpus,
+    settings: Mapping[str, Any],
+    losses: Mapping[str, tuple[Floats, Floats]],
+    statistics: Sequence[Tensor] | None,
+) -> None:
+    """Write the files above into a folder.
+
+    Args:
+        folder: an empty one.
+        model: a LanguageModel.
+        corpus: that it was trained on.
+        settings: of its family.
+        losses: nats a token of dev and test, by the evaluation: "static", "cache" or "dynamic".
+        statistics: sqrt(MS_g), if the rule of the settings needs it.
+    """
+    torch.save({name: p.detach().cpu() for name, p in model.named_parameters()}, folder / WEIGHTS)
+    words = {"unit": corpus.unit, "tokens": corpus.vocabulary}
+    (folder / VOCABULARY).write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
+    small = np.min_scalar_type(len(corpus.vocabulary))
+    train = corpus.train[: settings["dynamic_statistics"] or len(corpus.train)]
+    parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
+    np.savez(
+        folder / TOKENS, allow_pickle=False, **{part: tokens.astype(small) for part, tokens in parts.items()}
+    )
+    arrays = {
+        f"{part}_{name}": nll
+        for name, several in losses.items()
+        for part, nll in zip(("dev", "test"), several, strict=True)
+    }
+    np.savez(folder / LOSSES, allow_pickle=False, **arrays)
+    if statistics is not None:
+        torch.save([tensor.cpu() for tensor in statistics], folder / STATISTICS)
+
+
+def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
+    """A kept language model. Its numbers are the same to the last bit as when it was saved.
+
+    Raises:
+        InputError: there is none, it is of another kind, or a file of it is damaged.
+    """
+    about = read_kept(folder)
+    family, settings = checked_settings(folder, about)
+    if family.architecture is None:
+        raise InputError(
+            f"{folder}: {describe_kept(about)} is no language model: use `hpobench-nmt translate`."
+        )
+    words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
+    path = kept_file(folder, about, WEIGHTS)
+    weights = _read(path, _load_weights)
+    shape = (settings, len(words.tokens), words.unit)
+    expected, found = family.architecture.parameters(*shape), sum(w.numel() for w in weights.values())
+    if found != expected:  # before memory is taken for what the settings ask
+        raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
+    where = set_up(device)
+    model: nn.Module = family.architecture.build(*shape, torch.Generator(where))
+    parameters = dict(model.named_parameters())
+    if {n: w.shape for n, w in weights.items()} != {n: p.shape for n, p in parameters.items()}:
+        raise InputError(f"{path}: its tensors are not those of a model of these settings.")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
+    corpus = _corpus(kept_file(folder, about, TOKENS), about, words)
+    statistics = None
+    if STATISTICS in about.files:
+        path = kept_file(folder, about, STATISTICS)
+        statistics = [tensor.to(where) for tensor in _read(path, _load_statistics)]
+        if [tensor.shape for tensor in statistics] != _shapes_of_statistics(model, settings):
+            raise InputError(f"{path}: its tensors are not of this model.")
+    return KeptLanguageModel(about, settings, model, corpus, statistics)
+
+
+def _shapes_of_statistics(model: Any, settings: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    if settings["dynamic_rule"] != "sparse":
+        return [tuple(p.shape) for p in model.parameters()]
+    return [(min(settings["dynamic_units"], n),) * 2 for n in model.hidden_sizes]
+
+
+def load_losses(folder: Path) -> dict[str, Floats]:
+    """The kept losses of dev and test by name, such as "dev_static": nats of every token but the first.
+
+    Raises:
+        InputError: there is no kept language model in the folder, or the file is damaged.
+    """
+    found: dict[str, Floats] = _read(kept_file(folder, read_kept(folder), LOSSES), _load_arrays)
+    return found
+
+
+def _corpus(path: Path, about: KeptModel, words: _Vocabulary) -> TextCorpus:
+    arrays = _read(path, _load_arrays)
+    parts = {part: arrays.get(part, np.zeros(0)) for part in ("train", "dev", "test")}
+    for part, tokens in parts.items():
+        if (
+            tokens.ndim != 1
+            or tokens.dtype.kind != "u"
+            or tokens.size < 2
+            or tokens.max() >= len(words.tokens)
+        ):
+            raise InputError(f"{path}: {part} must be numbers of the vocabulary's tokens, two at least.")
+    streams = {part: tokens.astype(np.int64) for part, tokens in parts.items()}
+    name = str(about.corpus.get("name", ""))
+    return TextCorpus(name, words.unit, tuple(words.tokens), **streams, provenance=about.provenance)
+
+
+def _read(path: Path, load: Callable[[Path], Any]) -> Any:
+    """What a zip archive holds. A compressed one is refused: it could take any amount of memory."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise ValueError("it is compressed")
+        return load(path)
+    except Exception as error:  # torch and numpy have many for a file that they cannot read
+        reason = str(error).split("\n")[0][:200] or type(error).__name__
+        raise InputError(f"{path}: cannot be used: {reason}.") from None
+
+
+def _load_weights(path: Path) -> dict[str, Tensor]:
+    weights = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(weights, dict) or not all(isinstance(name, str) for name in weights):
+        raise ValueError("it holds no tensors by name")
+    _check_tensors(list(weights.values()))
+    return weights
+
+
+def _load_statistics(path: Path) -> list[Tensor]:
+    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(tensors, list):
+        raise ValueError("it holds no list of tensors")
+    _check_tensors(tensors)
+    return tensors
+
+
+def _check_tensors(tensors: Sequence[Any]) -> None:
+    for tensor in tensors:
+        # One that is not contiguous may claim more numbers than the file holds.
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32 or not tensor.is_contiguous():
+            raise ValueError("it must hold tensors of 32-bit floats, each in one piece")
+
+
+def _load_arrays(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays}

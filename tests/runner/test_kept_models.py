@@ -1,0 +1,281 @@
+"""Kept models: saved by a training, read back, evaluated on text, and refused where they are not whole."""
+
+import hashlib
+import json
+import math
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+
+import torch
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora import filled_section, load_corpus, split_text
+from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.kept_models import KEPT, keep_model
+from hpobench_nmt.runner.ledger import Record
+from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
+from hpobench_nmt.runner.lm.kept_files import load_language_model, load_losses
+from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.training_process import train_one
+
+TEXT = {"name": "text", "train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
+CHARACTERS = {"unit": "character", "dev_tokens": 150, "test_tokens": 90}
+QUICK = {"batch_size": 4, "bptt": 10, "max_epochs": 1, "tuning_tokens": 60, "cache_window": 50}
+QUICK |= {"dynamic_statistics": 500}
+MODELS = {
+    "awd-lstm": {"layers": 2, "embedding_size": 6, "hidden_size": 5, "learning_rate": 5.0, **QUICK},
+    "melis": {"budget": 1686, "input_embedding_ratio": 0.5, "check_updates": 30, "drops": 0, **QUICK},
+    "mlstm": {
+        "hidden_size": 8,
+        "embedding_size": 6,
+        "check_updates": 30,
+        "dynamic_rule": "sparse",
+        **QUICK,
+        "batch_size": 20,
+    },
+    "dynamic-evaluation": {
+        "layers": 1,
+        "embedding_size": 6,
+        "batch_size": 4,
+        "bptt": 10,
+        "max_epochs": 1,
+        "learning_rate": 5.0,
+        "dynamic_learning_rate": 0.002,
+    },
+}
+
+
+def trained(place, scratch, family, section=TEXT, keep=True, **settings):
+    """The result of a training in this process; its model is kept in scratch/kept."""
+    defaults = {setting.name: setting.default for setting in load_family(family).settings}
+    scratch.mkdir(parents=True)
+    job = Job(defaults | settings, 7, section, place, place / "cache", scratch, "cpu", keep=keep)
+    return job, train_one(family, job)
+
+
+def kept_model(place, folder, family, section=TEXT, **settings):
+    """A kept model of a training, at `folder`, and its metrics."""
+    job, result = trained(place, folder.with_name(f"{folder.name}-scratch"), family, section, **settings)
+    assert (result.failure, result.not_kept) == ("", "")
+    record = Record({"a": 1}, 0, 7, "done", metrics=result.outcome.metrics, tuned=result.outcome.tuned)
+    provenance = load_corpus(section, place, place / "cache").provenance
+    keep_model(job.scratch / KEPT, folder, family, job.settings, filled_section(section), provenance, record)
+    return result.outcome.metrics
+
+
+@pytest.fixture(scope="module")
+def awd_lstm(place):
+    folder = place / "models" / "awd-lstm"
+    return folder, kept_model(place, folder, "awd-lstm", **MODELS["awd-lstm"])
+
+
+@pytest.fixture
+def copy(awd_lstm, tmp_path):
+    """A kept model that a test may damage."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in awd_lstm[0].iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def text_of(place, kept, part):
+    path = place / f"{part}.txt"
+    tokens = split_text(kept.about.corpus, path.read_bytes(), path)
+    return numbered(kept.corpus.vocabulary, tokens, str(path))
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_the_corpus_own_text_has_the_scores_of_the_training(place, awd_lstm, family):
+    folder, metrics = awd_lstm
+    section = TEXT
+    if family != "awd-lstm":
+        section = TEXT | (CHARACTERS if family == "mlstm" else {})
+        folder = place / "models" / family
+        metrics = kept_model(place, folder, family, section, **MODELS[family])
+    kept = load_language_model(folder, "cpu")
+    corpus = load_corpus(section, place, place / "cache")
+    score = "bpc" if family == "mlstm" else "ppl"
+    expected = {"static": "", "cache": "_cache", "dynamic": "_dynamic"}
+    if family == "dynamic-evaluation":
+        expected = {"static": "_static", "dynamic": ""}
+    losses = load_losses(folder)
+    assert set(losses) == {f"{part}_{name}" for part in ("dev", "test") for name in expected}
+    for part in ("dev", "test"):
+        tokens, outside = text_of(place, kept, part)
+        assert outside == 0
+        tokens = tokens[: section.get(f"{part}_tokens")]
+        np.testing.assert_array_equal(tokens, getattr(corpus, part))
+        np.testing.assert_array_equal(getattr(kept.corpus, part), tokens)
+        found = evaluate(kept, tokens, kept.settings["dynamic_rule"], cache="cache" in expected)
+        assert {e.name for e in found} == {kept.settings["dynamic_rule"], *expected} - {"dynamic"}
+        for each, suffix in zip(found, expected.values(), strict=True):
+            assert each.score == metrics[f"{part}_{score}{suffix}"]
+        for name, suffix in expected.items():
+            mean = losses[f"{part}_{name}"].mean()
+            assert losses[f"{part}_{name}"].shape == (len(tokens) - 1,)
+            assert metrics[f"{part}_{score}{suffix}"] == (
+                mean / math.log(2) if score == "bpc" else math.exp(mean)
+            )
+
+
+def test_another_rule_is_tuned_on_the_kept_dev_part(place, awd_lstm):
+    kept = load_language_model(awd_lstm[0], "cpu")
+    tokens, _ = text_of(place, kept, "test")
+    static, dynamic = evaluate(kept, tokens, "sparse")
+    assert dynamic.name == "sparse" and dynamic.score != static.score
+    first = kept.settings["dynamic_learning_rate"]
+    assert dynamic.used["dynamic_learning_rate"] != first  # 60 tokens of dev ask for a higher one
+    untuned = replace(kept, settings={**kept.settings, "tuning_tokens": 0})
+    assert evaluate(untuned, tokens, "sparse")[1].used["dynamic_learning_rate"] == first
+
+
+@pytest.mark.parametrize(
+    ("family", "unit", "settings"),
+    [
+        ("awd-lstm", "word", {"layers": 1, "embedding_size": 5}),
+        ("awd-lstm", "word", {"layers": 3, "embedding_size": 5, "hidden_size": 7}),
+        ("mlstm", "character", {"hidden_size": 7, "embedding_size": 5}),
+        ("mlstm", "character", {"hidden_size": 7, "embedding_size": 5, "weight_norm": False}),
+        ("melis", "word", {"budget": 5079, "input_embedding_ratio": 0.5}),
+        ("melis", "character", {"budget": 5000, "cell": "rhn", "depth": 2}),
+        ("dynamic-evaluation", "word", {"layers": 2, "embedding_size": 5, "hidden_size": 7}),
+    ],
+)
+def test_the_number_of_parameters_is_known_before_a_model_is_made(family, unit, settings):
+    found = load_family(family)
+    every = {setting.name: setting.default for setting in found.settings} | settings
+    model = found.architecture.build(every, 11, unit, torch.Generator().manual_seed(0))
+    assert found.architecture.parameters(every, 11, unit) == parameter_count(model)
+
+
+def test_words_out_of_the_vocabulary_are_counted():
+    words = ("<unk>", "<eos>", "a")
+    tokens, outside = numbered(words, ["a", "b", "<unk>", "<eos>", "c"], "text")
+    assert tokens.tolist() == [2, 0, 0, 1, 0] and outside == 3
+    with pytest.raises(InputError, match="1 of the 2 tokens"):
+        numbered(words, ["a"], "text")
+    with pytest.raises(InputError, match=r"2 characters .* such as 'x'.*remove or replace"):
+        numbered(("a", "b"), ["a", "x", "b", "x"], "text")
+
+
+@pytest.mark.parametrize(
+    ("section", "content", "tokens"),
+    [
+        (TEXT, b"a  b\r\n\nc", ["a", "b", "<eos>", "<eos>", "c", "<eos>"]),
+        (TEXT | {"tokenise": True}, b"don't, a.\n", ["don't", ",", "a", ".", "<eos>"]),
+        (TEXT | {"unit": "character"}, "a\u00e9\n".encode(), ["a", "\u00e9", "\n"]),
+        ({"name": "enwik8", "file": "x"}, b"a\n\xff", ["a", "<0A>", "<FF>"]),
+        ({"name": "sotu"}, b"My Fellow [Applause] citizens.", ["my", "fellow", "citizens", ".", "<eos>"]),
+        ({"name": "sotu", "unit": "character"}, b"A  b\n\n c", ["A", " ", "b", "\n", "c", "<eos>"]),
+        ({"name": "lohelp", "source": "de", "target": "en"}, "a\u0308b,c\n\n".encode(), ["\u00e4b , c", ""]),
+    ],
+)
+def test_another_text_is_split_as_the_corpus_is(section, content, tokens):
+    assert split_text(section, content, Path("t")) == tokens
+
+
+def rewrite(folder, name, content):
+    """Another content of a file, with its right SHA-256 in model.json: as somebody might who means harm."""
+    (folder / name).write_bytes(content)
+    about = json.loads((folder / "model.json").read_text())
+    about["files"][name] = hashlib.sha256(content).hexdigest()
+    (folder / "model.json").write_text(json.dumps(about))
+
+
+def edit(folder, **changes):
+    about = json.loads((folder / "model.json").read_text())
+    for key, value in changes.items():
+        if isinstance(value, dict):
+            value = about[key] | value
+        about[key] = value
+    (folder / "model.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, r"model.json: format 2; this version reads format 1"),
+        ({"family": "awd-lstn"}, "unknown model family 'awd-lstn'. Did you mean 'awd-lstm'"),
+        ({"settings": {"hidden_sise": 3}}, "unknown setting 'hidden_sise'. Did you mean 'hidden_size'"),
+        ({"settings": {"hidden_size": 10**7}}, "hidden_size is 10000000, but goes from 1 to 100000"),
+        ({"settings": {"hidden_size": 100_000}}, r"weights.pt: holds 670 numbers; a model .* has 40,0"),
+        ({"settings": {"embedding_size": "6"}}, "embedding_size must be a whole number, not '6'"),
+        ({"corpus": [1]}, "corpus must be a section"),
+        ({"metrics": {"dev_ppl": "abc"}}, "metrics.dev_ppl must be a finite number, not 'abc'"),
+        ({"extra": 1}, "unknown key 'extra'"),
+    ],
+)
+def test_a_description_that_is_wrong_is_one_line(copy, changes, message):
+    edit(copy, **changes)
+    with pytest.raises(InputError, match=message) as error:
+        load_language_model(copy, "cpu")
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_damaged_links_or_compressed_are_refused(copy, tmp_path):
+    path = copy / "weights.pt"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(InputError, match=r"weights.pt: its SHA-256"):
+        load_language_model(copy, "cpu")
+    rewrite(copy, "weights.pt", content[:-100])
+    with pytest.raises(InputError, match=r"weights.pt: cannot be used"):
+        load_language_model(copy, "cpu")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("weights/data.pkl", b"0" * 1000)
+    rewrite(copy, "weights.pt", path.read_bytes())
+    with pytest.raises(InputError, match="it is compressed"):
+        load_language_model(copy, "cpu")
+    outside = tmp_path / "elsewhere"
+    outside.write_bytes(content)
+    path.unlink()
+    path.symlink_to(outside)
+    with pytest.raises(InputError, match="links are not followed"):
+        load_language_model(copy, "cpu")
+    path.unlink()
+    with pytest.raises(InputError, match="not whole"):
+        load_language_model(copy, "cpu")
+
+
+class Evil:
+    """Its pickle makes a file."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("evil"),)
+
+
+def test_tensors_that_are_not_the_models_are_refused(copy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    weights = torch.load(copy / "weights.pt", weights_only=True)
+
+    def refused(value, message, name="weights.pt"):
+        torch.save(value, tmp_path / "new.pt")
+        rewrite(copy, name, (tmp_path / "new.pt").read_bytes())
+        with pytest.raises(InputError, match=message):
+            load_language_model(copy, "cpu")
+
+    statistics = torch.load(copy / "statistics.pt", weights_only=True)
+    refused(statistics[::-1], "its tensors are not of this model", "statistics.pt")
+    refused({name: w.double() for name, w in weights.items()}, "32-bit floats")
+    refused({name: torch.zeros(1).expand(w.shape) for name, w in weights.items()}, "in one piece")
+    bias = {"output_bias": weights["output_bias"][:, None]}
+    refused(weights | bias, "not those of a model of these settings")
+    refused({"x" + name: w for name, w in weights.items()}, "not those of a model of these settings")
+    refused(list(weights.values()), "no tensors by name")
+    refused({"a": Evil()}, "cannot be used")
+    assert not Path("evil").exists()
+
+
+def test_tokens_out_of_the_vocabulary_are_refused(copy, tmp_path):
+    np.savez(tmp_path / "t.npz", train=np.array([1, 2], "u1"), dev=np.array([1, 99], "u1"))
+    rewrite(copy, "tokens.npz", (tmp_path / "t.npz").read_bytes())
+    with pytest.raises(InputError, match=r"tokens.npz: dev must be numbers of the vocabulary"):
+        load_language_model(copy, "cpu")
