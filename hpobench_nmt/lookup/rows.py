@@ -65,7 +65,6 @@ def _parse_fast(content: bytes, names: Sequence[str]) -> dict[str, Floats] | Non
     options = arrow.ConvertOptions(
         column_types={name: pa.float64() for name in names},
         null_values=list(_EMPTY),
-        strings_can_be_null=True,
     )
     # Arrow's threads may outlive the reading a little. Were the buffer Python's, one that lets go of it while
     # Python ends would abort the process.

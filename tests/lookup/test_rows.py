@@ -9,12 +9,21 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.rows import _parse_fast, csv_of, parse_columns, plain, read_csv, read_rows
+from hpobench_nmt.lookup.rows import (
+    _parse_fast,
+    csv_of,
+    number_column,
+    parse_columns,
+    plain,
+    read_csv,
+    read_rows,
+)
 
 PATH = Path("t.csv")
 
@@ -92,10 +101,33 @@ def test_more_rows_than_one_block(monkeypatch):
         parsed("\n".join(lines), ["a"])
 
 
-def test_empty_cells_are_missing():
-    cells = parsed("a,b\n1,\n2,NA\n3,NaN\n4,nan\n, 5 \n")
-    np.testing.assert_array_equal(cells["a"], [1, 2, 3, 4, np.nan])
-    np.testing.assert_array_equal(cells["b"], [np.nan, np.nan, np.nan, np.nan, 5])
+@pytest.mark.parametrize("last", ["60", "6_0"])  # only Python's float() takes the second
+def test_empty_cells_are_missing(last):
+    cells = parsed(f"a,b\n1,\n2,NA\n3,NaN\n4,nan\n, 5 \n6,{last}\n")
+    np.testing.assert_array_equal(cells["a"], [1, 2, 3, 4, np.nan, 6])
+    np.testing.assert_array_equal(cells["b"], [np.nan, np.nan, np.nan, np.nan, 5, 60])
+
+
+@pytest.mark.parametrize("last", ["60", "6_0"])
+def test_a_blank_line_is_an_empty_row(last):
+    """It is not left out: the rows after it would have other numbers than the lines."""
+    one = parsed(f"a\n1\n\n{last}\n", ["a"])
+    np.testing.assert_array_equal(one["a"], [1, np.nan, 60])
+    two = parsed(f"a,b\n1,2\n\n3,{last}\n")
+    np.testing.assert_array_equal(two["a"], [1, np.nan, 3])
+    np.testing.assert_array_equal(two["b"], [2, np.nan, 60])
+    with pytest.raises(InputError, match="line 5: 'a' is 'x'"):
+        parsed("a\n1\n\n\nx\n", ["a"])
+
+
+def test_a_column_of_texts_as_numbers():
+    frame = pd.DataFrame({"a": ["1", " 2.5 ", "", "NA"], "b": ["1", "x", "", ""]})
+    np.testing.assert_array_equal(number_column(frame, "a", PATH), [1, 2.5, np.nan, np.nan])
+    for first, line in (({}, 3), ({"first": 10}, 13)):
+        with pytest.raises(InputError, match=rf"t\.csv, line {line}: 'b' is 'x', not a number"):
+            number_column(frame, "b", PATH, **first)
+    with pytest.raises(InputError, match=r"unknown column 'c'\. Known: a, b\. \(t\.csv\)"):
+        number_column(frame, "c", PATH)
 
 
 def test_columns_in_any_order_quotes_and_line_ends():
