@@ -23,9 +23,14 @@ def group_ids(columns: Sequence[Integers]) -> Integers:
         if len(column) == 0:
             break
         if (int(ids.max()) + 1) * (int(column.max()) + 1) > _ROOM:
-            ids = np.unique(ids, return_inverse=True)[1].astype(np.int64)
+            ids, column = _renumbered(ids), _renumbered(column)  # now both are below N
         ids = ids * (int(column.max()) + 1) + column
     return ids
+
+
+def _renumbered(ids: Integers) -> Integers:
+    """The same groups with numbers from 0, without gaps."""
+    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
 def in_groups(ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
