@@ -341,13 +341,12 @@ def _cores() -> int:
 def _sources(specs: Sequence[str]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their scores can be shown later."""
     from hpobench_nmt.benchmarking.suite import INSTALLED
-    from hpobench_nmt.core.files import read_toml
     from hpobench_nmt.lookup.catalogue import collections, installed
-    from hpobench_nmt.lookup.folder import DATASHEET
+    from hpobench_nmt.lookup.folder import table_name
 
     named = {INSTALLED, *installed(), *collections()}
     folders = [Path(spec).resolve() for spec in specs if spec not in named]
-    return {read_toml(folder / DATASHEET)["name"]: str(folder) for folder in folders}
+    return {table_name(folder): str(folder) for folder in folders}
 
 
 def _check_plot(path: Path, n_objectives: int) -> None:

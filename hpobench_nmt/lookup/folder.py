@@ -57,6 +57,12 @@ def load_folder(folder: Path) -> Table:
     return table
 
 
+def table_name(folder: Path) -> str:
+    """The name of a folder's table, by its datasheet alone."""
+    name = _datasheet(folder).name
+    return Path(ROWS).stem if name is None else name
+
+
 def load_replicates(folder: Path) -> pd.DataFrame:
     """Trainings again with other seeds: hyperparameters, `replicate`, `seed` and metrics, one row each.
 

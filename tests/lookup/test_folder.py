@@ -14,7 +14,14 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup import folder as folders
 from hpobench_nmt.lookup.catalogue import shipped_folder
-from hpobench_nmt.lookup.folder import add_table, load_folder, load_replicates, save_folder, write_into_folder
+from hpobench_nmt.lookup.folder import (
+    add_table,
+    load_folder,
+    load_replicates,
+    save_folder,
+    table_name,
+    write_into_folder,
+)
 from hpobench_nmt.lookup.table import Table
 
 SHEET = """
@@ -284,6 +291,19 @@ def test_a_file_without_a_name_or_objectives_gives_both(own, tmp_path):
     (own / "mine.toml").write_text("objectives = []\n" + SHEET)
     (own / "mine.csv").write_text(CSV)
     assert add_table(own / "mine.csv", None, tmp_path / "in")[0].objectives == ()
+
+
+def test_a_table_folder_whose_datasheet_has_no_name(toy_home, folder, run_command):
+    """It is named after its CSV file, also where it is run and scored."""
+    assert table_name(folder) == "toy"
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    del sheet["name"]
+    (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet))
+    assert table_name(folder) == load_folder(folder).name == "table"
+    run_command(
+        "run", "quick", "--tables", folder, "--methods", "RS", "--trials", "2", "--quiet", "--out", "r"
+    )
+    assert '"table": "table"' in run_command("score", "r", "--format", "json").stdout
 
 
 def test_writing_into_a_folder_keeps_what_else_is_there(toy, again, tmp_path):
