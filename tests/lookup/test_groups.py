@@ -35,7 +35,14 @@ def test_ids_are_equal_where_all_columns_are(columns):
 
 def test_ids_at_the_limit_of_an_integer():
     """A product of 2**62 is still taken as it is; one beyond it is not."""
-    for first, second in ((2**31, 2**31), (2**31 + 1, 2**31), (2**62 - 1, 2), (2**40, 2**40), (2**62, 1), (3, 2**61)):
+    for first, second in (
+        (2**31, 2**31),
+        (2**31 + 1, 2**31),
+        (2**62 - 1, 2),
+        (2**40, 2**40),
+        (2**62, 1),
+        (3, 2**61),
+    ):
         columns = [np.array([first - 1, 0, first - 1, first - 2]), np.array([second - 1, second - 1, 0, 0])]
         columns += [np.array([0, 1, 0, 1])]
         assert len(set(group_ids(columns).tolist())) == len(set(zip(*map(tuple, columns), strict=True)))
