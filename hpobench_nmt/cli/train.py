@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpobench_nmt.cli.common import (
+    Commands,
     listed,
     make_console,
     progress_bar,
@@ -43,6 +45,16 @@ _device = click.option(
 )
 
 
+def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int]:
+    """(i, n) of --shard; (1, 1) is everything."""
+    if value is None:
+        return 1, 1
+    found = re.fullmatch(r"([1-9][0-9]{0,6})/([1-9][0-9]{0,6})", value)
+    if not found or int(found[1]) > int(found[2]):
+        raise InputError(f"--shard {value!r}: takes I/N, I from 1 to N, such as 3/8.")
+    return int(found[1]), int(found[2])
+
+
 @click.command()
 @_spec
 @_out
@@ -54,6 +66,12 @@ _device = click.option(
 @click.option("--only", callback=listed, help="Configurations with these values, e.g. layers=2,dropout=0.5.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
+@click.option(
+    "--shard",
+    callback=_shard_of,
+    metavar="I/N",
+    help="The I-th of N equal parts of the trainings, in a ledger of its own: see 'ledger merge'.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be trained.")
 @click.option("--status", is_flag=True, help="Say how far a run is, from another terminal.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
@@ -66,6 +84,7 @@ def train(
     only: tuple[str, ...],
     limit: int | None,
     keep: bool,
+    shard: tuple[int, int],
     dry_run: bool,
     status: bool,
     quiet: bool,
@@ -79,12 +98,13 @@ def train(
 
     spec = load_spec(spec_path)
     rows = select(spec, only)
-    folder = out or Path(spec.name)
+    part = f"shard-{shard[0]}-of-{shard[1]}" if shard[1] > 1 else ""
+    folder = out or Path(spec.name) / part
     if status:
         _print_status(spec, folder)
         return
     if dry_run:
-        _print_plan(spec, rows, folder, jobs, limit)
+        _print_plan(spec, rows, folder, jobs, limit, shard)
         return
     from hpobench_nmt.benchmarking.execution import BACKENDS
     from hpobench_nmt.runner import dispatch
@@ -105,7 +125,7 @@ def train(
     workspace, ledger = open_workspace(spec, folder, _cache(), keep)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
-    todo = pending(spec, ledger, rows)[:limit]
+    todo = pending(spec, ledger, rows, shard)[:limit]
     with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
         dispatch.train(
             workspace,
@@ -119,12 +139,14 @@ def train(
         )
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
-    left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size)))
+    left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size), shard))
     say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
     if workspace.keep:
         _print_kept(workspace, records)
     if not left and failed == len(records):
         say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
+    elif not left and part:
+        say(f"When all {shard[1]} shards are there: hpobench-nmt ledger merge SHARD... --out {spec.name}")
     elif not left:
         say(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
 
@@ -218,6 +240,34 @@ def build(ledger: Path) -> None:
     say(f"Install it: hpobench-nmt tables add {folder}")
 
 
+@click.group(cls=Commands)
+def ledger() -> None:
+    """Work with ledgers of 'train'."""
+
+
+@ledger.command("merge")
+@click.argument("ledgers", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the merged ledger.")
+@click.option("--mix-devices", is_flag=True, help="Rows of different devices are no conflict.")
+def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
+    """Merge LEDGERS of one spec, such as those of shards, into one.
+
+    Where they do not belong together, every conflict is named and nothing is written. A ledger that is in
+    the folder --out is one of them; so the command can be repeated when more has been trained.
+    """
+    require_installed("filelock")
+    from hpobench_nmt.runner.merge import merge as run
+
+    merged = run(ledgers, out, mix_devices)
+    for conflict in merged.conflicts:
+        say(f"Conflict: {conflict}", err=True)
+    if merged.conflicts:
+        count = len(merged.conflicts)
+        raise InputError(f"{count} conflict{'s' if count > 1 else ''}: {out} is as it was.")
+    say(f"{out}: {merged.records} trainings, {merged.new} of them new.")
+    say(f"Make the table: hpobench-nmt tables build {out}")
+
+
 @contextmanager
 def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], None]]:
     """Where there is no terminal for a progress bar: a line for each training that ends, and one a minute."""
@@ -298,7 +348,12 @@ def _print_status(spec: Spec, folder: Path) -> None:
 
 
 def _print_plan(
-    spec: Spec, rows: NDArray[np.intp], folder: Path, jobs: int | None, limit: int | None
+    spec: Spec,
+    rows: NDArray[np.intp],
+    folder: Path,
+    jobs: int | None,
+    limit: int | None,
+    shard: tuple[int, int],
 ) -> None:
     """Print the trainings that `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
@@ -314,7 +369,7 @@ def _print_plan(
         ledger = read_ledger(path)
         refuse_other_spec(path, ledger, spec.identity, spec.family.defaults)
         refuse_rows_off_the_grid(path, ledger, spec.grid)
-    todo = pending(spec, ledger, rows)
+    todo = pending(spec, ledger, rows, shard)
     grid = Grid(box=None, pad_edge=False)
     for heading in ("hyperparameter", "values", "scale"):
         grid.add_column(heading)

@@ -11,6 +11,7 @@ Needs the extra `train`; only the command line imports it. Data flows one way:
     processes         processes that end with their parent
     training_process  what runs in such a process: a family (families/) trains on a corpus (corpora/)
     ledger            ledger.jsonl: one line per training that has ended
+    merge             ledgers of several folders -> one
     build_table       ledger -> table folder
     tune              an HPO method chooses which configuration is trained next
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -67,6 +68,11 @@ def device_name(device: str) -> str:
 
         return f"{device}: {torch.cuda.get_device_name(device)}"
     return f"cpu, one thread: {_cpu_model()}"
+
+
+def device_model(name: str) -> str:
+    """A device's name as the ledger has it, without the number that tells it from others of its model."""
+    return re.sub(r"^cuda:\d+", "cuda", name)
 
 
 def _cpu_model() -> str:

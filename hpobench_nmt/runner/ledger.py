@@ -194,7 +194,7 @@ def open_ledger(
     path.parent.mkdir(parents=True, exist_ok=True)
     for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
         refuse_link(path.with_name(name))
-    with _locked(path):
+    with locked(path):
         if not path.exists() or _mend(path) == 0:
             _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
         found = read_ledger(path)
@@ -277,7 +277,7 @@ def append(path: Path, record: Record) -> None:
         if not math.isfinite(value):
             raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")
     try:
-        with _locked(path):
+        with locked(path):
             _append(path, entry)
             reserve(path.parent)
     except OSError as error:
@@ -329,7 +329,8 @@ def release_reserve(folder: Path) -> None:
     (folder / _RESERVE).unlink(missing_ok=True)
 
 
-def _locked(path: Path) -> FileLock:
+def locked(path: Path) -> FileLock:
+    """The lock of whoever writes a ledger."""
     return FileLock(path.with_name(path.name + ".lock"))
 
 

@@ -45,6 +45,8 @@ VOCABULARY_OPTIONS = (
     ),
     Setting("min_count", 1, int, 1, description="rarer ones of train are <unk>"),
 )
+# All of dev and test unless a spec says otherwise, however short train is: other defaults would change the
+# corpora of ledgers that are there.
 LENGTH_OPTIONS = (
     Setting("train_tokens", 0, int, 0, description="only the last so many tokens of train; 0: all"),
     Setting("dev_tokens", 0, int, 0, description="only the first so many tokens of dev; 0: all"),
