@@ -7,7 +7,7 @@ numerics of expected improvement, of one loss and of two, are in `hpobench_nmt.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,12 @@ from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_c
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(NamedTuple):
     """All that an acquisition function may use, for M candidates and m losses.
 
     Mean, variance, front, best and worst are all of the losses as the model sees them: as they are, or
-    scaled where the method scales them.
+    scaled where the method scales them. The arrays are for the moment of the call: later observations
+    overwrite them. (A named tuple, because one is made at every step.)
 
     Attributes:
         mean: posterior mean of each loss, shape (m, M).

@@ -106,16 +106,18 @@ class ModelBased:
         """Condition on the losses of a row; a row without losses only leaves the candidates."""
         self._next = None
         losses = np.ascontiguousarray(losses, dtype=np.float64)
-        if _has_nan(losses):
-            self._posterior.discard(index)
-            return
-        self._targets[: len(losses)] = losses
-        self._posterior.observe(index, self._targets)
         if self._count == len(self._losses):
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
-        self._losses[self._count] = losses
+        place = _note(
+            losses, self._front, self._best, self._worst, self._losses[self._count :], self._targets
+        )
+        if place == _MISSING:
+            self._posterior.discard(index)
+            return
         self._count += 1
-        self._front, self._best, self._worst = _extended(self._front, self._best, self._worst, losses)
+        if place == _ON_THE_FRONT:
+            self._front = _extended(self._front, losses)
+        self._posterior.observe(index, self._targets)
 
     def _belief(self) -> Belief:
         posterior, mean = self._posterior, self._posterior.mean
@@ -124,11 +126,6 @@ class ModelBased:
             centre, spread = self._scaling(self._losses[: self._count])
             mean, front, best, worst = _scaled(mean, front, best, worst, centre, spread)
         return Belief(mean, posterior.var, posterior.unseen, front, best, worst, posterior.row_sums)
-
-
-@compiled()
-def _has_nan(losses: Floats) -> bool:
-    return bool(np.isnan(losses).any())
 
 
 @compiled()
@@ -144,33 +141,61 @@ def _first_best(scores: Floats, unseen: NDArray[np.bool_]) -> int:
     return best
 
 
-@compiled()
-def _extended(front: Floats, best: Floats, worst: Floats, losses: Floats) -> tuple[Floats, Floats, Floats]:
-    """The Pareto front, sorted by the first loss, and the best and worst of each loss, with one more point.
+_MISSING, _BEHIND_THE_FRONT, _ON_THE_FRONT = range(3)
 
-    A point that is no better than one of the front in any loss, such as its equal, is not added to it. Arrays
-    that were given are never written to.
+
+@compiled()
+def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floats, targets: Floats) -> int:
+    """Where the losses of a row lie. Unless one is missing, they are noted in the other arrays.
+
+    Args:
+        losses: shape (m,).
+        front: Pareto front of the rows before, shape (J, m). It stays as it is.
+        best, worst: smallest and largest of each loss, shape (m,).
+        seen: its first row becomes the losses.
+        targets: its first m entries become the losses.
+
+    Returns:
+        _ON_THE_FRONT if each point of the front is worse in some loss.
     """
-    worst = np.maximum(worst, losses)
-    size, m = front.shape
-    kept = np.ones(size, dtype=np.bool_)
-    place = 0
-    for j in range(size):
-        better, worse = False, False
+    m = losses.shape[0]
+    for t in range(m):
+        if np.isnan(losses[t]):
+            return _MISSING
+    for t in range(m):
+        best[t] = min(best[t], losses[t])
+        worst[t] = max(worst[t], losses[t])
+        seen[0, t] = losses[t]
+        targets[t] = losses[t]
+    for j in range(front.shape[0]):
+        better = False
         for t in range(m):
             better = better or losses[t] < front[j, t]
-            worse = worse or losses[t] > front[j, t]
         if not better:
-            return front, best, worst
-        kept[j] = worse
-        if worse and front[j, 0] <= losses[0]:
+            return _BEHIND_THE_FRONT
+    return _ON_THE_FRONT
+
+
+@compiled()
+def _extended(front: Floats, losses: Floats) -> Floats:
+    """The Pareto front, sorted by the first loss, with one more point, which must be on it.
+
+    The front that was given stays as it is.
+    """
+    size, m = front.shape
+    kept = np.zeros(size, dtype=np.bool_)
+    place = 0
+    for j in range(size):
+        for t in range(m):
+            kept[j] = kept[j] or losses[t] > front[j, t]
+        if kept[j] and front[j, 0] <= losses[0]:
             place += 1
     others = front[kept]
     extended = np.empty((others.shape[0] + 1, m))
     extended[:place] = others[:place]
     extended[place] = losses
     extended[place + 1 :] = others[place:]
-    return extended, np.minimum(best, losses), worst
+    return extended
 
 
 @compiled(error_model="numpy")

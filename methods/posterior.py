@@ -100,37 +100,31 @@ class Posterior:
 
     def observe(self, row: int, targets: Floats) -> None:
         """Condition on targets (float64, shape (m,)) observed at row. O(n M)."""
-        first = self._n_seen // self._block_rows * self._block_rows
-        if self._n_seen == self._block_rows * len(self._blocks):
+        full, n = divmod(self._n_seen, self._block_rows)
+        if full == len(self._blocks):
             self._grow()
-        n = self._n_seen - first
-        last = self._blocks[-1]
+        last = self._blocks[full]
         prior_row = self._prior.row(row)
-        column = _begin(last, n, prior_row, self.rows, row)
-        # L's new row, by the blocks that are full; _append goes on with the last.
-        earlier = _NOTHING
-        if first:
-            full = self._blocks[:-1]
-            earlier = np.concatenate([block[:, column] for block in full])
-            for block in full:
-                _subtract(block, column, last[n])
-        conditional = _append(
+        earlier = self._explain(prior_row, row, self._blocks[:full], last[n]) if full else _NOTHING
+        column, conditional = _append(
             last,
             n,
-            column,
-            prior_row[row] + self._noise_variance,
-            self._prior.diagonal[row] * _VARIANCE_FLOOR,
+            prior_row,
+            row,
+            self.rows,
+            self._noise_variance,
             earlier,
             self._whitened,
             targets,
             self.mean,
             self.var,
+            self.unseen,
         )
         if conditional > 0.0:
             if self.row_sums is not None:
                 _follow(self.row_sums, last, n, column, conditional)
             self._n_seen += 1
-        self._drop(column)
+        self._forget_seen()
 
     def discard(self, row: int) -> None:
         """Take row out of the candidates without learning from it (its training failed). O(n M)."""
@@ -140,10 +134,19 @@ class Posterior:
             for block, n in self._filled():
                 prior_row = _conditioned(block, n, prior_row, column)
             self.row_sums -= prior_row
-        self._drop(column)
-
-    def _drop(self, column: int) -> None:
         self.unseen[column] = False
+        self._forget_seen()
+
+    def _explain(self, prior_row: Floats, row: int, full: list[Floats], new: Floats) -> Floats:
+        """Write K[p,U], less what full blocks of V explain of it, to `new`. Returns l in these blocks."""
+        column = int(self.rows.searchsorted(row))
+        new[:] = prior_row[self.rows]
+        for block in full:
+            _subtract(block, column, new)
+        return np.concatenate([block[:, column] for block in full])
+
+    def _forget_seen(self) -> None:
+        """One more candidate was seen: drop the columns of all that were, if they are many by now."""
         self._n_stale += 1
         if self._n_stale > _STALE_SHARE * len(self.rows) + 8:
             keep = np.flatnonzero(self.unseen)
@@ -205,55 +208,56 @@ def _subtract(block: Floats, column: int, new: Floats) -> None:
 
 
 @compiled()
-def _begin(block: Floats, n: int, prior_row: Floats, rows: Rows, row: int) -> int:
-    """Write K[p,U] to row n of a block; returns the column of row p."""
-    new = block[n]
-    for i in range(new.shape[0]):
-        new[i] = prior_row[rows[i]]
-    return int(np.searchsorted(rows, row))
-
-
-@compiled()
 def _append(
     block: Floats,
     n: int,
-    column: int,
-    pivot: float,
-    floor: float,
+    prior_row: Floats,
+    row: int,
+    rows: Rows,
+    noise_variance: float,
     earlier: Floats,
     whitened: Floats,
     targets: Floats,
     mean: Floats,
     var: Floats,
-) -> float:
+    unseen: NDArray[np.bool_],
+) -> tuple[int, float]:
     """Append one observation to row n of the last block.
 
-    Returns d, or 0 where the row was determined already.
+    Returns the row's column, and d, or 0 where the row was determined already.
 
     Args:
-        block: the last block of V, of which n rows are filled. Row n holds K[p,U] less what the blocks
-            before explain of it.
-        pivot: K[p,p] + s^2.
-        floor: the smallest conditional variance that is more than rounding error.
-        earlier: l in the blocks before.
+        block: the last block of V, of which n rows are filled. If there are blocks before, row n holds K[p,U]
+            less what they explain of it.
+        prior_row: K[p].
+        row: p.
+        rows: U.
+        noise_variance: s^2.
+        earlier: l in the blocks before; empty if there are none.
         whitened: z, of which the rows before are filled.
         targets: y.
-        mean, var: updated in place.
+        mean, var, unseen: updated in place.
     """
+    column = int(np.searchsorted(rows, row))
+    unseen[column] = False
+    first = earlier.shape[0]
+    new = block[n]
+    if first == 0:
+        for i in range(new.shape[0]):
+            new[i] = prior_row[rows[i]]
+    pivot = prior_row[row] + noise_variance
     for projection in earlier:
         pivot -= projection * projection
     for j in range(n):
         pivot -= block[j, column] * block[j, column]
-    if pivot <= floor:
-        return 0.0
+    if pivot <= prior_row[row] * _VARIANCE_FLOOR:
+        return column, 0.0
     d = np.sqrt(pivot)
     inverse = 1.0 / d
-    new = block[n]
     _subtract_rows(block, n, column, new)
     for i in range(new.shape[0]):
         new[i] *= inverse
         var[i] = max(var[i] - new[i] * new[i], 0.0)
-    first = earlier.shape[0]
     for t in range(targets.shape[0]):
         zeta = targets[t]
         for j in range(first):
@@ -262,10 +266,10 @@ def _append(
             zeta -= block[j, column] * whitened[first + j, t]
         zeta *= inverse
         whitened[first + n, t] = zeta
-        row = mean[t]
-        for i in range(row.shape[0]):
-            row[i] += zeta * new[i]
-    return float(d)
+        shift = mean[t]
+        for i in range(shift.shape[0]):
+            shift[i] += zeta * new[i]
+    return column, float(d)
 
 
 @compiled()

@@ -9,10 +9,13 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.kernels import DensePrior
 from hpobench_nmt.methods.model_based import (
+    _MISSING,
+    _ON_THE_FRONT,
     ModelBased,
     Surrogate,
     _extended,
     _first_best,
+    _note,
     _scaled,
     range_scaling,
     standard_scaling,
@@ -27,17 +30,26 @@ def test_the_front_grows_by_one_point_at_a_time(n_objectives, seed, levels):
     front = np.empty((0, n_objectives))
     best, worst = np.full(n_objectives, np.inf), np.full(n_objectives, -np.inf)
     for n, new in enumerate(losses, start=1):
-        given = [a.copy() for a in (front, best, worst)]
-        extended = _extended(front, best, worst, new)
-        for before, after in zip((front, best, worst), given, strict=True):
-            np.testing.assert_array_equal(before, after)
-        front, best, worst = extended
+        seen, targets = np.full((2, n_objectives), -1.0), np.full(n_objectives + 1, -1.0)
+        given = front.copy()
+        place = _note(new, front, best, worst, seen, targets)
+        extended = _extended(front, new) if place == _ON_THE_FRONT else front
+        np.testing.assert_array_equal(front, given)
+        front = extended
+        np.testing.assert_array_equal(seen, [new, np.full(n_objectives, -1.0)])
+        np.testing.assert_array_equal(targets, [*new, -1.0])
         # Equals are in it once, and those with the same first loss in the order in which they came.
         expected = losses[:n][pareto_front(losses[:n])]
         expected = expected[np.sort(np.unique(expected, axis=0, return_index=True)[1])]
         np.testing.assert_array_equal(front, expected[np.argsort(expected[:, 0], kind="stable")])
         np.testing.assert_array_equal(best, losses[:n].min(axis=0))
         np.testing.assert_array_equal(worst, losses[:n].max(axis=0))
+
+
+def test_losses_of_which_one_is_missing_change_nothing():
+    arrays = [np.full(shape, 0.5) for shape in ((1, 2), 2, 2, (1, 2), 3)]
+    assert _note(np.array([0.0, np.nan]), *arrays) == _MISSING
+    assert all((array == 0.5).all() for array in arrays)
 
 
 @settings(max_examples=200, deadline=None)
