@@ -27,7 +27,7 @@ def test_a_file_from_a_folder(tmp_path):
         read()
     (tmp_path / "f").write_bytes(b"abc")
     assert read() == read(limits=Limits(max_bytes=3)) == b"abc"
-    with pytest.raises(InputError, match=r"/f: .*larger|/f: .*2 bytes"):
+    with pytest.raises(InputError, match=r"/f: larger than 2 bytes"):
         read(limits=Limits(max_bytes=2))
     (tmp_path / "f").write_bytes(b"abd")
     digest = hashlib.sha256(b"abd").hexdigest()[:12]

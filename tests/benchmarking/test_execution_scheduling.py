@@ -1,0 +1,391 @@
+"""Which worker gets which block when, and what becomes of a trial: with workers that follow a script.
+
+The scripted workers keep to what `processes.Workers` promises; the real ones are in test_execution.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import signal
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.benchmarking import execution, worker
+from hpobench_nmt.benchmarking.execution import run_blocks
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.processes import Ended
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.trials import plan, run_block
+from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
+from hpobench_nmt.core.errors import InputError, RunError
+
+METHOD = NamedMethod("M", "m.py:M", "fingerprint")
+
+
+def blocks_of(tables, trials, method=METHOD):
+    suite = Suite("s", ("ftb",), trials=trials)
+    return plan(suite, {t.name: make_instance(suite, t) for t in tables}, [method], 7)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScriptedWorker:
+    """One of them."""
+
+    number: int
+    workers: Scripted
+
+    def send(self, message):
+        self.workers.sent.append((self.number, message))
+
+    def call(self):
+        return self.workers.calls.get(self.number)
+
+
+class Scripted:
+    """Workers that send what the script says: one list of (number of the worker, message) per wait."""
+
+    def __init__(self, *script, calls=()):
+        self.script = list(script)
+        self.calls = dict(calls)
+        """The call that each worker is in, and its seconds."""
+        self.sent, self.killed, self.waits, self.workers = [], [], [], []
+
+    def start(self):
+        self.workers.append(ScriptedWorker(len(self.workers) + 1, self))
+        return self.workers[-1]
+
+    def kill(self, worker):
+        self.killed.append(worker.number)
+
+    def events(self, seconds):
+        self.waits.append(seconds)
+        for number, message in self.script.pop(0):
+            yield self.workers[number - 1], message
+
+    def tasks(self):
+        """(worker, table, trials) of each task that was sent."""
+        return [(n, m.table, (m.trials.start, m.trials.stop)) for n, m in self.sent if isinstance(m, Task)]
+
+
+def scheduled(workers, blocks, jobs, timeout=None, untrusted=False):
+    return list(execution._Scheduler(workers, blocks, jobs, timeout, untrusted).run())
+
+
+def trial(*rows, failure=""):
+    return TrialDone(np.array(rows), failure)
+
+
+# --- methods of the package ----------------------------------------------------------------------------
+
+
+def test_each_worker_has_one_block_ahead_and_an_idle_one_comes_first(toy):
+    workers = Scripted(
+        [(2, trial(3, 1)), (1, TaskDone(1.0)), (2, TaskDone(2.0)), (2, TaskDone(3.0))],
+        [(1, TaskDone(4.0)), (2, TaskDone(5.0))],
+    )
+    blocks = blocks_of([toy], 125)
+    found = scheduled(workers, blocks, 2)
+    assert workers.tasks() == [
+        (1, "toy", (0, 25)),
+        (2, "toy", (25, 50)),
+        (1, "toy", (50, 75)),
+        (2, "toy", (75, 100)),
+        (2, "toy", (100, 125)),
+    ]
+    # The table comes before its first task, and once.
+    kinds = [(n, type(m).__name__) for n, m in workers.sent[:4]]
+    assert kinds == [(1, "TrialTable"), (1, "Task"), (2, "TrialTable"), (2, "Task")]
+    assert sum(not isinstance(m, Task) for _, m in workers.sent) == 2
+    task = workers.sent[1][1]
+    assert (task.method, task.source, task.seed, task.untrusted) == ("M", METHOD.source, 7, False)
+    assert [(block, seconds) for block, _, seconds in found] == [
+        (blocks[0], 1.0),
+        (blocks[1], 2.0),
+        (blocks[3], 3.0),
+        (blocks[2], 4.0),
+        (blocks[4], 5.0),
+    ]
+    (kept,) = found[1][1]
+    assert kept.rows.tolist() == [3, 1]
+    np.testing.assert_array_equal(kept.losses, toy.losses(["bleu"])[[3, 1]])
+    assert workers.killed == [1, 2]
+    assert workers.waits == [None, None]
+
+
+def test_no_more_workers_than_blocks_or_jobs(toy):
+    for jobs, count in ((1, 1), (3, 2)):
+        workers = Scripted(*[[(n, TaskDone(0.0))] for n in ((1, 1) if jobs == 1 else (1, 2))])
+        assert len(scheduled(workers, blocks_of([toy], 50), jobs)) == 2
+        assert len(workers.workers) == count
+
+
+def test_a_block_of_another_table_waits_for_an_idle_worker(two):
+    workers = Scripted([(1, TaskDone(0.0))], [(2, TaskDone(0.0)), (1, TaskDone(0.0))], [(2, TaskDone(0.0))])
+    blocks = blocks_of(two, 50)
+    order = [blocks[0], blocks[2], blocks[3], blocks[1]]  # toy, other, other, toy
+    scheduled(workers, order, 2)
+    assert workers.tasks() == [
+        (1, "toy", (0, 25)),
+        (2, "other", (0, 25)),
+        (2, "other", (25, 50)),
+        (1, "toy", (25, 50)),
+    ]
+    workers = Scripted([(1, TaskDone(0.0))], [(1, TaskDone(0.0))])
+    scheduled(workers, [blocks[0], blocks[2]], 1)
+    assert [(n, type(m).__name__) for n, m in workers.sent] == [(1, "TrialTable"), (1, "Task")] * 2
+
+
+def test_a_worker_of_the_package_that_ends_or_breaks_stops_the_run(toy):
+    for message, said in (
+        (Ended(1), r"a worker process ended \(exit code 1\)\. What was finished is kept\."),
+        (TaskBroken("OSError: no room"), r"M: OSError: no room\. What was finished is kept\."),
+    ):
+        with pytest.raises(RunError, match=said):
+            scheduled(Scripted([(1, message)]), blocks_of([toy], 25), 1)
+
+
+# --- methods of a user ---------------------------------------------------------------------------------
+
+
+def test_a_users_block_has_a_worker_of_its_own_which_is_killed(toy):
+    workers = Scripted([(1, trial(5)), (1, TaskDone(1.0))], [(1, Ended(KILLED)), (2, TaskDone(2.0))])
+    blocks = blocks_of([toy], 50)
+    found = scheduled(workers, blocks, 1, untrusted=True)
+    assert workers.tasks() == [(1, "toy", (0, 25)), (2, "toy", (25, 50))]
+    assert all(m.untrusted for _, m in workers.sent if isinstance(m, Task))
+    assert [len(trajectories) for _, trajectories, _ in found] == [1, 0]
+    assert workers.killed == [1, 2]
+
+
+def test_a_trial_whose_process_ends_fails_and_the_rest_goes_on(toy, monkeypatch):
+    clock = iter([10.0, 11.0, 20.0, 22.0, 30.0])
+    monkeypatch.setattr(execution, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    (block,) = blocks_of([toy], 5)
+    workers = Scripted(
+        [(1, trial(5)), (1, Ended(3))],
+        [(2, trial(6, failure="no")), (2, Ended(KILLED))],
+        [(3, trial(7)), (3, TaskDone(0.5))],
+    )
+    ((found, trajectories, seconds),) = scheduled(workers, [block], 1, untrusted=True)
+    assert found is block
+    assert workers.tasks() == [(1, "toy", (0, 5)), (2, "toy", (2, 5)), (3, "toy", (4, 5))]
+    assert [t.failure for t in trajectories] == [
+        "",
+        "the method ended its process (exit code 3)",
+        "no",
+        "the method closed the connection of its process",
+        "",
+    ]
+    assert [t.rows.tolist() for t in trajectories] == [
+        [5],
+        block.data.initial(7, 1),
+        [6],
+        block.data.initial(7, 3),
+        [7],
+    ]
+    losses = toy.losses(["bleu"])
+    for t in trajectories:
+        np.testing.assert_array_equal(t.losses, losses[t.rows])
+        assert t.rows.dtype == np.int64
+    assert seconds == 1 + 2 + 0.5
+
+
+def test_the_block_that_was_interrupted_goes_on_before_others(toy):
+    workers = Scripted([(1, Ended(1))], [(2, TaskDone(0.0))], [(3, TaskDone(0.0))])
+    scheduled(workers, blocks_of([toy], 50), 1, untrusted=True)
+    assert workers.tasks() == [(1, "toy", (0, 25)), (2, "toy", (1, 25)), (3, "toy", (25, 50))]
+
+
+def test_a_process_that_ends_in_the_last_trial(toy):
+    """The block is done, and no worker is started for nothing."""
+    workers = Scripted([(1, trial(6)), (1, trial(9)), (1, trial(4)), (1, Ended(1))])
+    (block,) = blocks_of([toy], 4)
+    ((_, trajectories, _),) = scheduled(workers, [block], 1, untrusted=True)
+    assert [t.rows.tolist() for t in trajectories[:3]] == [[6], [9], [4]]
+    assert trajectories[3].failure == "the method ended its process (exit code 1)"
+    assert len(workers.workers) == 1
+
+
+def test_eight_in_a_row_are_too_many(toy):
+    (block,) = blocks_of([toy], 20)
+    crashes = [[(n, Ended(-signal.SIGSEGV))] for n in range(1, 8)]
+    again = [[(n, Ended(2))] for n in range(9, 17)]
+    workers = Scripted(*crashes, [(8, trial(1)), (8, Ended(2))], *again[:-1])
+    ((_, trajectories, _),) = scheduled(workers, [block], 1, untrusted=True)
+    given_up = "not run: 8 trials in a row ended the method's process or took too long"
+    segfault = f"the method ended its process (SIGSEGV {-signal.SIGSEGV})"
+    exited = "the method ended its process (exit code 2)"
+    assert [t.failure for t in trajectories] == [segfault] * 7 + [""] + [exited] * 8 + [given_up] * 4
+    assert trajectories[19].rows.tolist() == block.data.initial(7, 19)
+
+
+def test_a_call_that_takes_too_long_fails_its_trial(toy):
+    workers = Scripted([], [(1, trial(5))], [(1, Ended(KILLED))], [(2, TaskDone(0.0))])
+    calls = iter([{1: ("making it", 1.5)}, {1: ("ask", 4.0)}, {1: ("ask", 9.0)}, {}])
+    events = workers.events
+
+    def and_then_another_call(seconds):
+        yield from events(seconds)
+        workers.calls = next(calls)
+
+    workers.events = and_then_another_call
+    (block,) = blocks_of([toy], 3)
+    found = scheduled(workers, [block], 1, 4.0, untrusted=True)
+    ((_, trajectories, _),) = found
+    assert workers.waits == [4.0, 2.5, 0.01, 4.0]
+    assert workers.killed == [1, 2]  # once for the call, once at the end
+    assert [t.failure for t in trajectories] == ["", "ask took longer than the time limit of 4 s"]
+    assert workers.tasks() == [(1, "toy", (0, 3)), (2, "toy", (2, 3))]
+
+
+def test_the_longest_call_sets_the_wait(two):
+    workers = Scripted([(1, TaskDone(0.0))], [(2, TaskDone(0.0))], calls={1: ("ask", 1.0), 2: ("tell", 3.0)})
+    scheduled(workers, blocks_of(two, 25), 2, 10.0, untrusted=True)
+    assert workers.waits == [7.0, 7.0]
+    assert workers.killed == [1, 2]
+
+
+def test_a_trial_that_ends_while_its_worker_is_being_killed_counts(toy):
+    """The next one is given to a new worker and has not failed."""
+    workers = Scripted(
+        [], [(1, trial(5)), (1, Ended(KILLED))], [(2, TaskDone(0.0))], calls={1: ("tell", 5.0)}
+    )
+    (block,) = blocks_of([toy], 2)
+    ((_, trajectories, _),) = scheduled(workers, [block], 1, 5.0, untrusted=True)
+    assert [t.failure for t in trajectories] == [""]
+    assert workers.tasks() == [(1, "toy", (0, 2)), (2, "toy", (1, 2))]
+    assert workers.killed == [1, 2]
+
+
+# --- where blocks run ----------------------------------------------------------------------------------
+
+
+class Local:
+    """A method that is given as an object."""
+
+    def __init__(self, problem, rng):
+        self.left = rng.permutation(len(problem.features)).tolist()
+
+    def ask(self):
+        return self.left[-1]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+
+def test_who_needs_a_process():
+    local, rs = (resolve_methods([m])[0] for m in (Local, "RS"))
+    for method, jobs, timeout, expected in (
+        (rs, 1, None, False),
+        (rs, 4, 1.0, False),
+        (METHOD, 1, None, True),
+        (local, 1, None, False),
+        (local, 2, None, True),
+        (local, 1, 1.0, True),
+    ):
+        assert execution._needs_process(method, jobs, timeout) is expected
+
+
+def test_the_largest_blocks_come_first(toy, monkeypatch):
+    started = []
+    monkeypatch.setattr(execution, "Workers", lambda warm: started.append(warm))
+    blocks = blocks_of([toy], 60, resolve_methods(["RS"])[0])
+    found = list(run_blocks([blocks[2], blocks[0], blocks[1]], 1, "loky"))
+    assert [block for block, _, _ in found] == [blocks[0], blocks[1], blocks[2]]
+    for block, trajectories, seconds in found:
+        again, _ = run_block(block)
+        assert [t.rows.tolist() for t in trajectories] == [t.rows.tolist() for t in again]
+        assert seconds > 0
+    assert started == []
+
+
+def test_without_fork_all_runs_here(toy, monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    blocks = blocks_of([toy], 30, resolve_methods([Local])[0])
+    found = list(run_blocks(blocks, 4, "loky"))
+    assert [block for block, _, _ in found] == blocks
+    assert [len(trajectories) for _, trajectories, _ in found] == [25, 5]
+    with pytest.raises(InputError, match="a time limit cannot be kept on this operating system"):
+        list(run_blocks(blocks, 1, "loky", 1.0))
+
+
+def test_an_unexpected_error_is_one_line(toy):
+    (block,) = blocks_of([toy], 1, resolve_methods(["RS"])[0])
+    broken = dataclasses.replace(block, data=dataclasses.replace(block.data, losses=block.data.losses[:1]))
+    with pytest.raises(
+        RunError, match=r"the run stopped \(ValueError: .*\)\. What was finished is kept\. Is memory"
+    ):
+        list(run_blocks([broken], 1, "loky"))
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (0, "exit code 0"),
+        (5, "exit code 5"),
+        (-9, "SIGKILL -9"),
+        (KILLED, "SIGKILL -9"),
+        (-200, "signal -200"),
+    ],
+)
+def test_how_a_process_ended(code, text):
+    assert execution._described(code) == text
+
+
+def test_a_method_is_sent_as_a_place_or_pickled():
+    assert execution._source(METHOD) == METHOD.source
+    content = execution._source(resolve_methods([Local])[0])
+    assert isinstance(content, bytes)
+    assert worker._load(content).__name__ == "Local"
+
+
+# --- clusters ------------------------------------------------------------------------------------------
+
+
+def test_blocks_on_a_cluster_that_is_there(two):
+    """Dask takes the client that the user has connected, here with threads of this process."""
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is an extra: pip install 'hpobench-nmt[dask]'"
+    )
+    blocks = blocks_of(two, 26, resolve_methods(["RS"])[0])
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+        found = list(run_blocks(blocks, 1, "dask"))
+    assert {block.key for block, _, _ in found} == {block.key for block in blocks}
+    for block, trajectories, seconds in found:
+        assert seconds > 0
+        here, _ = run_block(block)
+        for one, other in zip(trajectories, here, strict=True):
+            assert one.rows.tolist() == other.rows.tolist()
+            np.testing.assert_array_equal(one.losses, other.losses)
+
+
+def test_equal_problems_that_were_sent_are_one_object(two):
+    """Methods cache by it."""
+    method = resolve_methods(["RS"])[0]
+    execution._tables.clear()
+    sent = [copy.deepcopy(block) for block in blocks_of(two, 50, method)]
+    for number, block in enumerate(sent):
+        assert execution._numbered(number, block)[0] == number
+    assert [t.name for t in execution._tables.values()] == ["toy", "other"]
+    other = dataclasses.replace(sent[0].data.problem, lookups=9)
+    third = dataclasses.replace(sent[0], data=dataclasses.replace(sent[0].data, problem=other))
+    _, trajectories, _ = execution._numbered(0, third)
+    assert len(execution._tables) == 3
+    assert max(len(t.rows) for t in trajectories) == 9
+    execution._tables.clear()
+
+
+def test_a_cluster_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr(execution.importlib.util, "find_spec", lambda name: None)
+    for backend in ("dask", "ray"):
+        message = rf"backend '{backend}' is not installed: pip install 'hpobench-nmt\[{backend}\]'"
+        with pytest.raises(InputError, match=message), execution.cluster(backend, 1):
+            pass
+    with execution.cluster("loky", 1):
+        pass
+    assert list(run_blocks([], 1, "dask")) == []
