@@ -161,8 +161,8 @@ def test_ei_contenders_without_spread_differ_by_their_gaps():
     [
         # Each a gap and a standard deviation. Less in both u and sd: 0.499 + 0.4 * 0.5 would not rule it out.
         ((0.5, 0.5), (0.499, 0.5)),
-        # 0.45 + 0.4 * 0.001 < 0.5 h(1) = 0.5417, though u = 450.
-        ((0.5, 0.5), (0.45, 0.001)),
+        # 0.45 + 0.4 * 0.1 < 0.5 h(1) = 0.5417, though u = 4.5.
+        ((0.5, 0.5), (0.45, 0.1)),
         # 0.2 phi(-2.5) = 0.0035 < 0.1 h(-1) = 0.0083 < 0.4 * 0.2.
         ((-0.1, 0.1), (-0.5, 0.2)),
     ],
@@ -173,6 +173,22 @@ def test_each_bound_of_ei_rules_a_candidate_out(leader, other):
     values = log_ei_of_contenders(1.0 - gaps, sd**2, 1.0, np.ones(2, dtype=bool))
     assert np.isfinite(values[0])
     assert values[1] == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("other", "winner"),
+    [
+        # 0.2 h(-1.2) = 0.0112 > 0.1 h(-1) = 0.0083, though its mean is further from an improvement.
+        ((-0.1, 0.1), (-0.24, 0.2)),
+        # The expected improvement grows with the gap, however little.
+        ((0.0, 1.0), (5e-7, 1.0)),
+    ],
+)
+def test_the_bounds_of_ei_do_not_rule_the_winner_out(other, winner):
+    for pair, best in (((other, winner), 1), ((winner, other), 0)):
+        gaps, sd = np.array(pair).T
+        values = log_ei_of_contenders(1.0 - gaps, sd**2, 1.0, np.ones(2, dtype=bool))
+        assert values.argmax() == best
 
 
 @pytest.mark.parametrize("best", [-3.0, -1.0, 0.0, 2.0])
