@@ -16,6 +16,7 @@ from hpobench_nmt.methods.acquisition import (
     by_expected_improvement,
     by_expected_influence,
     expected_influence,
+    usual_acquisition,
 )
 from hpobench_nmt.methods.improvement import (
     _gain,
@@ -537,3 +538,11 @@ def test_hypervolume_from_a_belief_reaches_a_tenth_beyond_the_worst():
 def test_hypervolume_is_for_two_losses():
     with pytest.raises(ValueError, match="two objectives"):
         by_expected_hypervolume(random_belief(5, 3))
+
+
+def test_the_usual_acquisition_is_ei_for_one_loss_and_ehvi_for_two():
+    assert usual_acquisition(1) is by_expected_improvement
+    assert usual_acquisition(2) is by_expected_hypervolume
+    for n_objectives in (0, 3):
+        with pytest.raises(ValueError, match=f"for {n_objectives} objectives: give one"):
+            usual_acquisition(n_objectives)
