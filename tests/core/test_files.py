@@ -13,6 +13,7 @@ import pytest
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import (
+    _abandoned,
     check_column,
     check_name,
     remove_leftovers,
@@ -120,7 +121,7 @@ def test_an_older_folder_does_not_come_back_where_there_is_a_new_one(tmp_path):
 def test_leftovers_are_known_whatever_the_machine_is_called(tmp_path, monkeypatch):
     monkeypatch.setattr("platform.node", lambda: "Büro.pc_1 " * 10)
     with scratch_folder(tmp_path / "t.2") as work:
-        assert len(work.name) < 100
+        assert work.name.startswith(f".t.2.{'B-ro-pc-1-' * 4}.{os.getpid()}.")
         (tmp_path / work.name.replace(f".{os.getpid()}.", ".999999999.")).mkdir()
         remove_leftovers(tmp_path)
         assert names(tmp_path) == [work.name]
@@ -155,6 +156,26 @@ def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
         remove_leftovers(tmp_path)
         assert names(tmp_path) == sorted([*keep, "victim"])
         assert (victim / "f").exists()
+
+
+def test_what_another_process_removes_meanwhile_is_no_error(tmp_path, monkeypatch):
+    remove_leftovers(tmp_path / "missing")
+    with scratch_folder(tmp_path / "t") as work:
+        name = work.name.replace(f".{os.getpid()}.", ".999999999.")
+    (tmp_path / name).write_bytes(b"")
+    with os.scandir(tmp_path) as entries:
+        (entry,) = entries
+        (tmp_path / name).unlink()
+        assert not _abandoned("elsewhere", 999999999, entry)
+    (tmp_path / name).mkdir()
+    (tmp_path / name.replace(".t.", ".u.")).write_bytes(b"")
+
+    def removed_by_another(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr("shutil.rmtree", removed_by_another)
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == [name]
 
 
 @pytest.mark.parametrize("name", ["a", "BO_EI_M", "a.b+c-d", "9", "x" * 100, "CON1", "console"])

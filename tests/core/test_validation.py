@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.files import _reason, parse_json, read_bytes, read_json
 from hpobench_nmt.core.validation import (
     LARGEST,
     Finite,
@@ -241,6 +241,11 @@ def test_json_that_cannot_be_read_is_one_line(tmp_path, content, message):
     assert str(error.value).startswith(f"{path}: {message}")
 
 
+def test_a_parsers_reason_is_a_sentence_without_its_advice():
+    for text in ("wrong", "wrong.", "wrong; call f() to allow it"):
+        assert _reason(ValueError(text)) == "wrong."
+
+
 def test_what_is_written_is_read(tmp_path):
     content = {"metrics": {"m": {"direction": "min", "missing": 0.1}}, "seed": 2**62}
     (tmp_path / "f.json").write_text(json.dumps(content))
@@ -266,6 +271,7 @@ def test_only_ordinary_files_of_bounded_size_are_read(tmp_path):
         with pytest.raises(InputError, match=message):
             read_bytes(file, **options)
     path.write_bytes(b'{"metrics": {}}')
+    assert read_json(link) == {"metrics": {}}
     assert load_json(link, Sheet) == load_json(path, Sheet, follow_link=False) == Sheet({})
     (tmp_path / "toml").write_bytes(b"[metrics]")
     (tmp_path / "link to toml").symlink_to(tmp_path / "toml")
