@@ -125,18 +125,21 @@ def train(
     workspace, ledger = open_workspace(spec, folder, _cache(), keep)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
-    todo = pending(spec, ledger, rows, shard)[:limit]
-    with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
-        dispatch.train(
-            workspace,
-            todo,
-            devices,
-            jobs or _default_jobs(devices),
-            backend,
-            progress,
-            lambda message: say(message, err=True),
-            on_record,
-        )
+    # Which rows are the best is known when all have been trained. Then there may be more to do.
+    while todo := pending(spec, ledger, rows, shard)[:limit]:
+        with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
+            dispatch.train(
+                workspace,
+                todo,
+                devices,
+                jobs or _default_jobs(devices),
+                backend,
+                progress,
+                lambda message: say(message, err=True),
+                on_record,
+            )
+        limit = limit and limit - len(todo)
+        ledger = read_ledger(workspace.ledger)
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
     left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size), shard))

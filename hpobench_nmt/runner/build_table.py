@@ -24,7 +24,7 @@ from hpobench_nmt.runner.ledger import (
     refuse_other_spec,
     refuse_rows_off_the_grid,
 )
-from hpobench_nmt.runner.spec import Spec, load_spec
+from hpobench_nmt.runner.spec import SAME_SEED, Spec, load_spec
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 
@@ -88,7 +88,7 @@ def _values(
 def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
     """Trainings again with other seeds: hyperparameters, replicate, seed, metrics."""
     again = sorted(
-        (r for r in records if r.replicate > 0 and r.status == "done"),
+        (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
         key=lambda r: ([r.config[a.name] for a in spec.axes], r.replicate),
     )
     rows = [
@@ -115,6 +115,7 @@ def _provenance(
         "licence": ledger.corpus.get("licence", ""),
         "family": spec.family.name,
         "trained": f"{len(done)} of {spec.size} configurations",
+        "same_seed": _same_seed(spec, ledger),
         "failed": _reasons(failed),
         "not_converged": _limited(done),
         "device": _most(record.device for record in trained),
@@ -126,6 +127,25 @@ def _provenance(
         "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
     }
     return {key: printable(value, lines=True) for key, value in told.items() if value}
+
+
+def _same_seed(spec: Spec, ledger: Ledger) -> str:
+    """How far trainings with a row's own seed were from that row, in the first objective; empty without any.
+
+    They are no replicates of the table: on one machine they show its own noise, which may well be none.
+    """
+    name = spec.objectives[0]
+    own = {spec.row(r.config): r.metrics.get(name) for r in ledger.records if r.replicate == 0}
+    away = [
+        abs(r.metrics[name] - value)
+        for r in ledger.records
+        if r.replicate > SAME_SEED and name in r.metrics
+        if (value := own.get(spec.row(r.config))) is not None
+    ]
+    if not away:
+        return ""
+    again = f"{len(away)} trainings again with a row's own seed"
+    return f"{again}: {name} is at most {max(away):.4g} away from the row's"
 
 
 def _limited(done: Sequence[Record]) -> str:

@@ -15,7 +15,9 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     [grid]        lists of numbers: settings that make up the search space
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
     [fixed]       settings that are the same in every configuration
-    [replicates]  configurations: how many are trained again; trainings: how often, each with another seed
+    [replicates]  configurations: how many are trained again; trainings: how often, each with another seed;
+                  best: how many of the best rows are trained again too, once all rows have ended;
+                  same_seed: how often all of these are trained again with their row's own seed
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Scale
-from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, Whole, load_toml
+from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.grid_checks import check_all
@@ -49,13 +51,18 @@ from hpobench_nmt.runner.user_paths import user_path
 _MAX_CONFIGURATIONS = 10_000_000
 _MAX_REPLICATES = 100_000
 
+SAME_SEED = 1_000_000
+"""Trainings again with the seed of the row itself are the replicates from SAME_SEED + 1 on."""
+
 Configuration = Mapping[str, float]
 """Values on the grid by hyperparameter."""
 
 
 class _Replicates(Strict, frozen=True):
-    configurations: Positive
-    trainings: Positive
+    configurations: Natural = 0
+    trainings: Natural = 0
+    best: Natural = 0
+    same_seed: Natural = 0
 
 
 class _SpecFile(Strict, frozen=True):
@@ -97,6 +104,8 @@ class Spec:
         base: folder that relative paths of the corpus start from.
         path: where it was read from.
         keep: whether the best model of each training is kept. Rows do not depend on it.
+        best: how many of the best rows are trained again, beside those of `replicated`.
+        same_seed: how often all of these are trained again with the seed of the row itself.
     """
 
     name: str
@@ -113,6 +122,8 @@ class Spec:
     base: Path
     path: Path
     keep: bool = False
+    best: int = 0
+    same_seed: int = 0
 
     @property
     def size(self) -> int:
@@ -161,6 +172,7 @@ class Spec:
 
     def training_seed(self, configuration: Configuration, replicate: int) -> int:
         """The seed of one training: its own, so that the noise of rows is independent, or the family's."""
+        replicate = 0 if replicate > SAME_SEED else replicate
         if self.family.seed:
             return self.family.seed(self.settings(configuration), replicate)
         rng = generator(self.seed, "training", configuration_key(configuration), replicate)
@@ -243,8 +255,15 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
             raise unknown("objective", objective, names, f"({path})")
     again = file.replicates
     size = math.prod(len(axis.values) for axis in axes)
-    if again and min(again.configurations, size) * again.trainings > _MAX_REPLICATES:
-        raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
+    if again and not ((again.configurations or again.best) and (again.trainings or again.same_seed)):
+        raise InputError(
+            f"{path}: [replicates] asks for no trainings. It takes configurations or best, which say how "
+            "many rows, and trainings or same_seed, which say how often."
+        )
+    if again:
+        rows, turns = min(again.configurations + again.best, size), again.trainings + again.same_seed
+        if rows * turns > _MAX_REPLICATES:
+            raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
     spec = Spec(
         name=check_name("table", file.name),
         title=file.title,
@@ -260,6 +279,8 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
         keep=file.keep,
+        best=again.best if again else 0,
+        same_seed=again.same_seed if again else 0,
     )
     for configuration, wrong in check_all(spec.grid, spec.settings, family.check):
         raise InputError(f"{path}: {describe(configuration)}: {wrong}")

@@ -4,6 +4,8 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
+import msgspec
+import pandas as pd
 import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
@@ -12,7 +14,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import LEDGER, SPEC
 from hpobench_nmt.runner.build_table import build
 from hpobench_nmt.runner.ledger import Record, append, open_ledger, read_ledger, refuse_other_spec
-from hpobench_nmt.runner.spec import load_spec
+from hpobench_nmt.runner.spec import SAME_SEED, load_spec
 
 TEXT = """
 name = "small"
@@ -70,6 +72,16 @@ def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp
     }
     spec = load_spec(tmp_path / SPEC)
     refuse_other_spec(tmp_path / LEDGER, read_ledger(tmp_path / LEDGER), spec.identity, spec.family.defaults)
+
+
+def test_trainings_again_with_a_rows_own_seed_are_told_and_are_no_replicates(folder):
+    for again, ppl in ((0, 50.0), (1, 52.0), (SAME_SEED + 1, 50.25), (SAME_SEED + 2, 49.5)):
+        append(folder / LEDGER, msgspec.structs.replace(record(1, metrics={"dev_ppl": ppl}), replicate=again))
+    table, _ = build(folder)
+    assert table.provenance["same_seed"] == (
+        "2 trainings again with a row's own seed: dev_ppl is at most 0.5 away from the row's"
+    )
+    assert pd.read_csv(folder / "replicates.csv")["replicate"].tolist() == [1]
 
 
 def test_a_spec_that_is_a_link_is_not_followed(folder, tmp_path):

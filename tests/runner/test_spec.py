@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -10,8 +11,8 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.runner.ledger import Ledger, Record
-from hpobench_nmt.runner.plan import pending
-from hpobench_nmt.runner.spec import configuration_key, load_spec, select, short_key
+from hpobench_nmt.runner.plan import best_rows, pending
+from hpobench_nmt.runner.spec import SAME_SEED, configuration_key, load_spec, select, short_key
 
 SPEC = """
 name = "tiny"
@@ -143,8 +144,8 @@ def test_only_selects_rows(load):
         ('objectives = ["dev_ppl"]', 'metrics = ["ppl"]', "unknown metric 'ppl'"),
         ('name = "text"', 'name = "txet"', "Did you mean 'text'"),
         ('dev = "dev.txt"', 'dve = "dev.txt"', "Did you mean 'dev'"),
-        ("configurations = 4", "configurations = 0", "configurations must be a whole number of 1 or more"),
-        ("configurations = 4", "", "replicates.configurations is missing"),
+        ("configurations = 4", "configurations = 0", "asks for no trainings"),
+        ("configurations = 4", "", "asks for no trainings"),
         (
             "[fixed]",
             '[scale]\nlayers = "cubic"\n[fixed]',
@@ -204,6 +205,29 @@ def test_a_spec_that_is_not_there(tmp_path):
 
 def test_configs_are_numbers(load):
     assert load().configs.dtype == np.float64
+
+
+def test_the_best_rows_are_trained_again_once_all_have_ended(load):
+    spec = load(("configurations = 4", "configurations = 4\nbest = 3\nsame_seed = 2"))
+    done = [
+        Record(spec.configuration(row), 0, 0, "done", metrics={spec.objectives[0]: float(-row % 5)})
+        for row in range(12)
+    ]
+    done[10] = msgspec.structs.replace(done[10], metrics={})
+    turns = [turn + 1 for turn in range(spec.replicated[1])] + [SAME_SEED + 1, SAME_SEED + 2]
+    chosen = [(row, turn) for row in spec.replicate_rows for turn in turns]
+    assert pending(spec, Ledger({}, {}, tuple(done[1:])), range(12)) == [(0, 0), *chosen]
+    # Losses are 0 for the rows 0, 5 and 10, of which the last has none; then 1 for 4 and 9.
+    best = [(row, turn) for row in (0, 5, 4) if row not in spec.replicate_rows for turn in turns]
+    assert pending(spec, Ledger({}, {}, tuple(done)), range(12)) == [*chosen, *best]
+    assert best_rows(spec, Ledger({}, {}, tuple(done))) == [0, 5, 4]
+
+
+def test_the_same_seed_is_the_rows_own(load):
+    spec = load()
+    for row in (0, 5):
+        seeds = [spec.training_seed(spec.configuration(row), r) for r in (0, SAME_SEED + 1, SAME_SEED + 2, 1)]
+        assert seeds[0] == seeds[1] == seeds[2] != seeds[3]
 
 
 def test_what_is_left_is_what_a_search_through_all_trainings_leaves(load):

@@ -23,7 +23,7 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.lookup.folder import load_replicates
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import read_ledger
-from hpobench_nmt.runner.spec import load_spec, select
+from hpobench_nmt.runner.spec import SAME_SEED, load_spec, select
 from hpobench_nmt.runner.workspace import clear_workspace, open_workspace
 
 SPEC = """
@@ -316,6 +316,17 @@ def test_limit_stops_early(place):
     done = run(place, "train", "tiny.toml", "--out", "few", "--device", "cpu", "--quiet", "--limit", "1")
     assert done.returncode == 0, done.stderr
     assert len(lines(place / "few" / "ledger.jsonl")) == 1
+
+
+def test_the_best_row_is_trained_again_in_the_same_run(place):
+    text = SPEC.replace("configurations = 2\ntrainings = 1", "best = 1\nsame_seed = 1")
+    (place / "best.toml").write_text(text.replace("[1, 5, 10000]", "[1, 5]").replace("[4, 8]", "[4]"))
+    done = run(place, "train", "best.toml", "--out", "best", "--device", "cpu", "--jobs", "1", "--quiet")
+    assert done.returncode == 0, done.stderr
+    first, second, again = read_ledger(place / "best" / "ledger.jsonl").records
+    best = min(first, second, key=lambda record: record.metrics["dev_ppl"])
+    assert (again.config, again.seed, again.replicate) == (best.config, best.seed, SAME_SEED + 1)
+    assert again.metrics["dev_ppl"] == best.metrics["dev_ppl"]  # on the same machine
 
 
 def test_without_a_terminal_a_line_tells_of_each_training(place):
