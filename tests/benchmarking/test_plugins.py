@@ -1,12 +1,14 @@
 """Methods from files, modules and entry points; and methods that misbehave."""
 
+import dataclasses
 import json
 import sys
 
 import pytest
 
-from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.plugins import installed_entry_points, load_method, resolve_methods
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.methods import BUILT_IN
 
 RUN = ("run", "quick", "--tables", "toy", "--trials", "4")
 
@@ -263,3 +265,146 @@ def test_every_library_has_one_thread_in_a_trial(plugin, run_command):
     (plugin / "late.py").write_text(THREADS)
     run_command(*RUN, "--methods", f"{plugin / 'late.py'}:Late", "--out", "out", OPENBLAS_NUM_THREADS="2")
     assert {r["failed"] for r in json.loads(run_command("score", "out", "--format", "json").stdout)} == {0}
+
+
+# --- names and places, in this process ----------------------------------------------------------------
+
+
+class Mine:
+    def __init__(self, problem, rng): ...
+
+    def ask(self): ...
+
+    def tell(self, index, losses): ...
+
+
+@pytest.fixture
+def importable(tmp_path, monkeypatch):
+    """A folder on the import path with a package and entry points; its modules are forgotten afterwards."""
+    before = set(sys.modules)
+    site = tmp_path / "site"
+    (site / "their_package").mkdir(parents=True)
+    (site / "their_package" / "__init__.py").write_text(
+        "class Outer:\n    from their_package.sweep import Sweep\n"
+    )
+    (site / "their_package" / "sweep.py").write_text(GOOD.replace("from helper import first_unseen\n", ""))
+    information = site / "their_package-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    points = (
+        "Zoom = their_package.sweep:Sweep\nAlso = their_package:Outer.Sweep\nRS = their_package.sweep:Sweep\n"
+    )
+    (information / "entry_points.txt").write_text(f"[hpobench_nmt.methods]\n{points}")
+    monkeypatch.syspath_prepend(str(site))
+    yield site
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_a_method_says_where_it_is_from(plugin, monkeypatch):
+    monkeypatch.chdir(plugin)
+    file, built_in, given = resolve_methods(["good.py:Sweep", "BO_EI_M", Mine])
+    assert (file.name, file.spec, file.source) == ("Sweep", "good.py:Sweep", f"{plugin / 'good.py'}:Sweep")
+    assert (built_in.name, built_in.spec, built_in.source) == ("BO_EI_M",) * 3
+    assert (given.name, given.spec, given.source, given.factory) == ("Mine", "Mine", "Mine", Mine)
+    assert [m.built_in for m in (file, built_in, given)] == [False, True, False]
+    # An object is no method of the package, whatever its name is.
+    assert not dataclasses.replace(given, spec="RS").built_in
+    assert [m.objectives for m in (file, built_in, given)] == [(), (1,), ()]
+    assert len({m.fingerprint for m in (file, built_in, given)}) == 3
+    assert file.load().__name__ == "Sweep"
+    assert built_in.load() is BUILT_IN["BO_EI_M"].load()
+    assert given.load() is Mine
+    source = file.source
+    monkeypatch.chdir(plugin.parent)
+    assert load_method(source).__name__ == "Sweep"
+
+
+def test_modules_and_entry_points(importable):
+    module, point, dotted = (
+        resolve_methods([spec])[0] for spec in ("their_package.sweep:Sweep", "Zoom", "Also")
+    )
+    assert [m.name for m in (module, point, dotted)] == ["Sweep", "Zoom", "Also"]
+    assert [m.source for m in (module, point, dotted)] == ["their_package.sweep:Sweep", "Zoom", "Also"]
+    from their_package.sweep import Sweep
+
+    assert module.load() is point.load() is dotted.load() is Sweep
+    assert load_method("their_package:Outer.Sweep") is Sweep
+    assert list(installed_entry_points())[:1] == ["Also"]
+    mine = {
+        name: place for name, place in installed_entry_points().items() if place.startswith("their_package")
+    }
+    assert mine == {
+        "Also": "their_package:Outer.Sweep",
+        "RS": "their_package.sweep:Sweep",
+        "Zoom": "their_package.sweep:Sweep",
+    }
+    assert list(mine) == sorted(mine)
+    # A method of the package comes before an entry point of its name.
+    assert resolve_methods(["RS"])[0].load() is BUILT_IN["RS"].load()
+
+
+def test_an_edited_module_is_a_new_version(importable):
+    (before,) = resolve_methods(["Zoom"])
+    file = importable / "their_package" / "sweep.py"
+    file.write_text(file.read_text() + "# edited\n")
+    assert resolve_methods(["Zoom"])[0].fingerprint != before.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "Zoo",
+            r"unknown method 'Zoo'\. Did you mean 'Zoom'\? 'hpobench-nmt methods' lists them",
+        ),
+        ("their_package:Outer.Swep", r"unknown class 'Outer\.Swep'\. .*Outer.* \(their_package\)"),
+        ("their_package.sweep:sweep", r"unknown class 'sweep'\. .*Sweep.* \(their_package\.sweep\)"),
+        ("their_package:Sweep", r"unknown class 'Sweep'\. Known: Outer\."),
+        (
+            "wrong.py:X",
+            "method 'wrong.py:X': there is no module 'no_such_module'. A class in a file is given as",
+        ),
+        ("refuses.py:X", "^not today$"),
+        ("divides.py:X", "method 'divides.py:X': importing it raised ZeroDivisionError: division by zero"),
+        ("half.py:Half", r"method 'half\.py:Half' has no tell: a method needs ask and tell\."),
+        ("half.py:RS", r"method 'half\.py:RS' has the name of one that comes with the package: rename it\."),
+        ("half.py:rs", r"method 'half\.py:rs' has the name of one that comes with the package: rename it\."),
+        ("half.py:größe", "method name 'größe' cannot be used"),
+        (3, "method 'int' is a int, not a class or function"),
+    ],
+)
+def test_what_is_wrong_with_a_method_is_named(importable, tmp_path, monkeypatch, spec, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.py").write_text("import no_such_module\n")
+    (tmp_path / "refuses.py").write_text(
+        "from hpobench_nmt.core.errors import InputError\nraise InputError('not today')\n"
+    )
+    (tmp_path / "divides.py").write_text("1 / 0\n")
+    (tmp_path / "half.py").write_text(
+        "class Half:\n    tell = 3\n    def ask(self): ...\n"
+        "class RS(Half):\n    def tell(self): ...\nrs = RS\ndef größe(problem, rng): ...\n"
+    )
+    modules, path = set(sys.modules), list(sys.path)
+    with pytest.raises(InputError, match=message):
+        resolve_methods([spec])
+    assert sys.path == path
+    if spec in ("wrong.py:X", "refuses.py:X", "divides.py:X"):  # nothing half-loaded is left
+        assert not [name for name in set(sys.modules) - modules if "plugin" in name]
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path):
+    for folder, value in (("one", 1), ("two", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.py").write_text(f"value = {value}\nclass M:\n    value = value\n")
+    one, two, again = (load_method(f"{tmp_path / folder}/same.py:M") for folder in ("one", "two", "one"))
+    assert (one.value, two.value, again.value) == (1, 2, 1)
+    assert one.__module__ == again.__module__ != two.__module__
+    assert sys.modules[two.__module__].value == 2
+
+
+def test_a_name_may_stand_once(plugin):
+    with pytest.raises(InputError) as error:
+        resolve_methods(["RS", f"{plugin / 'good.py'}:Sweep", "RS"])
+    assert str(error.value) == "two methods are named 'RS' (RS, RS): rename one."
+    assert [m.name for m in resolve_methods(iter(["RS", "BO_EI_M"]))] == ["RS", "BO_EI_M"]

@@ -111,6 +111,12 @@ def test_blocks_are_kept_read_again_and_joined(run):
     for key, trials in done.items():
         same(again[key], trials)
     assert len(again["toy", "A", 50]) == 10
+    # One method is joined on both tables, another is not, and a table of times was damaged.
+    (run.files.path / "timings" / "other").mkdir(exist_ok=True)
+    (run.files.path / "timings" / "other" / "A.csv").write_bytes(b"\xff\n")
+    done |= run.keep(*run.of("other", "A"))
+    run.files.merge(run.of("other", "A"), done)
+    assert run.files.finished(run.blocks, run.instances).keys() == done.keys()
 
 
 def test_the_last_block_of_a_killed_run_is_joined_on_the_next(run):
@@ -182,7 +188,7 @@ def test_a_place_that_cannot_be_a_results_folder(run, tmp_path):
         run.files.start(run.manifest())
     assert names(run) == ["thesis.tex"]
     (run.files.path / "thesis.tex").rename(run.files.path / "manifest.json")
-    with pytest.raises(InputError, match="seed 3, this one has 4"):
+    with pytest.raises(InputError, match=r"/r: holds a run with seed 3, this one has 4"):
         run.files.start(run.manifest(seed=4))
 
 
