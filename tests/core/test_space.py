@@ -89,6 +89,26 @@ def test_grids_that_cannot_be_scaled(values, scale, message):
     assert "'dropout'" in str(caught.value)
 
 
+@pytest.mark.parametrize("n_values", [3, 10, 11])
+def test_of_many_values_ten_are_shown(n_values):
+    values = [*map(float, range(n_values - 1)), 0.0]
+    shown = f"{values[:10]}{'…' if n_values == 11 else ''}"
+    with pytest.raises(InputError) as error:
+        Hyperparameter("x", tuple(values))
+    assert str(error.value) == f"hyperparameter 'x': values must be ascending and distinct, not {shown}."
+
+
+def test_values_whose_squares_overflow_are_refused():
+    for values in ((0.0, 1e150), (-1e150, 0.0)):
+        assert Hyperparameter("x", values).scaled(np.array(values)).tolist() == [0.0, 1.0]
+    assert Hyperparameter("x", (1e-150, 1.0, 1e150), "log").scaled(np.array([1.0])) == pytest.approx(0.5)
+    for values in ((0.0, 1.001e150), (-1.001e150, 0.0)):
+        with pytest.raises(InputError, match=r"hyperparameter 'x' has a value beyond 1e\+150\."):
+            Hyperparameter("x", values)
+    with pytest.raises(InputError, match=r"a log scale needs values of 1e-150 or more\."):
+        Hyperparameter("x", (0.999e-150, 1.0), "log")
+
+
 def test_zero_is_fine_on_a_linear_scale():
     assert Hyperparameter("x", (0.0, 0.5)).scaled(np.array([0.5]))[0] == 1.0
 
