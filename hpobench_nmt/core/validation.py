@@ -121,8 +121,7 @@ def _shown(value: object) -> str:
 def _place(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[str, _Path, bool]:
     """The fault in words, the path to it, and whether it is a key rather than a value."""
     found = _PLACE.fullmatch(str(error))
-    if found is None:
-        return str(error), (), False
+    assert found is not None  # any text will do
     path: _Path = ()
     for step in _STEP.finditer(found["path"] or ""):
         if step["any"]:

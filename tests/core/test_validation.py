@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import os
@@ -136,6 +137,37 @@ def test_only_a_whole_number_of_64_bits_is_one(value):
 )
 def test_the_message_says_where_and_what_is_expected(content, message):
     assert wrong({"metrics": {}} | content).startswith(f"FILE: {message}")
+
+
+class Pair(Strict, frozen=True):
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise InputError("low is above high.")
+
+
+GOOD, BAD = {"low": 1, "high": 2}, {"low": 2, "high": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        (dict[str, Pair], {"a": GOOD, "b": BAD}, "b: low is above high."),
+        (list[dict[str, Pair]], [{"a": GOOD}, {"b": GOOD, "c": BAD}, {}], "[1].c: low is above high."),
+        (list[list[Natural]], [[1], 2], "[1] must be a list of whole numbers of 0 or more, not 2."),
+        (list[list[bool]], 3, "the content must be a list of lists of true or false, not 3."),
+        (dict[str, dict[str, str]], [], "the content must be a section of sections of strings, not []."),
+        (list[datetime.date], 3, "the content must be a list of values, not 3."),
+        (list[datetime.date], [3], "[0] must be another value, not 3."),
+        (dict[str, int], {"k" * 60: ""}, f"{'k' * 60} must be a whole number, not ''."),
+        (dict[str, int], {"k" * 61: ""}, f"'{'k' * 60}…' must be a whole number, not ''."),
+        (Pair | None, {"low": 1}, "high is missing; it must be a finite number."),
+    ],
+)
+def test_places_and_kinds_of_many_shapes(kind, content, message):
+    assert wrong(content, kind) == f"FILE: {message}"
 
 
 def test_what_is_no_section_at_all():
