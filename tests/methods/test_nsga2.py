@@ -85,3 +85,15 @@ def test_before_any_row_has_losses_all_are_equal():
     for row in (0, 1):
         found.tell(row, np.full(2, np.nan))
     assert found._complete([0, 1]).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_where_pymoo_has_no_more_offspring_rows_are_random(monkeypatch):
+    class Barren(NSGA2):
+        def _infill(self):
+            return None  # as where all offspring are equal to their parents
+
+    monkeypatch.setattr("hpobench_nmt.methods.nsga2.NSGA2", Barren)
+    features, losses = table(30)
+    rows = [trial(features, losses, [0, 1, 2], seed, 30) for seed in range(5)]
+    assert all(sorted(found) == list(range(30)) for found in rows)
+    assert len({tuple(found[20:]) for found in rows}) == 5
