@@ -20,7 +20,7 @@ import click
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
 from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar, say, writing
-from hpobench_nmt.cli.models import evaluate
+from hpobench_nmt.cli.models import evaluate, translate
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
 from hpobench_nmt.cli.train import ledger, train, tune
@@ -249,6 +249,7 @@ cli.add_command(report)
 cli.add_command(tables)
 cli.add_command(train)
 cli.add_command(tune)
+cli.add_command(translate)
 cli.add_command(evaluate)
 cli.add_command(ledger)
 

@@ -1,14 +1,15 @@
-"""`hpobench-nmt evaluate`: kept models at work."""
+"""`hpobench-nmt evaluate` and `translate`: what `train --keep` kept, used on other text."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import make_console, require_family, require_installed, say
+from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
 from hpobench_nmt.core.errors import InputError, unknown
 
 _LARGEST_TEXT = 2**30
@@ -83,3 +84,49 @@ def one_device(text: str) -> str:
     if "," in text:
         raise InputError(f"--device {text}: a model is used on one device. Name one.")
     return find_devices(text)[0]
+
+
+@click.command()
+@_model
+@click.option(
+    "--text", "path", type=click.Path(path_type=Path), help="The text: a UTF-8 file.  [default: stdin]"
+)
+@click.option("--out", type=click.Path(path_type=Path), help="File of the translations.  [default: stdout]")
+@_device
+def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
+    """Translate a text, line by line, with a MODEL: a folder that 'train --keep' made.
+
+    The text is split into tokens as the corpus of the model was, and translations come in such tokens. What
+    was translated, and how much of it the model does not know, is said on stderr.
+    """
+    from hpobench_nmt.core.files import read_bytes, write_whole
+    from hpobench_nmt.runner.corpora import split_text
+    from hpobench_nmt.runner.families import load_family
+    from hpobench_nmt.runner.kept_models import read_kept
+
+    require_installed("filelock", "torch")
+    about = read_kept(model)
+    require_family(load_family(about.family))
+    from hpobench_nmt.runner.nmt.kept_files import load_translation_model
+    from hpobench_nmt.runner.nmt.translate_kept import translate as run
+
+    kept = load_translation_model(model)
+    name = path or Path("stdin")
+    content = read_bytes(path, _LARGEST_TEXT) if path else sys.stdin.buffer.read(_LARGEST_TEXT + 1)
+    if len(content) > _LARGEST_TEXT:
+        raise InputError(f"{name}: larger than {_LARGEST_TEXT:,} bytes.")
+    lines = split_text(about.corpus, content, name)
+    found = run(kept, lines, one_device(device))
+    text = "".join(line + "\n" for line in found.lines)
+    if out:
+        with writing(out):
+            write_whole(out, text.encode())
+    else:
+        click.echo(text, nl=False)
+    share = found.outside / max(found.subwords, 1)
+    unknown_words = f"{found.outside:,} ({share:.2%}) out of the vocabulary"
+    say(
+        f"{name}: {len(found.lines):,} lines, {found.subwords:,} subwords, {unknown_words}, "
+        f"{found.seconds:.1f} s",
+        err=True,
+    )

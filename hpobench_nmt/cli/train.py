@@ -312,8 +312,8 @@ def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
     done = [record for record in records if record.status == "done"]
     kept = [r for r in done if workspace.model_folder(r.config, r.replicate).is_dir()]
     without = len(done) - len(kept)
-    others = f"; {without} of trainings that ended before have none" if without else ""
-    say(f"{workspace.folder / MODELS}: {len(kept)} model(s) kept{others}.")
+    others = f" {without} of the trainings have none: models were not kept then." if without else ""
+    say(f"{workspace.folder / MODELS}: models of {len(kept)} trainings.{others}")
     metric = next(m for m in workspace.spec.metrics if m.name == workspace.spec.objectives[0])
     measured = [record for record in kept if metric.name in record.metrics]
     if measured:

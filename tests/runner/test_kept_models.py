@@ -264,7 +264,7 @@ def test_tensors_that_are_not_the_models_are_refused(copy, tmp_path, monkeypatch
 
     statistics = torch.load(copy / "statistics.pt", weights_only=True)
     refused(statistics[::-1], "its tensors are not of this model", "statistics.pt")
-    refused({name: w.double() for name, w in weights.items()}, "32-bit floats")
+    refused({name: w.double() for name, w in weights.items()}, "not those of a model of these settings")
     refused({name: torch.zeros(1).expand(w.shape) for name, w in weights.items()}, "in one piece")
     bias = {"output_bias": weights["output_bias"][:, None]}
     refused(weights | bias, "not those of a model of these settings")

@@ -19,6 +19,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
 from hpobench_nmt.runner.locks import exclusive
 from hpobench_nmt.runner.nmt.commands import run_command
+from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
 from hpobench_nmt.runner.nmt.sockeye_logs import Checkpoint, read_checkpoints, read_parameter_count
 from hpobench_nmt.runner.nmt.timed_translate import read_times
@@ -175,8 +176,13 @@ def train(job: Job) -> Outcome:
     }
     if job.device != "cpu":
         metrics["gpu_memory"] = last.gpu_memory
-    converged = last.update < settings["max_updates"]
-    return Outcome(metrics, _curve(job, prepared, checkpoints), versions=_versions(), converged=converged)
+    return Outcome(
+        metrics,
+        _curve(job, prepared, checkpoints),
+        versions=_versions(),
+        converged=last.update < settings["max_updates"],
+        save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
+    )
 
 
 def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:

@@ -12,8 +12,7 @@ statistics.pt     sqrt(MS_g) of dynamic evaluation, a list of tensors; only if t
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +24,13 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.validation import Strict, load_json
+from hpobench_nmt.runner.archives import (
+    load_arrays,
+    load_named_tensors,
+    load_tensor_list,
+    read_archive,
+    save_tensors,
+)
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.kept_models import KeptModel, checked_settings, describe_kept, kept_file, read_kept
 from hpobench_nmt.runner.lm.language_model import set_up
@@ -85,7 +91,7 @@ def save_language_model(
         losses: nats a token of dev and test, by the evaluation: "static", "cache" or "dynamic".
         statistics: sqrt(MS_g), if the rule of the settings needs it.
     """
-    torch.save({name: p.detach().cpu() for name, p in model.named_parameters()}, folder / WEIGHTS)
+    save_tensors(folder / WEIGHTS, {name: p.detach().cpu() for name, p in model.named_parameters()})
     words = {"unit": corpus.unit, "tokens": corpus.vocabulary}
     (folder / VOCABULARY).write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
     small = np.min_scalar_type(len(corpus.vocabulary))
@@ -101,7 +107,7 @@ def save_language_model(
     }
     np.savez(folder / LOSSES, allow_pickle=False, **arrays)
     if statistics is not None:
-        torch.save([tensor.cpu() for tensor in statistics], folder / STATISTICS)
+        save_tensors(folder / STATISTICS, [tensor.cpu() for tensor in statistics])
 
 
 def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
@@ -118,7 +124,7 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
         )
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)
-    weights = _read(path, _load_weights)
+    weights = read_archive(path, load_named_tensors)
     shape = (settings, len(words.tokens), words.unit)
     expected, found = family.architecture.parameters(*shape), sum(w.numel() for w in weights.values())
     if found != expected:  # before memory is taken for what the settings ask
@@ -126,7 +132,8 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     where = set_up(device)
     model: nn.Module = family.architecture.build(*shape, torch.Generator(where))
     parameters = dict(model.named_parameters())
-    if {n: w.shape for n, w in weights.items()} != {n: p.shape for n, p in parameters.items()}:
+    shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (weights, parameters)]
+    if shapes[0] != shapes[1]:
         raise InputError(f"{path}: its tensors are not those of a model of these settings.")
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -135,8 +142,9 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     statistics = None
     if STATISTICS in about.files:
         path = kept_file(folder, about, STATISTICS)
-        statistics = [tensor.to(where) for tensor in _read(path, _load_statistics)]
-        if [tensor.shape for tensor in statistics] != _shapes_of_statistics(model, settings):
+        statistics = [tensor.to(where) for tensor in read_archive(path, load_tensor_list)]
+        kinds = [(torch.float32, shape) for shape in _shapes_of_statistics(model, settings)]
+        if [(tensor.dtype, tuple(tensor.shape)) for tensor in statistics] != kinds:
             raise InputError(f"{path}: its tensors are not of this model.")
     return KeptLanguageModel(about, settings, model, corpus, statistics)
 
@@ -153,12 +161,12 @@ def load_losses(folder: Path) -> dict[str, Floats]:
     Raises:
         InputError: there is no kept language model in the folder, or the file is damaged.
     """
-    found: dict[str, Floats] = _read(kept_file(folder, read_kept(folder), LOSSES), _load_arrays)
+    found: dict[str, Floats] = read_archive(kept_file(folder, read_kept(folder), LOSSES), load_arrays)
     return found
 
 
 def _corpus(path: Path, about: KeptModel, words: _Vocabulary) -> TextCorpus:
-    arrays = _read(path, _load_arrays)
+    arrays = read_archive(path, load_arrays)
     parts = {part: arrays.get(part, np.zeros(0)) for part in ("train", "dev", "test")}
     for part, tokens in parts.items():
         if (
@@ -171,43 +179,3 @@ def _corpus(path: Path, about: KeptModel, words: _Vocabulary) -> TextCorpus:
     streams = {part: tokens.astype(np.int64) for part, tokens in parts.items()}
     name = str(about.corpus.get("name", ""))
     return TextCorpus(name, words.unit, tuple(words.tokens), **streams, provenance=about.provenance)
-
-
-def _read(path: Path, load: Callable[[Path], Any]) -> Any:
-    """What a zip archive holds. A compressed one is refused: it could take any amount of memory."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-                raise ValueError("it is compressed")
-        return load(path)
-    except Exception as error:  # torch and numpy have many for a file that they cannot read
-        reason = str(error).split("\n")[0][:200] or type(error).__name__
-        raise InputError(f"{path}: cannot be used: {reason}.") from None
-
-
-def _load_weights(path: Path) -> dict[str, Tensor]:
-    weights = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(weights, dict) or not all(isinstance(name, str) for name in weights):
-        raise ValueError("it holds no tensors by name")
-    _check_tensors(list(weights.values()))
-    return weights
-
-
-def _load_statistics(path: Path) -> list[Tensor]:
-    tensors = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(tensors, list):
-        raise ValueError("it holds no list of tensors")
-    _check_tensors(tensors)
-    return tensors
-
-
-def _check_tensors(tensors: Sequence[Any]) -> None:
-    for tensor in tensors:
-        # One that is not contiguous may claim more numbers than the file holds.
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32 or not tensor.is_contiguous():
-            raise ValueError("it must hold tensors of 32-bit floats, each in one piece")
-
-
-def _load_arrays(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays}

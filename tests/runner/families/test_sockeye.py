@@ -1,6 +1,7 @@
 """The translation family: tiny transformers are really trained, by Sockeye's own commands."""
 
 import math
+import shutil
 
 import pytest
 
@@ -89,6 +90,26 @@ def test_a_model_is_trained_decoded_and_scored(job, base):
     best = min(outcome.curve, key=lambda point: point["dev_ppl"])
     assert best["dev_bleu"] == pytest.approx(metrics["dev_bleu"])  # of all of dev, with the same beam
     assert outcome.versions["sockeye"] == sockeye.SOCKEYE
+
+    # The kept model translates the text of dev as the training did, and its empty lines into empty ones.
+    from hpobench_nmt.runner.kept_models import keep_model
+    from hpobench_nmt.runner.ledger import Record
+    from hpobench_nmt.runner.nmt.kept_files import load_translation_model
+    from hpobench_nmt.runner.nmt.translate_kept import translate
+
+    new, folder = this.scratch / "kept", this.scratch / "models" / "key"
+    new.mkdir()
+    outcome.save(new)
+    keep_model(new, folder, "sockeye", this.settings, CORPUS, {}, Record({"a": 1}, 0, 5, "done"))
+    shutil.rmtree(this.scratch / "model")  # the folder is enough
+    source = (base / "dev.source").read_text().splitlines()
+    found = translate(load_translation_model(folder), [source[0], "", *source[1:], "  ", "Zürich"], "cpu")
+    kept = (folder / "dev.translations").read_text().splitlines()
+    assert kept == texts
+    assert [found.lines[0], *found.lines[2:-2]] == kept
+    assert found.lines[1] == found.lines[-2] == ""
+    assert 1 <= found.outside <= len("Zürich") < found.subwords
+    assert found.seconds > 0
 
 
 @needs_sockeye

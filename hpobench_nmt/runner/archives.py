@@ -1,0 +1,81 @@
+"""Files of tensors and arrays. Of those from somebody else nothing is unpickled, and sizes are as claimed."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+
+
+def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
+    """What a zip archive holds. A compressed one is refused: it could take any amount of memory.
+
+    Raises:
+        InputError: it is no such archive, is compressed, or `load` raised any error.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise ValueError("it is compressed")
+        return load(path)
+    except Exception as error:  # torch and numpy have many for a file that they cannot read
+        reason = str(error).split("\n")[0][:200] or type(error).__name__
+        raise InputError(f"{path}: cannot be used: {reason}.") from None
+
+
+def save_tensors(path: Path, tensors: object) -> None:
+    """Write a dict or list of tensors. A full disk is an OSError here, unlike where torch opens the file."""
+    import torch
+
+    with path.open("wb") as file:
+        torch.save(tensors, file)
+
+
+def load_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an npz file by name."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def load_named_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a dict that torch.save wrote.
+
+    Raises:
+        ValueError: it holds anything else.
+    """
+    import torch
+
+    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
+        raise ValueError("it holds no tensors by name")
+    _check(tensors.values())
+    return tensors
+
+
+def load_tensor_list(path: Path) -> list[Any]:
+    """The tensors of a list that torch.save wrote.
+
+    Raises:
+        ValueError: it holds anything else.
+    """
+    import torch
+
+    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(tensors, list):
+        raise ValueError("it holds no list of tensors")
+    _check(tensors)
+    return tensors
+
+
+def _check(tensors: Iterable[Any]) -> None:
+    import torch
+
+    for tensor in tensors:
+        # One that is not contiguous may claim more numbers than the file holds.
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
+            raise ValueError("it must hold tensors, each in one piece")

@@ -1,0 +1,156 @@
+"""The files of a kept Sockeye model (kept_models.py has the folder, and model.json).
+
+config, version, params.best            as Sockeye wrote them; params.best is of the best checkpoint
+vocab.src.0.json, vocab.trg.0.json      Sockeye's vocabularies
+source.model, target.model              the subwords of each side, by sentencepiece
+dev.translations, test.translations     one translation a line, in the order of the corpus's lines
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.validation import Natural, load_json
+from hpobench_nmt.runner.archives import load_named_tensors, read_archive
+from hpobench_nmt.runner.kept_models import KeptModel, checked_settings, describe_kept, kept_file, read_kept
+from hpobench_nmt.runner.nmt.bpe import Bpe
+
+CONFIG, PARAMETERS = "config", "params.best"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "vocab.src.0.json", "vocab.trg.0.json"
+SOCKEYE_FILES = (CONFIG, "version", SOURCE_VOCABULARY, TARGET_VOCABULARY, PARAMETERS)
+_SUBWORDS = ("source.model", "target.model")
+_LONGER = 2  # Sockeye's own marks, beyond the longest training sentence
+
+
+@dataclass(frozen=True, eq=False)
+class KeptTranslationModel:
+    """A kept Sockeye model.
+
+    Attributes:
+        folder: of its files, which were checked.
+        about: its description.
+        settings: every setting of its family.
+        source, target: the subwords of each side.
+        known: the subwords in its source vocabulary.
+    """
+
+    folder: Path
+    about: KeptModel
+    settings: Mapping[str, Any]
+    source: Bpe
+    target: Bpe
+    known: frozenset[str]
+
+
+def save_translation_model(
+    folder: Path, model: Path, prepared: Path, translations: Mapping[str, Sequence[str]]
+) -> None:
+    """Write the files above into a folder.
+
+    Args:
+        folder: an empty one.
+        model: the folder that Sockeye trained in.
+        prepared: that of the prepared corpus, which has the subwords.
+        translations: of "dev" and "test".
+    """
+    for name in SOCKEYE_FILES:
+        shutil.copyfile(model / name, folder / name)  # params.best is a link
+    for name in _SUBWORDS:
+        shutil.copyfile(prepared / name, folder / name)
+    for part, lines in translations.items():
+        text = "".join(line + "\n" for line in lines)
+        (folder / f"{part}.translations").write_text(text, "utf-8", newline="\n")
+
+
+def load_translation_model(folder: Path) -> KeptTranslationModel:
+    """A kept Sockeye model, checked, so that Sockeye can load it.
+
+    Raises:
+        InputError: there is none, it is of another kind, or a file of it is damaged.
+    """
+    about = read_kept(folder)
+    family, settings = checked_settings(folder, about)
+    if family.corpus != "parallel":
+        raise InputError(
+            f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt evaluate`."
+        )
+    paths = {name: kept_file(folder, about, name) for name in (*SOCKEYE_FILES, *_SUBWORDS)}
+    sizes = []
+    for name in (SOURCE_VOCABULARY, TARGET_VOCABULARY):
+        words = load_json(paths[name], dict[str, Natural], follow_link=False)
+        if sorted(words.values()) != list(range(len(words))):
+            raise InputError(f"{paths[name]}: its numbers must be 0, 1, 2, …, each once.")
+        sizes.append(words)
+    _check_config(paths[CONFIG], settings, *map(len, sizes))
+    _check_parameters(paths[PARAMETERS], settings, *map(len, sizes))
+    source, target = (_subwords(paths[name]) for name in _SUBWORDS)
+    return KeptTranslationModel(folder, about, settings, source, target, frozenset(sizes[0]))
+
+
+def _subwords(path: Path) -> Bpe:
+    try:
+        return Bpe(read_bytes(path, follow_link=False))
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"{path}: is no model of sentencepiece ({error}).") from None
+
+
+def _check_config(path: Path, settings: Mapping[str, Any], source: int, target: int) -> None:
+    """Refuse sizes that are not those of the settings and vocabularies: Sockeye takes memory by this file."""
+    import yaml
+
+    reader: Any = yaml
+
+    class Loader(reader.SafeLoader):  # type: ignore[misc]
+        """Reads Sockeye's own kinds of values as mappings and lists."""
+
+    Loader.add_multi_constructor("!", lambda loader, tag, node: loader.construct_mapping(node, deep=True))
+    tuples = "tag:yaml.org,2002:python/tuple"
+    Loader.add_constructor(tuples, lambda loader, node: loader.construct_sequence(node, deep=True))
+    try:
+        config = reader.load(read_bytes(path, follow_link=False), Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{path}: cannot be used: {type(error).__name__}.") from None
+    longest = settings["max_length"] + _LONGER
+    transformer = {
+        "model_size": settings["num_embed"],
+        "feed_forward_num_hidden": settings["num_hidden"],
+        "attention_heads": settings["num_heads"],
+        "num_layers": settings["num_layers"],
+        "depth_key_value": settings["num_embed"],
+    }
+    expected: dict[tuple[str, ...], int] = {("vocab_source_size",): source, ("vocab_target_size",): target}
+    for part, size in (("source", source), ("target", target)):
+        expected[f"config_embed_{part}", "vocab_size"] = size
+        expected[f"config_embed_{part}", "num_embed"] = settings["num_embed"]
+    for part in ("encoder", "decoder"):
+        expected |= {(f"config_{part}", name): value for name, value in transformer.items()}
+    for keys, value in expected.items():
+        if (found := _inside(config, keys)) != value:
+            raise InputError(f"{path}: {'.'.join(keys)} is {found!r:.40}, where the model's is {value}.")
+    for part in ("encoder", "decoder"):
+        for side in ("source", "target"):
+            found = _inside(config, (f"config_{part}", f"max_seq_len_{side}"))
+            if not isinstance(found, int) or not 0 < found <= longest:
+                raise InputError(f"{path}: config_{part}.max_seq_len_{side} is not 1 to {longest:,}.")
+
+
+def _inside(config: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
+
+
+def _check_parameters(path: Path, settings: Mapping[str, Any], source: int, target: int) -> None:
+    """Refuse a file with fewer numbers than the attention, feed-forward and embeddings of such a model."""
+    size, hidden = settings["num_embed"], settings["num_hidden"]
+    layers = settings["num_layers"] * (12 * size**2 + 4 * size * hidden)
+    least = layers + size * (source + target)
+    found = sum(tensor.numel() for tensor in read_archive(path, load_named_tensors).values())
+    if found < least:
+        raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {least:,} or more.")
