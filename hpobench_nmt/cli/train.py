@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.workspace import Workspace
 
 _MINUTE = 60.0
+_MOST_SHOWN = 5
 
 _spec = click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
 _out = click.option(
@@ -108,7 +109,13 @@ def train(
         return
     from hpobench_nmt.benchmarking.execution import BACKENDS
     from hpobench_nmt.runner import dispatch
-    from hpobench_nmt.runner.devices import cluster_device, find_devices, refuse_other_device
+    from hpobench_nmt.runner.devices import (
+        cluster_device,
+        device_name,
+        find_devices,
+        mixed_devices,
+        refuse_other_device,
+    )
     from hpobench_nmt.runner.ledger import read_ledger
     from hpobench_nmt.runner.plan import pending
     from hpobench_nmt.runner.workspace import open_workspace
@@ -125,6 +132,11 @@ def train(
     workspace, ledger = open_workspace(spec, folder, _cache(), keep)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
+    if devices == ["cpu"] and ledger.records:
+        # What is to come counts as one row more.
+        mixed = mixed_devices([*(record.device for record in ledger.records), device_name("cpu")])
+        if mixed:
+            say(f"{workspace.ledger}, with what is trained now: {mixed}", err=True)
     # Which rows are the best is known when all have been trained. Then there may be more to do.
     while todo := pending(spec, ledger, rows, shard)[:limit]:
         with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
@@ -240,6 +252,8 @@ def build(ledger: Path) -> None:
         f"{folder}: table {table.name!r}, {len(table)} of {claims['configurations']} configurations, "
         f"{claims['failed']} failed, {'complete' if claims['complete'] else 'not complete'}."
     )
+    if "devices_differ" in table.provenance:
+        say(table.provenance["devices_differ"])
     say(f"Install it: hpobench-nmt tables add {folder}")
 
 
@@ -393,3 +407,26 @@ def _print_plan(
         say(f"{mean:.0f} s a training so far: about {hours:.1f} h with {jobs or 1} at a time.")
     for row, replicate in todo[:3]:
         say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
+    _print_infeasible(spec)
+
+
+def _print_infeasible(spec: Spec) -> None:
+    """Print which configurations the corpus makes impossible, such as those of an unmet parameter budget."""
+    from hpobench_nmt.runner.corpora import load_corpus
+    from hpobench_nmt.runner.grid_checks import check_all
+    from hpobench_nmt.runner.spec import describe
+
+    check = spec.family.corpus_check
+    if check is None:
+        return
+    try:
+        corpus = load_corpus(spec.corpus, spec.base, _cache())
+    except (InputError, RunError) as error:
+        say(f"Whether all can be trained on the corpus was not checked: {error}")
+        return
+    wrong = list(check_all(spec.grid, spec.settings, lambda settings: check(settings, corpus)))
+    for configuration, names, reason in wrong[:_MOST_SHOWN]:
+        which = describe({name: configuration[name] for name in names}) or "every configuration"
+        say(f"Will fail: {which}: {reason}")
+    if len(wrong) > _MOST_SHOWN:
+        say(f"… and {len(wrong) - _MOST_SHOWN} more combinations.")

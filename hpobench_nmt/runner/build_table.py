@@ -17,6 +17,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledger import (
     Ledger,
     Record,
@@ -119,6 +120,7 @@ def _provenance(
         "failed": _reasons(failed),
         "not_converged": _limited(done),
         "device": _most(record.device for record in trained),
+        "devices_differ": mixed_devices(record.device for record in trained),
         "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
         "first": min(record.started for record in trained),
         "last": max(record.started for record in trained),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -59,6 +60,15 @@ def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> N
                 f"{path}: has rows trained on {record.device!r}, and --device auto finds {now!r}. "
                 f"To mix them in one table all the same, say --device {now}."
             )
+
+
+def mixed_devices(names: Iterable[str]) -> str:
+    """A sentence about rows of several models of device, "" where there is one; names are the ledger's."""
+    counted = Counter(device_model(name) for name in names if name)
+    if len(counted) < 2:
+        return ""
+    models = ", ".join(f"{name} ({count} rows)" for name, count in counted.most_common())
+    return f"Rows were trained on {models}: times of different devices cannot be compared."
 
 
 def device_name(device: str) -> str:

@@ -174,6 +174,7 @@ class Family:
         seed: of a training, from its settings and the number of the replicate (0: the table's own row),
             where trainings share one; otherwise each has its own.
         check: refuses combinations of settings that can never be trained (InputError).
+        corpus_check: the same for combinations that cannot be trained on a corpus; None: there are none.
         missing: the command that installs missing packages, or "" if there are none.
         architecture: of a language model.
     """
@@ -185,6 +186,7 @@ class Family:
     train: Callable[[Job], Outcome]
     seed: Callable[[Mapping[str, Any], int], int] | None = None
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
+    corpus_check: Callable[[Mapping[str, Any], Any], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture | None = None
 

@@ -31,7 +31,7 @@ def check_all(
     grid: Mapping[str, Sequence[float]],
     settings: Callable[[Mapping[str, float]], Mapping[str, Any]],
     check: Callable[[Mapping[str, Any]], None],
-) -> Iterator[tuple[dict[str, float], str]]:
+) -> Iterator[tuple[dict[str, float], tuple[str, ...], str]]:
     """Check every configuration of a grid, once for each combination of the values that the check reads.
 
     A check of two hyperparameters with 10 values each is called 100 times, however large the grid is.
@@ -42,11 +42,12 @@ def check_all(
         check: raises InputError where settings are wrong. It depends on nothing but the settings.
 
     Yields:
-        the first configuration of each combination that is wrong, in the grid's order, and the error's text.
+        for each combination that is wrong, in the grid's order: its first configuration, the names of the
+        hyperparameters that the check reads, and the error's text.
     """
     read: set[str] = set()
     while True:
-        names = [name for name in grid if name in read]
+        names = tuple(name for name in grid if name in read)
         wrong = []
         for values in itertools.product(*(grid[name] for name in names)):
             configuration = {name: grid[name][0] for name in grid} | dict(zip(names, values, strict=True))
@@ -54,7 +55,7 @@ def check_all(
             try:
                 check(noted)
             except InputError as error:
-                wrong.append((configuration, str(error)))
+                wrong.append((configuration, names, str(error)))
             if new := noted.read & (grid.keys() - read):  # not all are read of every configuration
                 read |= new
                 break

@@ -282,7 +282,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         best=again.best if again else 0,
         same_seed=again.same_seed if again else 0,
     )
-    for configuration, wrong in check_all(spec.grid, spec.settings, family.check):
+    for configuration, _, wrong in check_all(spec.grid, spec.settings, family.check):
         raise InputError(f"{path}: {describe(configuration)}: {wrong}")
     return spec
 

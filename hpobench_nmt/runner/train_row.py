@@ -146,7 +146,8 @@ def _train(
         curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
         converged=outcome.converged if outcome else True,
         tuned=dict(outcome.tuned) if outcome else {},
-        device=result.device or device_name(device),
+        # Of a training that died: the name of a GPU's model is not asked for, which would open CUDA here.
+        device=result.device or (device_name(device) if device == "cpu" else device),
         versions=dict(result.versions) or library_versions(device),
         started=started.isoformat(timespec="seconds"),
         seconds=round(result.seconds or time.perf_counter() - clock, 3),

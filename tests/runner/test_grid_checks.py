@@ -47,10 +47,12 @@ def test_the_first_wrong_configuration_is_that_of_a_full_search(check):
             check(settings(configuration))
         except InputError as error:
             naive = naive or (configuration, str(error))
-    assert first == naive
+    assert (first and (first[0], first[2])) == naive
     assert called <= {of_two: 13, by_and_by: 40, of_all: 49}.get(check, 1)
 
 
 def test_each_combination_of_what_is_read_is_named_once():
-    wrong = [configuration for configuration, _ in check_all(GRID, lambda c: {**c, "limit": 4}, of_two)]
+    found = list(check_all(GRID, lambda c: {**c, "limit": 4}, of_two))
+    assert {names for _, names, _ in found} == {("a", "c")}
+    wrong = [configuration for configuration, _, _ in found]
     assert wrong == [{"a": a, "b": 1, "c": 4 - a, "d": 1} for a in (1, 2, 3)]

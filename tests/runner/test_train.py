@@ -304,6 +304,37 @@ def test_a_dry_run_trains_and_writes_nothing(place):
     assert not (place / "none").exists()
 
 
+def test_a_dry_run_names_the_budgets_that_no_sizes_meet(place):
+    spec = SPEC.replace("awd-lstm", "melis").partition("[grid]")[0]
+    grid = "[grid]\nbudget = [1000, 20320]\ndropout_input = [0, 0.5]\n"
+    grid += "[fixed]\ndepth = 2\ninput_embedding_ratio = 0.5\n"
+    (place / "budgets.toml").write_text(spec + grid)
+    done = run(place, "train", "budgets.toml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("Will fail")]
+    assert line.startswith("Will fail: budget=1000: no lstm of depth 2 has 1,000 parameters")
+    (place / "budgets.toml").write_text(spec.replace("train.txt", "gone.txt") + grid)
+    done = run(place, "train", "budgets.toml", "--dry-run")
+    assert "was not checked: [corpus] train: cannot read" in done.stdout
+
+
+def test_rows_of_two_processors_in_one_ledger_are_told_of(trained, place):
+    mixed = place / "processors"
+    shutil.copytree(trained, mixed)
+    ledger = (mixed / "ledger.jsonl").read_text()
+    old = re.sub(r'(?m)^(.*"hidden_size":4.*"device":"cpu, one thread: )[^"]*"', r'\1Old One"', ledger)
+    (mixed / "ledger.jsonl").write_text(old)
+    rows = old.count("Old One")
+    sentence = rf"Rows were trained on .*cpu, one thread: Old One \({rows} rows\).*: times of different"
+    done = run(place, "train", "tiny.toml", "--out", "processors", "--device", "cpu")
+    assert re.search(sentence, done.stderr)
+    done = run(place, "tables", "build", "processors")
+    assert "Old One" in (said := hb.load_table(mixed).provenance["devices_differ"])
+    assert said in done.stdout
+    done = run(place, "train", "tiny.toml", "--out", trained, "--device", "cpu")
+    assert "Rows were" not in done.stderr
+
+
 def test_where_no_training_succeeded_no_table_is_suggested(place):
     (place / "hopeless.toml").write_text(SPEC.replace("[1, 5, 10000]", "[10000]").replace("[4, 8]", "[4]"))
     done = run(place, "train", "hopeless.toml", "--out", "hopeless", "--device", "cpu", "--quiet")

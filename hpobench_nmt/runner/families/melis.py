@@ -232,6 +232,7 @@ def parameters(settings: Mapping[str, Any], vocabulary: int) -> int:
 
 
 def _shape(settings: Mapping[str, Any], vocabulary: int) -> ModelShape:
+    """The model's architecture, from settings with what is automatic filled in."""
     from hpobench_nmt.runner.lm.parameter_budget import ModelShape
 
     return ModelShape(
@@ -242,6 +243,25 @@ def _shape(settings: Mapping[str, Any], vocabulary: int) -> ModelShape:
         shared=settings["embeddings"] == "shared",
         projection=settings["down_projection"] == "yes" and settings["input_embedding_ratio"] != 1,
     )
+
+
+_OF_SIZE = (
+    "cell",
+    "depth",
+    "gates",
+    "embeddings",
+    "down_projection",
+    "budget",
+    "input_embedding_ratio",
+)
+
+
+def _corpus_check(settings: Mapping[str, Any], corpus: TextCorpus) -> None:
+    """Refuse a parameter budget that no sizes meet with the corpus's vocabulary."""
+    # Read by name: what is not read need not be tried in every combination.
+    read = {name: settings[name] for name in _OF_SIZE}
+    chosen = resolved(dict.fromkeys(AUTOMATIC[corpus.unit], 0) | read, corpus.unit)
+    parameters(chosen, len(corpus.vocabulary))
 
 
 def _check(settings: Mapping[str, Any]) -> None:
@@ -271,6 +291,7 @@ FAMILY = Family(
     metrics=METRICS,
     train=_train,
     check=_check,
+    corpus_check=_corpus_check,
     missing=missing,
     architecture=Architecture(
         build=lambda settings, vocabulary, unit, generator: build(
