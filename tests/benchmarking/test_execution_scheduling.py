@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import os
 import signal
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -87,6 +88,7 @@ def test_each_worker_has_one_block_ahead_and_an_idle_one_comes_first(toy):
     workers = Scripted(
         [(2, trial(3, 1)), (1, TaskDone(1.0)), (2, TaskDone(2.0)), (2, TaskDone(3.0))],
         [(1, TaskDone(4.0)), (2, TaskDone(5.0))],
+        calls={1: ("ask", 1000.0)},  # without a limit, no call is too long
     )
     blocks = blocks_of([toy], 125)
     found = scheduled(workers, blocks, 2)
@@ -291,6 +293,79 @@ def test_who_needs_a_process():
         assert execution._needs_process(method, jobs, timeout) is expected
 
 
+class Obedient(Scripted):
+    """Workers that finish each task as soon as they are asked."""
+
+    made: list[Obedient] = []  # noqa: RUF012  (emptied before each test)
+
+    def __init__(self, warm):
+        super().__init__()
+        self.warm, self.answered, self.most = warm, 0, 0
+        self.made.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error): ...
+
+    def events(self, seconds):
+        self.waits.append(seconds)
+        tasks = [(n, message) for n, message in self.sent if isinstance(message, Task)]
+        new, self.answered = tasks[self.answered :], len(tasks)
+        self.most = max(self.most, len({n for n, _ in new}))
+        for number, _ in new:
+            yield self.workers[number - 1], TaskDone(0.25)
+
+
+@pytest.fixture
+def obedient(monkeypatch):
+    """The workers that run_blocks makes, in order."""
+    Obedient.made = []
+    monkeypatch.setattr(execution, "Workers", Obedient)
+    return Obedient.made
+
+
+def test_small_work_is_done_here_and_large_work_by_workers(two, obedient, monkeypatch):
+    blocks = [b for name in ("RS", "BO_EI_M") for b in blocks_of(two, 3, resolve_methods([name])[0])]
+    work = sum(block.work for block in blocks)
+    for small, jobs, expected in ((work + 1, 2, False), (work, 2, True), (0, 3, True), (0, 1, False)):
+        obedient.clear()
+        monkeypatch.setattr(execution, "_SMALL_WORK", small)
+        found = list(run_blocks(blocks, jobs, "loky"))
+        assert sorted(b.key for b, _, _ in found) == sorted(b.key for b in blocks)
+        assert bool(obedient) is expected
+        if expected:
+            (workers,) = obedient
+            assert workers.warm == [("BO_EI_M", 1), ("RS", 1)]
+            assert len(workers.workers) == jobs
+            assert not any(m.untrusted for _, m in workers.sent if isinstance(m, Task))
+            assert {seconds for _, _, seconds in found} == {0.25}
+            assert set(workers.waits) == {None}
+
+
+def test_methods_of_the_user_have_workers_whatever_the_size(two, obedient):
+    """Those of the package run here, and an object only where there are no other jobs and no limit."""
+    blocks = blocks_of(two, 2) + blocks_of(two, 2, resolve_methods(["RS"])[0])
+    blocks += blocks_of(two, 2, resolve_methods([Local])[0])
+    for jobs, timeout, count in ((1, None, 2), (1, 9.0, 4), (2, None, 4)):
+        obedient.clear()
+        found = list(run_blocks(blocks, jobs, "loky", timeout))
+        assert sorted(b.key for b, _, _ in found) == sorted(b.key for b in blocks)
+        (workers,) = obedient
+        tasks = [m for _, m in workers.sent if isinstance(m, Task)]
+        assert workers.warm == []
+        assert len(tasks) == len(workers.workers) == count
+        assert all(task.untrusted for task in tasks)
+        assert workers.most == jobs
+        assert set(workers.waits) == {timeout}
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_limit_of_no_length_is_refused(timeout):
+    with pytest.raises(InputError, match="the time limit must be a number of seconds above 0, not"):
+        list(run_blocks([], 1, "loky", timeout))
+
+
 def test_the_largest_blocks_come_first(toy, monkeypatch):
     started = []
     monkeypatch.setattr(execution, "Workers", lambda warm: started.append(warm))
@@ -347,21 +422,57 @@ def test_a_method_is_sent_as_a_place_or_pickled():
 # --- clusters ------------------------------------------------------------------------------------------
 
 
-def test_blocks_on_a_cluster_that_is_there(two):
+@pytest.fixture
+def distributed():
+    return pytest.importorskip("distributed", reason="Dask is an extra: pip install 'hpobench-nmt[dask]'")
+
+
+def test_blocks_on_a_cluster_that_is_there(two, distributed, monkeypatch):
     """Dask takes the client that the user has connected, here with threads of this process."""
-    distributed = pytest.importorskip(
-        "distributed", reason="Dask is an extra: pip install 'hpobench-nmt[dask]'"
-    )
     blocks = blocks_of(two, 26, resolve_methods(["RS"])[0])
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
-        found = list(run_blocks(blocks, 1, "dask"))
+    first, threads = threading.Event(), []
+
+    def run(block):
+        """All blocks but the two that start wait until one has been handed out."""
+        assert len(threads) < 2 or first.wait(30)
+        threads.append(threading.current_thread())
+        return run_block(block)
+
+    monkeypatch.setattr(execution, "run_block", run)
+    found = []
+    settings = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**settings):
+        for result in run_blocks(blocks, 2, "dask"):
+            found.append(result)
+            first.set()
     assert {block.key for block, _, _ in found} == {block.key for block in blocks}
+    assert len(threads) == 4
+    assert threading.main_thread() not in threads
     for block, trajectories, seconds in found:
         assert seconds > 0
         here, _ = run_block(block)
         for one, other in zip(trajectories, here, strict=True):
             assert one.rows.tolist() == other.rows.tolist()
             np.testing.assert_array_equal(one.losses, other.losses)
+
+
+def test_a_local_cluster_and_one_by_its_address(distributed):
+    import dask
+
+    with execution.cluster("dask", 2, processes=False):
+        workers = distributed.get_client().scheduler_info()["workers"]
+        assert [w["nthreads"] for w in workers.values()] == [1, 1]
+        outer = distributed.get_client()
+        with execution.cluster("dask", 5, processes=False):
+            assert distributed.get_client() is outer
+    settings = {"processes": False, "n_workers": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**settings) as local,
+        dask.config.set({"scheduler-address": local.scheduler_address}),
+        execution.cluster("dask", 3),
+    ):
+        assert distributed.get_client().scheduler.address == local.scheduler_address
+        assert len(distributed.get_client().scheduler_info()["workers"]) == 1
 
 
 def test_equal_problems_that_were_sent_are_one_object(two):
