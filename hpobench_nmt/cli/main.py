@@ -18,6 +18,8 @@ from pathlib import Path
 
 import click
 
+from hpobench_nmt.cli.adaptation import adaptation
+
 # Everything else is imported where it is used: --help answers in a fraction of a second.
 from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar, say, writing
 from hpobench_nmt.cli.models import evaluate, translate
@@ -251,6 +253,7 @@ cli.add_command(train)
 cli.add_command(tune)
 cli.add_command(translate)
 cli.add_command(evaluate)
+cli.add_command(adaptation)
 cli.add_command(ledger)
 
 

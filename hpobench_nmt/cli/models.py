@@ -12,20 +12,20 @@ import click
 from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
 from hpobench_nmt.core.errors import InputError, unknown
 
-_LARGEST_TEXT = 2**30
+LARGEST_TEXT = 2**30
 
-_model = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
-_device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0.")
+model_argument = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
+device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0.")
 
 
 @click.command()
-@_model
+@model_argument
 @click.option(
     "--text", "path", type=click.Path(path_type=Path), required=True, help="The text: a UTF-8 file."
 )
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
 @click.option("--cache", is_flag=True, help="With a neural cache too.")
-@_device
+@device_option
 @click.option("--format", "form", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
     """Perplexity of a text under a language MODEL: a folder that 'train --keep' made.
@@ -48,7 +48,7 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     from hpobench_nmt.runner.lm.evaluate_kept import numbered
     from hpobench_nmt.runner.lm.kept_files import load_language_model
 
-    content = read_bytes(path, _LARGEST_TEXT)
+    content = read_bytes(path, LARGEST_TEXT)
     kept = load_language_model(model, one_device(device))
     corpus = kept.corpus
     tokens, outside = numbered(corpus.vocabulary, split_text(about.corpus, content, path), str(path))
@@ -87,12 +87,12 @@ def one_device(text: str) -> str:
 
 
 @click.command()
-@_model
+@model_argument
 @click.option(
     "--text", "path", type=click.Path(path_type=Path), help="The text: a UTF-8 file.  [default: stdin]"
 )
 @click.option("--out", type=click.Path(path_type=Path), help="File of the translations.  [default: stdout]")
-@_device
+@device_option
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
     """Translate a text, line by line, with a MODEL: a folder that 'train --keep' made.
 
@@ -112,9 +112,9 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
 
     kept = load_translation_model(model)
     name = path or Path("stdin")
-    content = read_bytes(path, _LARGEST_TEXT) if path else sys.stdin.buffer.read(_LARGEST_TEXT + 1)
-    if len(content) > _LARGEST_TEXT:
-        raise InputError(f"{name}: larger than {_LARGEST_TEXT:,} bytes.")
+    content = read_bytes(path, LARGEST_TEXT) if path else sys.stdin.buffer.read(LARGEST_TEXT + 1)
+    if len(content) > LARGEST_TEXT:
+        raise InputError(f"{name}: larger than {LARGEST_TEXT:,} bytes.")
     lines = split_text(about.corpus, content, name)
     found = run(kept, lines, one_device(device))
     text = "".join(line + "\n" for line in found.lines)

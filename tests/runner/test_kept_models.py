@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 import torch
 
+from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import filled_section, load_corpus, split_text
 from hpobench_nmt.runner.families import load_family
@@ -279,3 +281,51 @@ def test_tokens_out_of_the_vocabulary_are_refused(copy, tmp_path):
     rewrite(copy, "tokens.npz", (tmp_path / "t.npz").read_bytes())
     with pytest.raises(InputError, match=r"tokens.npz: dev must be numbers of the vocabulary"):
         load_language_model(copy, "cpu")
+
+
+def test_how_a_model_adapts_to_a_text(place, awd_lstm, tmp_path, capsys):
+    folder, _ = awd_lstm
+    out = tmp_path / "out"
+    arguments = [
+        "adaptation",
+        folder,
+        "--out",
+        out,
+        "--parts",
+        2,
+        "--window",
+        10,
+        "--then",
+        place / "dev.txt",
+    ]
+    arguments += ["--word", "w3", "--sample", 12, "--context", 50, "--device", "cpu"]
+    for _ in range(2):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        assert not ended.value.code
+    kept = load_language_model(folder, "cpu")
+    test, dev = kept.corpus.test, kept.corpus.dev
+    losses = load_losses(folder)
+    scales = pd.read_csv(out / "timescales.csv")
+    length = len(test) // 2
+    assert scales.tokens.sum() == length - 1
+    carried = (
+        losses["test_dynamic"][: length - 1].mean() + losses["test_dynamic"][length : 2 * length - 1].mean()
+    )
+    assert (scales.dynamic_carried * scales.tokens).sum() / scales.tokens.sum() == pytest.approx(carried / 2)
+    shift = pd.read_csv(out / "shift.csv")
+    assert (shift.position >= 0).sum() == math.ceil(len(dev) / 10)
+    before = shift[shift.position < 0]
+    static = losses["test_static"]
+    assert (before.static * before.tokens).sum() == pytest.approx(static.sum())
+    related = pd.read_csv(out / "related.csv")
+    assert sorted(related.word) == sorted(kept.corpus.vocabulary)
+    assert related.word[0] == "w3" and related.cosine.is_monotonic_decreasing
+    assert "median" in capsys.readouterr().out
+    text = (out / "samples.txt").read_text()
+    static, dynamic = text.removeprefix("static:\n").removesuffix("\n").split("\n\ndynamic:\n")
+    assert len(static.split(" ")) == len(dynamic.split(" ")) == 12
+    with pytest.raises(SystemExit) as ended:
+        main(["adaptation", str(folder), "--out", str(out), "--word", "nobody"])
+    assert ended.value.code == 2
+    assert "'nobody' is not in the vocabulary" in capsys.readouterr().err

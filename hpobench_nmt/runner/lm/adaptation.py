@@ -1,6 +1,7 @@
 """What dynamic evaluation does to a model, as in Krause et al. (2018), sections 7.4 and 7.5.
 
     losses_of_parts     the loss of every token of many sequences, each read from anew or all carried on
+    timescales          these losses, averaged over the sequences, against the number of tokens read
     adaptation_curve    static and dynamic loss against the number of tokens read (figure 2)
     word_effect         how the probabilities of a word and of others change after it was seen (table 6)
     sample              text that the adapted model, or the static one, writes after a context (appendix)
@@ -10,7 +11,8 @@ Reading never looks ahead: what is said of a token depends on the tokens before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -54,6 +56,45 @@ def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on
     return np.append(losses, np.nan).reshape(parts, length)[:, :-1]
 
 
+def timescales(
+    model: LanguageModel,
+    tokens: Tokens,
+    parts: int,
+    rule: UpdateRule,
+    rms: Sequence[Tensor] | None = None,
+    window: int = 100,
+) -> pd.DataFrame:
+    """Losses against the tokens read, averaged over many sequences, begun anew and carried on (figure 2a).
+
+    Args:
+        model: a language model; the same after as before.
+        tokens: one stream, which is cut into `parts` sequences.
+        parts: number of sequences; 500 of 10,000 characters in the paper.
+        rule: of dynamic evaluation.
+        rms: of `gradient_rms`, for the rules that need it.
+        window: tokens that are averaged into one point.
+
+    Returns:
+        one row a window: position (of its first predicted token), tokens, and mean losses in nats: static and
+        dynamic begin each sequence with an empty state and the trained weights; static_carried and
+        dynamic_carried read the same tokens as one stream.
+
+    Raises:
+        InputError: too few tokens for so many sequences of two; a window of none.
+    """
+    _check_window(window)
+    evaluations: dict[str, Evaluation] = {
+        "static": partial(static_nll, model),
+        "dynamic": partial(dynamic_nll, model, rule=rule, rms=rms),
+    }
+    losses = {
+        name + ("_carried" if carried else ""): losses_of_parts(tokens, parts, evaluate, carried).mean(axis=0)
+        for carried in (False, True)
+        for name, evaluate in evaluations.items()
+    }
+    return _windows(np.arange(1, len(losses["static"]) + 1), losses, window)
+
+
 def adaptation_curve(
     model: LanguageModel,
     sequences: Sequence[Tokens],
@@ -88,20 +129,20 @@ def adaptation_curve(
     (length,) = lengths
     if not 0 <= change < length:
         raise InputError(f"the change, at token {change:,}, is not within sequences of {length:,} tokens.")
-    if window < 1:
-        raise InputError(f"a window has at least 1 token, not {window}.")
+    _check_window(window)
     static = np.mean([static_nll(model, sequence) for sequence in sequences], axis=0)
     dynamic = np.mean([dynamic_nll(model, sequence, rule, rms) for sequence in sequences], axis=0)
-    position = np.arange(1, length) - change
-    losses = pd.DataFrame({"position": position, "static": static, "dynamic": dynamic})
-    grouped = losses.groupby(position // window, sort=True)
-    curve = grouped.agg(
-        position=("position", "first"),
-        tokens=("position", "size"),
-        static=("static", "mean"),
-        dynamic=("dynamic", "mean"),
-    )
-    return curve.reset_index(drop=True)
+    return _windows(np.arange(1, length) - change, {"static": static, "dynamic": dynamic}, window)
+
+
+def _windows(position: NDArray[np.int64], losses: Mapping[str, Floats], window: int) -> pd.DataFrame:
+    """Mean losses of windows that begin at multiples of `window`, with their first position and size."""
+    frame = pd.DataFrame({"position": position, **losses})
+    grouped = frame.groupby(position // window, sort=True)
+    means = grouped[list(losses)].mean()
+    means.insert(0, "position", grouped["position"].first())
+    means.insert(1, "tokens", grouped.size())
+    return means.reset_index(drop=True)
 
 
 def word_effect(
@@ -197,6 +238,11 @@ def sample(
                 reader.read(torch.tensor(read_so_far, device=device)[:, None])
                 read_so_far, state = [token], reader.state
     return np.array(written, dtype=np.int64), np.array(losses)
+
+
+def _check_window(window: int) -> None:
+    if window < 1:
+        raise InputError(f"a window has at least 1 token, not {window}.")
 
 
 def _draw(probabilities: Floats, rng: np.random.Generator) -> int:

@@ -99,7 +99,7 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
         used = {"cache_window": chosen.window, "cache_theta": chosen.theta, "cache_lambda": chosen.weight}
         found.append(_timed(kept, "cache", tokens, partial(cache_nll, lm, cache=chosen), used))
     if rule:
-        adapted, rms = _rule(kept, rule)
+        adapted, rms = kept_rule(kept, rule)
         used = {
             "dynamic_learning_rate": adapted.learning_rate,
             "dynamic_decay": adapted.decay,
@@ -136,8 +136,12 @@ def _cache(kept: KeptLanguageModel) -> NeuralCache:
     return cache if window or len(tuning) < 2 else tune_cache(kept.model, tuning, cache)
 
 
-def _rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:
-    """The rule of the training, or another one, tuned as a training would, with its gradient statistics."""
+def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:
+    """The rule of the training, or another one, tuned as a training would, with its gradient statistics.
+
+    Raises:
+        InputError: the kept training text is too short for its gradient statistics.
+    """
     own = kept.settings["dynamic_rule"]
     tuned = kept.about.tuned if name == own else {}
     values = {**_DEFAULTS, **kept.settings, **tuned, "dynamic_rule": name}

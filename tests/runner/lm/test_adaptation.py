@@ -15,6 +15,7 @@ from hpobench_nmt.runner.lm.adaptation import (  # noqa: E402
     adaptation_curve,
     losses_of_parts,
     sample,
+    timescales,
     word_effect,
 )
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
@@ -46,6 +47,18 @@ def test_parts_that_begin_anew_are_separate_evaluations_and_parts_carried_on_are
         assert (carried[part] == whole[20 * part : 20 * part + 19]).all()
     assert (anew[0] == carried[0]).all()
     assert abs(anew[1] - carried[1]).max() > 1e-3
+
+
+def test_timescales_are_the_mean_losses_of_the_parts(tiny):
+    model, rule = tiny(), RULES["sgd"]
+    found = timescales(model, WORDS, 3, rule, window=8)
+    assert found.position.tolist() == [1, 8, 16]
+    assert found.tokens.tolist() == [7, 8, 4]
+    for name, evaluate in (("static", static_nll), ("dynamic", partial(dynamic_nll, rule=rule))):
+        for end, carried_on in (("", False), ("_carried", True)):
+            mean = losses_of_parts(WORDS, 3, partial(evaluate, model), carried_on).mean(0)
+            expected = [mean[:7].mean(), mean[7:15].mean(), mean[15:].mean()]
+            assert found[name + end].tolist() == pytest.approx(expected)
 
 
 def test_too_many_parts_are_refused():

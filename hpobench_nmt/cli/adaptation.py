@@ -1,0 +1,157 @@
+"""`hpobench-nmt adaptation`: how a kept language model adapts to a text (Krause et al. 2018, 7.4 and 7.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
+from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
+from hpobench_nmt.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from hpobench_nmt.runner.lm.dynamic import UpdateRule
+    from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
+
+_RELATED = 10  # words that the terminal shows; the file has all
+
+
+@click.command()
+@model_argument
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the files.")
+@click.option(
+    "--text", "path", type=click.Path(path_type=Path), help="A UTF-8 file.  [default: the test part]"
+)
+@click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
+@click.option("--parts", type=click.IntRange(min=1), default=20, show_default=True, help="Sequences to cut.")
+@click.option("--window", type=click.IntRange(min=1), default=100, show_default=True, help="Tokens a point.")
+@click.option("--then", "other", type=click.Path(path_type=Path), help="A text to be joined to it.")
+@click.option("--word", help="Show words related to this one.")
+@click.option("--sample", "length", type=click.IntRange(min=1), help="Write so many tokens.")
+@click.option(
+    "--context",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Tokens before it.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sample.")
+@device_option
+def adaptation(
+    model: Path,
+    out: Path,
+    path: Path | None,
+    rule: str,
+    parts: int,
+    window: int,
+    other: Path | None,
+    word: str | None,
+    length: int | None,
+    context: int,
+    seed: int,
+    device: str,
+) -> None:
+    """How a language MODEL, a folder that 'train --keep' made, adapts to a text.
+
+    OUT/timescales.csv has static and dynamic losses (nats a token) against the tokens read, averaged over
+    --parts sequences that are begun anew or carried on. With --then FILE, OUT/shift.csv has them before and
+    after the change to another text. With --word WORD, OUT/related.csv says how seeing the word for the first
+    time changes the log-probabilities of all words. With --sample N, OUT/samples.txt has what the static and
+    the adapted model write after the first --context tokens of the last text.
+    """
+    from hpobench_nmt.runner.families import load_family
+    from hpobench_nmt.runner.kept_models import read_kept
+
+    require_installed("filelock", "torch")
+    require_family(load_family(read_kept(model).family))
+    import numpy as np
+
+    from hpobench_nmt.runner.lm.adaptation import adaptation_curve, sample, timescales
+    from hpobench_nmt.runner.lm.evaluate_kept import kept_rule
+    from hpobench_nmt.runner.lm.kept_files import load_language_model
+
+    kept = load_language_model(model, one_device(device))
+    lm: Any = kept.model
+    tokens = _tokens(kept, path) if path else kept.corpus.test
+    second = _tokens(kept, other) if other else None
+    own = kept.settings["dynamic_rule"]
+    adapted, rms = kept_rule(kept, rule or (own if own != "none" else "rms-rms-prior"))
+    frames = {"timescales": timescales(lm, tokens, parts, adapted, rms, window)}
+    if second is not None:
+        joined = np.concatenate([tokens, second])
+        frames["shift"] = adaptation_curve(lm, [joined], adapted, rms, len(tokens), window)
+    if word is not None:
+        frames["related"] = _related(kept, tokens, word, adapted, rms)
+    texts = []
+    if length is not None:
+        before = (tokens if second is None else second)[:context]
+        for name, chosen in (("static", None), ("dynamic", adapted)):
+            written, _ = sample(lm, before, length, chosen, np.random.default_rng(seed), rms)
+            texts.append(f"{name}:\n{_text(kept, written)}\n")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        for name, frame in frames.items():
+            frame.to_csv(out / f"{name}.csv", index=False)
+        if texts:
+            (out / "samples.txt").write_text("\n".join(texts), encoding="utf-8")
+    last = frames["timescales"].iloc[-1]
+    losses = f"static {last['static']:.4f}, dynamic {last['dynamic']:.4f} nats a token"
+    say(f"At the end of {parts} sequences: {losses}.")
+    if "related" in frames:
+        _print_related(frames["related"])
+    say(f"Written to {out}: {', '.join([f'{n}.csv' for n in frames] + ['samples.txt'] * bool(texts))}.")
+
+
+def _tokens(kept: KeptLanguageModel, path: Path) -> NDArray[np.int64]:
+    from hpobench_nmt.core.files import read_bytes
+    from hpobench_nmt.runner.corpora import split_text
+    from hpobench_nmt.runner.lm.evaluate_kept import numbered
+
+    text = split_text(kept.about.corpus, read_bytes(path, LARGEST_TEXT), path)
+    return numbered(kept.corpus.vocabulary, text, str(path))[0]
+
+
+def _related(
+    kept: KeptLanguageModel, tokens: NDArray[np.int64], word: str, rule: UpdateRule, rms: list[Tensor] | None
+) -> pd.DataFrame:
+    """The effect of a word's first occurrence, the most similar words first."""
+    import numpy as np
+
+    from hpobench_nmt.runner.lm.adaptation import word_effect
+
+    vocabulary = kept.corpus.vocabulary
+    if word not in vocabulary:
+        raise InputError(f"--word {word!r} is not in the vocabulary of {len(vocabulary):,}.")
+    places = np.flatnonzero(tokens == vocabulary.index(word))
+    places = places[places > 0]
+    if not len(places):
+        raise InputError(f"--word {word!r} does not occur in the text after its first token.")
+    lm: Any = kept.model
+    found = word_effect(lm, tokens, int(places[0]), rule, rms)
+    found.insert(0, "word", vocabulary)
+    return found.sort_values("cosine", ascending=False, kind="stable")
+
+
+def _print_related(related: pd.DataFrame) -> None:
+    from hpobench_nmt.core.text import printable
+    from hpobench_nmt.render.terminal.grids import print_grid
+
+    shown = related.head(_RELATED + 1)
+    rows = [(printable(str(r.word)), f"{r.cosine:.2f}", f"{r.change:+.2f}") for r in shown.itertuples()]
+    rows.append(("median", f"{related['cosine'].median():.2f}", f"{related['change'].median():+.2f}"))
+    print_grid(("word", "cosine", "change of log-probability"), rows, make_console())
+
+
+def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
+    """Tokens as text: words with blanks between them, an <eos> as the end of a line."""
+    from hpobench_nmt.runner.corpora.vocabulary import END
+
+    joint = "" if kept.corpus.unit == "character" else " "
+    return joint.join("\n" if (text := kept.corpus.vocabulary[t]) == END else text for t in tokens.tolist())
