@@ -29,7 +29,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import PermutationMethod, rankdata, wilcoxon
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, MAX_PART, mean_intervals, wilson_interval
@@ -201,6 +200,11 @@ def signed_rank(gains: Floats) -> Floats:
         p-values, shape (pairs,); NaN where no trial counts.
     """
     p = np.full(len(gains), np.nan)
+    if not len(gains):
+        return p
+    # Seldom needed, and it takes longer to import than a small run takes.
+    from scipy.stats import PermutationMethod, wilcoxon
+
     for rows, kept in _by_trials(gains):
         # Which of the two is fixed by the number of trials: with scipy's own choice ties in one pair would
         # change the p-values of others.
@@ -219,9 +223,18 @@ def rank_biserial(gains: Floats) -> Floats:
     effect = np.full(len(gains), np.nan)
     for rows, kept in _by_trials(gains):
         n = kept.shape[1]
-        ranks = rankdata(np.abs(kept), axis=1)
+        ranks = tied_ranks(np.abs(kept))
         effect[rows] = 2.0 * (ranks * np.sign(kept)).sum(axis=1) / (n * (n + 1))
     return effect
+
+
+def tied_ranks(values: Floats) -> Floats:
+    """Ranks in each row, 1 for the smallest value; equal values share the mean of theirs. Same shape."""
+    ranks = np.empty(values.shape)
+    for i, row in enumerate(values):
+        ordered = np.sort(row)
+        ranks[i] = (np.searchsorted(ordered, row, "left") + np.searchsorted(ordered, row, "right") + 1) / 2
+    return ranks
 
 
 def _by_trials(gains: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:

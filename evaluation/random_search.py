@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Goal
@@ -49,7 +49,7 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
         if goal.needed == 1:
             survival = _none_drawn(n_rows, n_targets)
         else:
-            survival = hypergeom.cdf(goal.needed - 1, n_rows, n_targets, times)
+            survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
         mean = survival.sum()
         return _moments(mean, ((2 * times + 1) * survival).sum())
@@ -125,7 +125,7 @@ def random_search_share_met(goals: Sequence[Goal], lookups: Floats, n_initial: i
     share = np.zeros(len(drawn))
     for goal in goals:
         n_targets = int(goal.targets.sum())
-        share += hypergeom.sf(goal.needed - 1, n_rows, n_targets, np.minimum(drawn, n_rows))
+        share += _hypergeometric().sf(goal.needed - 1, n_rows, n_targets, np.minimum(drawn, n_rows))
     return np.where(drawn >= n_initial, share / len(goals), 0.0)
 
 
@@ -221,7 +221,14 @@ def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
     if n < 2:
         return np.full(len(lookups), np.nan)
     seen = np.arange(1, n)
-    chance = hypergeom.pmf(seen, len(truth), n, np.minimum(lookups, len(truth))[:, None])
+    chance = _hypergeometric().pmf(seen, len(truth), n, np.minimum(lookups, len(truth))[:, None])
     total = chance.sum(axis=1)
     mean = (chance @ (1.0 + 1.0 / seen)) / np.where(total > 0, total, np.nan)
     return np.asarray(known.var(ddof=1) * mean)
+
+
+def _hypergeometric() -> Any:
+    """Scipy's distribution. It is imported late because that takes longer than a small run takes."""
+    from scipy.stats import hypergeom
+
+    return hypergeom

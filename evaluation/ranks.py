@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, check_confidence
@@ -68,6 +67,9 @@ def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = 
         raise InputError(f"Friedman's test needs two or more tables, not {n_tables}.")
     if not np.isfinite(values).all():
         raise InputError("Friedman's test needs a score of every method on every table.")
+    # Imported here: it takes longer than a small run, of one table, which needs none of this.
+    from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
     ranks = rankdata(values if lower_is_better else -values, axis=1)
     mean_ranks = ranks.mean(axis=0)
     if (ranks == ranks[:, :1]).all():

@@ -10,7 +10,14 @@ from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation import comparisons
-from hpobench_nmt.evaluation.comparisons import compare_pairs, holm, rank_biserial, sign_flips, signed_rank
+from hpobench_nmt.evaluation.comparisons import (
+    compare_pairs,
+    holm,
+    rank_biserial,
+    sign_flips,
+    signed_rank,
+    tied_ranks,
+)
 from hpobench_nmt.evaluation.intervals import mean_intervals, wilson_interval
 
 
@@ -21,6 +28,13 @@ def naive_sign_flip_p(d):
         for signs in itertools.product([1, -1], repeat=len(d))
     ]
     return np.mean([s >= observed - 1e-9 for s in sums])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([-1.5, 0.0, 1.0, 2.0, 7.0, np.inf]), min_size=1, max_size=12))
+def test_ranks_are_those_of_scipy(values):
+    rows = np.array([values, values[::-1]])
+    np.testing.assert_array_equal(tied_ranks(rows), stats.rankdata(rows, axis=1))
 
 
 @settings(max_examples=40, deadline=None)
