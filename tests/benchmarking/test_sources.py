@@ -1,5 +1,8 @@
 """A method's fingerprint changes whenever a source that it depends on does, and never otherwise."""
 
+import importlib
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -303,3 +306,239 @@ def test_every_method_of_the_package_has_a_fingerprint_of_its_own():
     found = resolve_methods(BUILT_IN)
     # Some names share a class: one for each number of losses.
     assert len({m.fingerprint for m in found}) == len({BUILT_IN[m.name].location for m in found})
+
+
+# --- one rule at a time ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    value: object
+
+
+class Weighted:
+    def __init__(self, value):
+        self.value = value
+
+    def kernel(self, a, b):
+        return self.value
+
+
+class Heavier(Weighted):
+    pass
+
+
+def with_attribute(value):
+    def kernel(a, b):
+        return 1.0
+
+    kernel.weight = value
+    return kernel
+
+
+def compiled(value):
+    """As numba and functools wrap: an object that can be called, with the function inside."""
+
+    class Dispatcher:
+        py_func = staticmethod(lambda a, b, scale=value: scale)
+
+    return Dispatcher()
+
+
+def kinds():
+    """Of each kind of setting, some that must be told apart."""
+    one, two = np.zeros(4, np.int32), np.zeros((2, 2), np.int32)
+    return {
+        "numbers": [1, 1.0, True, 1 + 0j, np.float64(1), np.float32(1), "1", b"1", None, "None", 2, -1],
+        "arrays": [
+            one,
+            two,
+            np.zeros(2, np.int64),
+            np.ones(4, np.int32),
+            one.reshape(1, 4),
+            one.reshape(4, 1),
+        ],
+        "sequences": [(1, 2), [1, 2], [1, 2, 3], [2, 1], [[1], 2], [1, [2]], [[1, 2]], [], ()],
+        "dictionaries": [{"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1}, {1: "a"}],
+        "partials": [
+            partial(constant),
+            partial(constant, 1),
+            partial(constant, 2),
+            partial(constant, a=1),
+            partial(constant, b=1),
+            partial(constant, a=2),
+            partial(rbf),
+        ],
+        "defaults": [lambda a, x=1: x, lambda a, x=2: x],
+        "keyword defaults": [lambda a, *, x=1: x, lambda a, *, x=2: x],
+        "attributes": [with_attribute(1), with_attribute(2)],
+        "bound methods": [Weighted(1).kernel, Weighted(2).kernel],
+        "objects": [Weighted(1), Weighted(2), Heavier(1), Slotted(1), Slotted(2), Weighted, Heavier],
+        "compiled": [compiled(1), compiled(2)],
+        "of a library": [re.compile("a"), re.compile("b"), json.JSONDecoder],
+        "arrays of objects": [np.array([1, None]), np.array([2, None])],
+    }
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_settings_of_each_kind_are_told_apart_and_stay_the_same(kind):
+    one, two = ([sources.fingerprint(Settings(rbf, value)) for value in kinds()[kind]] for _ in range(2))
+    assert one == two
+    assert len(set(one)) == len(one)
+
+
+def test_what_has_no_settings_of_its_own_is_the_same_everywhere():
+    """Objects of libraries by what they say, without the address; and a variable that has no value yet."""
+    assert sources.fingerprint(Settings(rbf, object())) == sources.fingerprint(Settings(rbf, object()))
+
+    def closing():
+        if False:
+            value = 1
+        return lambda: value
+
+    assert sources.fingerprint(closing()) == sources.fingerprint(closing())
+
+
+def test_a_base_class_in_another_file_is_part_of_a_class(importable):
+    write(importable / "bases.py", f"first = min\n{METHOD}")
+    file = write(importable / "mine.py", "from bases import Sweep\nclass Mine(Sweep):\n    pass\n")
+    module = importlib.import_module("mine")
+    before = sources.fingerprint(module.Mine)
+    for path in (importable / "bases.py", file):
+        edit(path)
+        after = sources.fingerprint(module.Mine)
+        assert after != before
+        before = after
+
+
+IMPORTS = """
+import a, b.c as d
+from e import f, g as h
+from . import i
+from ..j import k
+from ...l.m import *
+def later():
+    import n
+    class Inner:
+        from o import p
+try:
+    import q
+except ImportError:
+    import r
+else:
+    import s
+finally:
+    import t
+if TYPE_CHECKING:
+    import no
+elif x:
+    import u
+else:
+    import v
+if typing.TYPE_CHECKING:
+    from no import no
+else:
+    import w
+if not TYPE_CHECKING:
+    import x
+match y:
+    case 1:
+        import y
+with z:
+    for _ in ():
+        import z
+    while True:
+        import a
+"""
+
+
+def test_every_import_statement_is_found_once(tmp_path):
+    found = sources._imports(write(tmp_path / "imports.py", IMPORTS))
+    plain = [i.module for i in found if not i.names and not i.level]
+    assert sorted(plain) == sorted(["a", "b.c", "n", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z"])
+    assert [(i.module, i.names, i.level) for i in found if i.names or i.level] == [
+        ("e", ("f", "g"), 0),
+        ("", ("i",), 1),
+        ("j", ("k",), 2),
+        ("l.m", (), 3),
+        ("o", ("p",), 0),
+    ]
+    for broken in ("def (:", "import a\n\0", "x = " + "(" * 10_000):
+        assert sources._imports(write(tmp_path / "broken.py", broken)) == ()
+    assert sources._imports(tmp_path / "nowhere.py") == ()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A package of packages beside a module, none of it on the import path."""
+    for name in (
+        "top/__init__",
+        "top/a",
+        "top/inner/__init__",
+        "top/inner/b",
+        "top/inner/deep/__init__",
+        "top/inner/deep/c",
+        "beside",
+        "top/unused",
+    ):
+        write(tmp_path / "tree" / f"{name}.py", "")
+    return tmp_path / "tree"
+
+
+@pytest.mark.parametrize(
+    ("statement", "reached"),
+    [
+        ("", []),
+        ("import beside", ["beside"]),
+        ("import top.a", ["top/a"]),
+        ("from top import a", ["top/a"]),
+        ("from . import c, nothing", ["top/inner/deep/c"]),
+        ("from .c import x", ["top/inner/deep/c"]),
+        ("from .. import b", ["top/inner/b"]),
+        ("from ..b import x", ["top/inner/b"]),
+        ("from ... import a", ["top/a"]),
+        ("from ...a import x", ["top/a"]),
+        ("from ...nothing import x", []),
+        ("import top.inner.b as b", ["top/inner/b"]),
+        ("import nothing.at.all", []),
+    ],
+)
+def test_what_a_file_in_a_package_reaches(tree, statement, reached):
+    """With the packages around it, which importing it runs, and those on the way to what it imports."""
+    file = write(tree / "top/inner/deep/mine.py", statement + "\n")
+    around = ["top/__init__", "top/inner/__init__", "top/inner/deep/__init__", "top/inner/deep/mine"]
+    assert sources._closure([file]) == sorted(tree / f"{name}.py" for name in [*around, *reached])
+
+
+def test_what_a_file_beside_a_package_reaches(tree):
+    file = write(tree / "mine.py", "import top.inner.b\n")
+    names = ["mine", "top/__init__", "top/inner/__init__", "top/inner/b"]
+    assert sources._closure([file]) == [tree / f"{name}.py" for name in names]
+    assert sources._closure([tree / "mine.txt"]) == []
+
+
+def test_a_module_of_the_package_is_followed_by_what_is_imported_of_it(tmp_path, monkeypatch):
+    """The __init__.py of a package counts where a name comes from it, not where a module does."""
+    package = tmp_path / "hpobench_nmt"
+    for name, text in (
+        ("__init__", ""),
+        ("a/__init__", "name = 1\n"),
+        ("a/b", "from hpobench_nmt.a.c import x\nimport numpy\nfrom other.hpobench_nmt import y\n"),
+        ("a/c", "from . import never\n"),
+        ("d", "from hpobench_nmt.a import b\n"),
+        ("e", "from hpobench_nmt.a import b, name\n"),
+        ("f", "import hpobench_nmt.a.c\n"),
+    ):
+        write(package / f"{name}.py", text)
+    monkeypatch.setattr(sources, "_PACKAGE", package)
+    for module, expected in (
+        ("d", ["a/b", "a/c", "d"]),
+        ("e", ["a/__init__", "a/b", "a/c", "e"]),
+        ("f", ["a/c", "f"]),
+        ("a.b", ["a/b", "a/c"]),
+        ("a", ["a/__init__"]),
+        ("nowhere", []),
+    ):
+        found = sources._package_closure([f"hpobench_nmt.{module}"])
+        assert found == [package / f"{name}.py" for name in expected]
+    assert sources._package_closure(["other.a"]) == []
