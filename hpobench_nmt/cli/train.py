@@ -98,6 +98,10 @@ def train(
     from hpobench_nmt.runner.spec import load_spec, select
 
     spec = load_spec(spec_path)
+    if spec.ranges:
+        raise InputError(
+            f"{spec_path}: [grid] has ranges, which only 'tune' can use. To train all, list values."
+        )
     rows = select(spec, only)
     part = f"shard-{shard[0]}-of-{shard[1]}" if shard[1] > 1 else ""
     folder = out or Path(spec.name) / part
@@ -193,7 +197,10 @@ def tune(
     out: Path | None,
     device: str,
 ) -> None:
-    """Let a method pick configurations of a grid, training each: the loop of the benchmark, live.
+    """Let a method pick configurations, training each: the loop of the benchmark, live.
+
+    They are those of the grid. Where [grid] has ranges, such as learning_rate = {from = 1e-4, to = 1e-2,
+    scale = "log"}, they are drawn from it beforehand, as many as the spec says under candidates.
 
     Every training goes to the same ledger as 'train' fills, and none that it holds is done again.
     """

@@ -3,6 +3,7 @@
 Needs the extra `train`; only the command line imports it. Data flows one way:
 
     spec              spec.toml: the grid of configurations, checked
+    candidates        in place of a grid, configurations drawn from ranges, for tuning
     workspace         the folder of one spec: a copy of it, the ledger, scratch folders
     status            the state of the trainings, read from another terminal
     plan              which trainings are left

@@ -12,7 +12,9 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     metrics       columns of the table; if left out, all that the family measures
     base          folder that files of the corpus are relative to; if left out, the spec's own
     [corpus]      name, and what its file in runner/corpora/ says
-    [grid]        lists of numbers: settings that make up the search space
+    [grid]        lists of numbers: settings that make up the search space. A range may be in
+                  place of a list, for `tune` alone: learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
+    candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from; 1000
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
     [fixed]       settings that are the same in every configuration
     [replicates]  configurations: how many are trained again; trainings: how often, each with another seed;
@@ -28,7 +30,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
+from hpobench_nmt.runner.candidates import draw
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.grid_checks import check_all
@@ -50,6 +53,7 @@ from hpobench_nmt.runner.user_paths import user_path
 
 _MAX_CONFIGURATIONS = 10_000_000
 _MAX_REPLICATES = 100_000
+_CANDIDATES, _MAX_CANDIDATES = 1000, 100_000
 
 SAME_SEED = 1_000_000
 """Trainings again with the seed of the row itself are the replicates from SAME_SEED + 1 on."""
@@ -65,13 +69,19 @@ class _Replicates(Strict, frozen=True):
     same_seed: Natural = 0
 
 
+class _Range(Strict, frozen=True):
+    low: Whole | Finite = msgspec.field(name="from")
+    high: Whole | Finite = msgspec.field(name="to")
+    scale: Scale | None = None
+
+
 class _SpecFile(Strict, frozen=True):
     """A spec file. Values of [corpus] and [fixed] are checked by the settings that they belong to."""
 
     name: str
     family: str
     corpus: dict[str, Any]
-    grid: dict[str, list[Whole | Finite]]
+    grid: dict[str, list[Whole | Finite] | _Range]
     scale: dict[str, Scale] = msgspec.field(default_factory=dict)
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
     replicates: _Replicates | None = None
@@ -82,6 +92,7 @@ class _SpecFile(Strict, frozen=True):
     metrics: list[str] = msgspec.field(default_factory=list)
     base: str = ""
     keep: bool = False
+    candidates: Natural = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +117,8 @@ class Spec:
         keep: whether the best model of each training is kept. Rows do not depend on it.
         best: how many of the best rows are trained again, beside those of `replicated`.
         same_seed: how often all of these are trained again with the seed of the row itself.
+        ranges: where the grid has ranges, each hyperparameter's ends and scale, or its list; else empty.
+        drawn: where the grid has ranges, the candidates drawn from it, shape (N, H), in place of a grid.
     """
 
     name: str
@@ -124,15 +137,21 @@ class Spec:
     keep: bool = False
     best: int = 0
     same_seed: int = 0
+    ranges: Mapping[str, Any] = field(default_factory=dict)
+    drawn: NDArray[np.float64] | None = None
 
     @property
     def size(self) -> int:
         """N, the number of configurations."""
+        if self.drawn is not None:
+            return len(self.drawn)
         return math.prod(len(axis.values) for axis in self.axes)
 
     @cached_property
     def configs(self) -> NDArray[np.float64]:
         """Every configuration of the grid, shape (N, H), the last axis fastest. Made when first asked for."""
+        if self.drawn is not None:
+            return self.drawn
         columns = np.meshgrid(*(np.array(axis.values) for axis in self.axes), indexing="ij")
         return np.column_stack([column.ravel() for column in columns])
 
@@ -143,12 +162,17 @@ class Spec:
 
     def configuration(self, row: int) -> dict[str, float]:
         """A row of the grid by name, whole numbers as int."""
-        places = np.unravel_index(row, [len(axis.values) for axis in self.axes])
-        values = [axis.values[place] for axis, place in zip(self.axes, places, strict=True)]
+        if self.drawn is not None:
+            values = self.drawn[row].tolist()
+        else:
+            places = np.unravel_index(row, [len(axis.values) for axis in self.axes])
+            values = [axis.values[place] for axis, place in zip(self.axes, places, strict=True)]
         return {a.name: int(v) if v == int(v) else v for a, v in zip(self.axes, values, strict=True)}
 
     def row(self, configuration: Configuration) -> int | None:
         """The row of the grid that a configuration is, or None. Costs O(H)."""
+        if self.drawn is not None:
+            return self._drawn_rows.get(tuple(configuration.get(a.name, math.nan) for a in self.axes))
         row = 0
         for axis, places in zip(self.axes, self._places, strict=True):
             place = places.get(configuration.get(axis.name, math.nan))
@@ -156,6 +180,11 @@ class Spec:
                 return None
             row = row * len(places) + place
         return row
+
+    @cached_property
+    def _drawn_rows(self) -> dict[tuple[float, ...], int]:
+        """The row of each candidate."""
+        return {tuple(values): row for row, values in enumerate(self.configs.tolist())}
 
     @cached_property
     def _places(self) -> list[dict[float, int]]:
@@ -200,6 +229,7 @@ class Spec:
                 for s in self.family.settings
                 if s.name not in self.fixed and s.name not in self.configuration(0)
             },
+            **({"ranges": dict(self.ranges)} if self.ranges else {}),
         }
 
 
@@ -282,9 +312,42 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         best=again.best if again else 0,
         same_seed=again.same_seed if again else 0,
     )
+    if file.candidates or _ranges(file):
+        return _with_candidates(spec, file)
     for configuration, _, wrong in check_all(spec.grid, spec.settings, family.check):
         raise InputError(f"{path}: {describe(configuration)}: {wrong}")
     return spec
+
+
+def _ranges(file: _SpecFile) -> dict[str, _Range]:
+    return {name: values for name, values in file.grid.items() if isinstance(values, _Range)}
+
+
+def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
+    """The spec with configurations drawn from its ranges; those that the family refuses are left out."""
+    ranges = _ranges(file)
+    if not ranges:
+        raise InputError(f"{spec.path}: candidates are drawn from ranges, and [grid] has lists only.")
+    if file.replicates:
+        raise InputError(f"{spec.path}: [replicates] are of a grid, and [grid] has ranges.")
+    if file.candidates > _MAX_CANDIDATES:
+        raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {_MAX_CANDIDATES:,}.")
+    whole = {name: spec.family.setting(name, "[grid]").kind is int for name in ranges}
+    drawn = draw(spec.axes, whole, file.candidates or _CANDIDATES, spec.seed)
+    about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
+    spec = replace(spec, drawn=drawn, ranges=about)
+    trainable, wrong = [], ""
+    for row in range(len(drawn)):
+        try:
+            spec.family.check(spec.settings(spec.configuration(row)))
+            trainable.append(row)
+        except InputError as error:
+            wrong = wrong or str(error)
+    if not trainable:
+        raise InputError(f"{spec.path}: [grid]: no candidate can be trained: {wrong}")
+    drawn = drawn[trainable]
+    axes = [replace(a, values=tuple(np.unique(drawn[:, j]).tolist())) for j, a in enumerate(spec.axes)]
+    return replace(spec, drawn=drawn, axes=tuple(axes))
 
 
 def copy_for(spec: Spec, folder: Path) -> str:
@@ -343,12 +406,17 @@ def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, 
             )
         if setting.kind not in (int, float):
             raise InputError(f"{path}: {name} is a {setting.kind.__name__}; only numbers can be on the grid.")
+        scale = file.scale.get(name, setting.scale)
+        if isinstance(values, _Range):
+            if values.low >= values.high:
+                raise InputError(f"{path}: [grid] {name}: from must be smaller than to.")
+            scale = values.scale or scale
+            values = [values.low, values.high]
         if not values:
             raise InputError(f"{path}: [grid] {name} has no values.")
         checked_values = [float(setting.check(v, f"{path}, [grid]")) for v in values]
         if len(set(checked_values)) < len(checked_values):
             raise InputError(f"{path}: [grid] {name} has a value twice.")
-        scale = file.scale.get(name, setting.scale)
         axes.append(Hyperparameter(name, tuple(sorted(checked_values)), scale, setting.unit))
     for name in file.scale:
         if name not in file.grid:
