@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from sys import intern
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
@@ -28,6 +31,9 @@ from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, byte_names, character_corpus, word_corpus
 from hpobench_nmt.runner.family import Setting
 from hpobench_nmt.runner.user_paths import user_path
+
+_WORD = re.compile(r"\S+")
+_MOST_DEV_WORDS = 100_000
 
 # Where a part is: the option that says so, and the file.
 Places = Mapping[str, tuple[str, Path]]
@@ -85,8 +91,11 @@ def _reader(
     return CorpusReader(name, "text", (*options, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read, _split)
 
 
-def _one_file(name: str) -> CorpusReader:
-    """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
+def _one_file(name: str, *more: Setting) -> CorpusReader:
+    """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test.
+
+    If `more` has an option `unit`, it may be one of words: see `_word_parts`.
+    """
 
     def path(options: Options, base: Path) -> Path:
         return user_path(base, options["file"], "[corpus] file")
@@ -98,16 +107,35 @@ def _one_file(name: str) -> CorpusReader:
         content = read_bytes(path(options, base), "file")
         if content[:4] == b"PK\x03\x04":
             raise InputError(f"[corpus] file: {path(options, base)} is a zip archive. Unpack it first.")
+        if options.get("unit") == "word":
+            text = decoded(content, path(options, base))
+            return word_corpus(name, _word_parts(text), options, provenance_of(options, base))
         first, second = len(content) * 90 // 100, len(content) * 95 // 100
         parts = {"train": content[:first], "dev": content[first:second], "test": content[second:]}
-        provenance = _provenance(name, [path(options, base)], "text of Wikipedia: CC BY-SA and GFDL")
-        return byte_corpus(name, parts, options, provenance)
+        return byte_corpus(name, parts, options, provenance_of(options, base))
+
+    def provenance_of(options: Options, base: Path) -> dict[str, str]:
+        return _provenance(name, [path(options, base)], "text of Wikipedia: CC BY-SA and GFDL")
 
     def split(options: Options, content: bytes, path: Path) -> list[str]:
-        return byte_names(content)
+        return decoded(content, path).split() if options.get("unit") == "word" else byte_names(content)
 
     file = Setting("file", None, str, description="the unpacked file")
-    return CorpusReader(name, "text", (file, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS), depends, read, split)
+    options = (file, *more, *VOCABULARY_OPTIONS, *LENGTH_OPTIONS)
+    return CorpusReader(name, "text", options, depends, read, split)
+
+
+def _word_parts(text: str) -> dict[str, list[str]]:
+    """Words without ends of lines: the last hundredth of the text is test, as in Mikolov et al. (2014).
+
+    Of the words before it the last 100,000 are dev, as in Krause et al. (2018, section 7.2), or the last
+    tenth if that is less. A word on the border is test's.
+    """
+    border = text.rfind(" ", 0, len(text) * 99 // 100) + 1
+    # A word that occurs often is one object: text8 has 17 million words.
+    first, test = ([intern(m[0]) for m in _WORD.finditer(t)] for t in (text[:border], text[border:]))
+    dev = min(_MOST_DEV_WORDS, len(first) // 10)
+    return {"train": first[: len(first) - dev], "dev": first[len(first) - dev :], "test": test}
 
 
 _FOLDER = Setting("folder", None, str, description="the folder of the three files")
@@ -127,4 +155,4 @@ WIKITEXT_2 = _reader(
     "CC BY-SA 3.0",
 )
 ENWIK8 = _one_file("enwik8")
-TEXT8 = _one_file("text8")
+TEXT8 = _one_file("text8", replace(UNIT_OPTION, default="character"))

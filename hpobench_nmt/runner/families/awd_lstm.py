@@ -49,6 +49,12 @@ MODEL_SETTINGS = (
     Setting(
         "min_improvement", 0.0, float, 0.0, 10.0, unit="nats", description="of the dev loss, for patience"
     ),
+    Setting(
+        "fine_tune",
+        False,
+        bool,
+        description="after convergence, train again from the averaged weights, averaging from the start",
+    ),
     Setting("max_epochs", 500, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
     Setting(
         "checks_per_epoch", 1, int, 1, 1000, description="dev evaluations per pass over the training data"
@@ -89,6 +95,7 @@ def fit(
         window=settings["averaging_window"],
         patience=settings["patience"],
         min_improvement=settings["min_improvement"],
+        fine_tune=settings["fine_tune"],
     )
     schedule = TrainingSchedule(
         batch_size=settings["batch_size"],

@@ -40,7 +40,7 @@ _FORMAT = 1
 # Tokens read before the clock starts: the first call of compiled code loads it.
 _WARM_UP = 50
 # Settings that came later. At their defaults they are no part of the name: models kept before are found.
-_LATER = ("check_updates",)
+_LATER = ("check_updates", "fine_tune")
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 _FAILURE = "failure.txt"

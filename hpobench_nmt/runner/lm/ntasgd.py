@@ -28,7 +28,11 @@ class NTASGD:
 
     Averaging starts at the first check whose dev loss is worse than the best one that is more than
     `window` checks old. Checks after that judge the averaged weights, which keep improving by less
-    and less; training ends when `patience` of them in a row have not improved by `min_improvement`.
+    and less; this pass ends when `patience` of them in a row have not improved by `min_improvement`.
+
+    Then training ends or, with `fine_tune`, there is a second pass (Merity et al. 2018). It begins with the
+    averaged weights and averages from its first step. It ends at the first check whose dev loss is worse than
+    the best one of this pass that is more than `window` checks old.
 
     Args:
         parameters: those to train.
@@ -37,6 +41,7 @@ class NTASGD:
         window: the n of NT-ASGD, in checks.
         patience: in checks.
         min_improvement: of the dev loss, in nats a token; smaller ones do not count.
+        fine_tune: whether there is a second pass.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class NTASGD:
         window: int,
         patience: int,
         min_improvement: float = 0.0,
+        fine_tune: bool = False,
     ) -> None:
         self.parameters = parameters
         self.learning_rate = learning_rate
@@ -60,6 +66,12 @@ class NTASGD:
         self._averaged = 0
         self._to_beat = math.inf
         self._waited = 0
+        self._fine_tune = fine_tune
+
+    @property
+    def _second_pass(self) -> bool:
+        """Whether the model is being fine-tuned: no loss is to be beaten then."""
+        return self._to_beat == -math.inf
 
     @property
     def averaging(self) -> bool:
@@ -87,12 +99,23 @@ class NTASGD:
 
     def checked(self, dev_loss: float) -> bool:
         """Take note of the dev loss; True: training has converged."""
-        if self.averaging:
+        worse = len(self._losses) > self.window and dev_loss > min(self._losses[: -self.window or None])
+        if self._second_pass:
+            self._losses.append(dev_loss)
+            return worse
+        if self._averages is not None:
             improved = dev_loss < self._to_beat - self.min_improvement
             self._to_beat = dev_loss if improved else self._to_beat
             self._waited = 0 if improved else self._waited + 1
-        elif len(self._losses) > self.window and dev_loss > min(self._losses[: -self.window or None]):
+        elif worse:
             self._averages = [p.detach().clone() for p in self.parameters]
             self._to_beat = min(self._losses)
         self._losses.append(dev_loss)
-        return self._waited >= self.patience
+        if self._waited < self.patience:
+            return False
+        if self._fine_tune and self._averages is not None:
+            with torch.no_grad():
+                for p, average in zip(self.parameters, self._averages, strict=True):
+                    p.copy_(average)
+            self._to_beat, self._averaged, self._losses = -math.inf, 0, []
+        return not self._second_pass

@@ -117,6 +117,29 @@ def test_text8_has_27_characters(tmp_path: Path) -> None:
         load(tmp_path, name="text8", file="text8.zip")
 
 
+def test_text8_of_words_has_the_parts_of_krause_et_al(tmp_path: Path) -> None:
+    words = [f"w{i % 97}" for i in range(5000)]
+    text = " " + " ".join(words)
+    (tmp_path / "text8").write_text(text)
+    corpus = load(tmp_path, name="text8", file="text8", unit="word")
+    assert corpus.unit == "word"
+    assert [word for part in FILES for word in text_of(corpus, part)] == words
+    assert "".join(f" {word}" for word in text_of(corpus, "test")) in text[len(text) * 99 // 100 - 4 :]
+    assert len(" ".join(text_of(corpus, "test"))) >= len(text) // 100
+    assert len(corpus.dev) == (len(corpus.train) + len(corpus.dev)) // 10
+    few = load(tmp_path, name="text8", file="text8", unit="word", vocabulary=50)
+    assert len(few.vocabulary) == 50 and "<eos>" not in few.vocabulary
+    characters = load(tmp_path, name="text8", file="text8")
+    assert characters.unit == "character"
+
+
+def test_text8_of_words_has_100_000_words_of_dev(tmp_path: Path) -> None:
+    (tmp_path / "text8").write_text("a b " * 600_000)
+    corpus = load(tmp_path, name="text8", file="text8", unit="word")
+    assert len(corpus.dev) == 100_000
+    assert len(corpus.test) == 12_000
+
+
 def test_bad_files_are_named(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "dev.txt").write_bytes(b"fine\nfine\nna\xefve\n")

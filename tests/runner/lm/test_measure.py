@@ -173,7 +173,12 @@ def test_the_awd_lstm_family_trains_and_measures(tmp_path):
     assert reproducible(other.metrics) != reproducible(first.metrics)
     assert not first.converged  # after so few epochs
     easy = {"averaging_window": 0, "patience": 1, "min_improvement": 10.0, "max_epochs": 200}
-    assert family.train(job(family, tmp_path, tuning_tokens=0, **easy)).converged
+    once = family.train(job(family, tmp_path, tuning_tokens=0, **easy))
+    assert once.converged
+    twice = family.train(job(family, tmp_path, tuning_tokens=0, fine_tune=True, check_updates=9, **easy))
+    assert twice.converged
+    assert twice.metrics["num_updates"] > once.metrics["num_updates"]
+    assert all(point["update"] % 9 == 0 for point in twice.curve)
 
 
 def test_one_model_serves_all_dynamic_evaluations(tmp_path):

@@ -117,6 +117,46 @@ def test_small_improvements_add_up_before_they_count():
     assert answers == [False] * 7 + [True]
 
 
+def test_a_second_pass_begins_with_the_averages_and_averages_from_its_first_step():
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=1, patience=1, fine_tune=True)
+
+    def step(gradient):
+        parameter.grad = torch.tensor([-gradient])
+        optimiser.step(1.0)
+
+    def evaluated():
+        with optimiser.evaluated():
+            return parameter.item()
+
+    assert [optimiser.checked(loss) for loss in (3.0, 2.0, 4.0)] == [False] * 3  # now it averages
+    step(2.0)
+    step(2.0)
+    assert evaluated() == 3.0  # of 2 and 4
+    assert not optimiser.checked(2.5)  # no better than 2: the first pass is over
+    assert parameter.item() == 3.0
+    step(1.0)
+    assert evaluated() == 4.0
+    step(4.0)
+    assert evaluated() == 6.0  # of 4 and 8: nothing of the first pass is left
+    # Worse than the best of this pass that is two or more checks old: losses of the first do not count.
+    assert [optimiser.checked(loss) for loss in (9.0, 8.0, 8.5, 8.4, 8.3)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_without_averages_there_is_no_second_pass(tiny):
+    model = tiny()
+    once = train(model, TRAIN, DEV, descent(model, fine_tune=True), SCHEDULE, seeded())
+    again = tiny()
+    twice = train(again, TRAIN, DEV, descent(again), SCHEDULE, seeded())
+    assert [p["dev_ppl"] for p in once.curve] == [p["dev_ppl"] for p in twice.curve]
+
+
 def test_training_learns_and_keeps_the_best_weights(tiny):
     model = tiny()
     before = static_nll(model, DEV).mean()
