@@ -3,6 +3,10 @@
 import hashlib
 import json
 import math
+import shutil
+import signal
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +21,18 @@ import torch
 
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import remove_leftovers
 from hpobench_nmt.runner.corpora import filled_section, load_corpus, split_text
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job
-from hpobench_nmt.runner.kept_models import KEPT, keep_model
-from hpobench_nmt.runner.ledger import Record
+from hpobench_nmt.runner.kept_models import KEPT, keep_model, kept_file, read_kept
+from hpobench_nmt.runner.ledger import Record, read_ledger
 from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
 from hpobench_nmt.runner.lm.kept_files import load_language_model, load_losses
 from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.spec import load_spec
 from hpobench_nmt.runner.training_process import train_one
+from hpobench_nmt.runner.workspace import open_workspace
 
 TEXT = {"name": "text", "train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
 CHARACTERS = {"unit": "character", "dev_tokens": 150, "test_tokens": 90}
@@ -329,3 +336,164 @@ def test_how_a_model_adapts_to_a_text(place, awd_lstm, tmp_path, capsys):
         main(["adaptation", str(folder), "--out", str(out), "--word", "nobody"])
     assert ended.value.code == 2
     assert "'nobody' is not in the vocabulary" in capsys.readouterr().err
+
+
+_SAVE = """
+import resource, signal, sys
+from functools import partial
+from pathlib import Path
+from hpobench_nmt.runner.family import Outcome
+from hpobench_nmt.runner.lm.kept_files import load_language_model, save_language_model
+from hpobench_nmt.runner.training_process import _save
+kept = load_language_model(Path(sys.argv[1]), "cpu")
+save = partial(save_language_model, model=kept.model, corpus=kept.corpus, settings=kept.settings,
+               losses={}, statistics=kept.statistics)
+for size in map(int, sys.argv[3:]):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    print(_save(Outcome({}, save=save), Path(sys.argv[2])), Path(sys.argv[2]).exists())
+"""
+
+
+def test_a_full_disk_leaves_no_half_of_a_model_and_ends_nothing(awd_lstm, tmp_path):
+    resource = pytest.importorskip("resource")
+    if not hasattr(resource, "RLIMIT_FSIZE"):
+        pytest.skip("the system has no limit on file sizes")
+    # The weights take 5 kB, the tokens 4 kB.
+    done = subprocess.run(
+        [sys.executable, "-c", _SAVE, awd_lstm[0], tmp_path / "new", "1000", "4500", "100000"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["OSError: [Errno 27] File too large False"] * 2 + [" True"]
+
+
+_KEEP = """
+import os, signal, sys
+from pathlib import Path
+from hpobench_nmt.runner.kept_models import keep_model
+from hpobench_nmt.runner.ledger import Record, read_ledger
+left = int(sys.argv[3])
+def counted(function):
+    def call(*arguments):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return function(*arguments)
+    return call
+os.fsync, Path.rename = counted(os.fsync), counted(Path.rename)
+new = Path(sys.argv[1])
+new.mkdir()
+(new / "a").write_text("new")
+keep_model(new, Path(sys.argv[2]), "melis", {}, {}, {}, Record({"a": 2}, 0, 1, "done"))
+print("kept")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
+def test_a_kill_leaves_the_old_model_or_the_new_one(tmp_path):
+    target = tmp_path / "models" / "key"
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "a").write_text("old")
+    keep_model(old, target, "melis", {}, {}, {}, Record({"a": 1}, 0, 1, "done"))
+    for step in range(10):
+        command = [sys.executable, "-c", _KEEP, tmp_path / f"new{step}", target, str(step)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        remove_leftovers(target.parent)
+        about = read_kept(target)
+        kept_file(target, about, "a")
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert about.configuration == {"a": 1} and (target / "a").read_text() == "old"
+    # A kill at each of two files, before the old folder is moved aside, and before the new one is moved in.
+    assert step == 4 and about.configuration == {"a": 2} and (target / "a").read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["key"]
+
+
+SPEC = """
+name = "tiny"
+family = "awd-lstm"
+[corpus]
+name = "text"
+train = "train.txt"
+dev = "dev.txt"
+test = "test.txt"
+[grid]
+hidden_size = [4, 5, 6]
+[fixed]
+layers = 1
+embedding_size = 6
+batch_size = 20
+bptt = 20
+learning_rate = 5
+max_epochs = 1
+cache_window = 0
+dynamic_rule = "none"
+"""
+
+
+def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(tmp_path / "home"))
+    for part in ("train", "dev", "test"):
+        shutil.copy(place / f"{part}.txt", tmp_path)
+    Path("tiny.toml").write_text(SPEC)
+    Path("kept.toml").write_text("keep = true\n" + SPEC)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        return ended.value.code, capsys.readouterr()
+
+    train = ("--out", "tiny", "--device", "cpu", "--jobs", "1", "--quiet")
+    assert run("train", "tiny.toml", *train, "--limit", "1")[0] == 0
+    assert not Path("tiny/models").exists()
+    # What cannot be written costs the model, not the training.
+    Path("tiny/models").write_text("")
+    code, output = run("train", "tiny.toml", *train, "--limit", "1", "--keep")
+    assert code == 1
+    assert "is recorded, but its model could not be kept (FileExistsError" in output.err
+    assert len(read_ledger(Path("tiny/ledger.jsonl")).records) == 2
+    Path("tiny/models").unlink()
+    # The spec may ask for it, too.
+    code, output = run("train", "kept.toml", *train)
+    assert code == 0
+    assert "models of 1 trainings. 2 of the trainings have none: models were not kept then." in output.out
+    *_, record = read_ledger(Path("tiny/ledger.jsonl")).records
+    (folder,) = Path("tiny/models").iterdir()
+    assert f"The best dev_ppl, {record.metrics['dev_ppl']:.6g}" in output.out and str(folder) in output.out
+    about = read_kept(folder)
+    assert (about.seed, about.metrics, about.configuration) == (record.seed, record.metrics, record.config)
+    assert about.provenance["sha256"] == read_ledger(Path("tiny/ledger.jsonl")).corpus["sha256"]
+
+    code, output = run("evaluate", str(folder), "--text", "dev.txt", "--device", "cpu", "--format", "json")
+    found = json.loads(output.out)
+    assert found["evaluations"][0]["ppl"] == record.metrics["dev_ppl"]
+    assert found["out_of_vocabulary"] == 0
+    Path("o.txt").write_text("w1 w2 zebra\n")
+    code, output = run("evaluate", str(folder), "--text", "o.txt", "--device", "cpu")
+    assert "o.txt: 4 words, 1 (25.00%) out of the vocabulary of 14" in output.out
+    Path("o.txt").write_text("")
+    for arguments, message in (
+        (("evaluate", str(folder), "--text", "o.txt"), "o.txt: holds 0 of the 2 tokens"),
+        (("evaluate", str(folder), "--text", "dev.txt", "--dynamic", "sdg"), "Did you mean 'sgd'?"),
+        (("evaluate", "tiny", "--text", "o.txt"), "tiny: is no kept model: it has no model.json"),
+        (("translate", str(folder), "--text", "dev.txt"), "is a language model: use `hpobench-nmt evaluate`"),
+    ):
+        code, output = run(*arguments)
+        assert code == 2 and message in output.err
+
+
+def test_a_folder_of_models_that_is_a_link_is_not_written_to(place, tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC.replace('"text"', '"text"\nunit = "word"'))
+    for part in ("train", "dev", "test"):
+        shutil.copy(place / f"{part}.txt", tmp_path)
+    (tmp_path / "ledger").mkdir()
+    (tmp_path / "ledger" / "models").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="models: is a symbolic link"):
+        open_workspace(load_spec(tmp_path / "spec.toml"), tmp_path / "ledger", tmp_path / "cache", keep=True)
