@@ -80,7 +80,7 @@ class ModelBased:
         n_targets = problem.n_objectives + (surrogate.scaling is not None)
         self._posterior = Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums)
         self._targets = np.ones(n_targets)
-        self._losses = np.empty((problem.lookups, problem.n_objectives))
+        self._losses = np.empty((max(problem.lookups, 1), problem.n_objectives))
         self._count = 0
         self._front = np.empty((0, problem.n_objectives))
         self._best = np.full(problem.n_objectives, np.inf)
@@ -106,6 +106,8 @@ class ModelBased:
         """Condition on the losses of a row; a row without losses only leaves the candidates."""
         self._next = None
         losses = np.ascontiguousarray(losses, dtype=np.float64)
+        if losses.shape != self._best.shape:  # compiled code would write beyond its arrays
+            raise ValueError(f"told losses of shape {losses.shape}, not {self._best.shape}.")
         if self._count == len(self._losses):
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
         place = _note(

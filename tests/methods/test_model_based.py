@@ -136,7 +136,16 @@ def test_until_a_row_gives_losses_rows_are_drawn_from_those_that_are_left():
     assert bo.ask() == int(drawn.choice(left))
 
 
-def test_scaling_is_given_all_losses_seen_and_the_acquisition_what_comes_of_it():
+@pytest.mark.parametrize("losses", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0, [np.nan], []])
+def test_losses_of_a_wrong_shape_are_refused(losses):
+    problem = Problem(np.linspace(0.0, 1.0, 4)[:, None], 2, 4, 1)
+    bo = ModelBased(problem, np.random.default_rng(0), Surrogate(DensePrior(np.eye(4))), None)
+    with pytest.raises(ValueError, match=r"told losses of shape \(.*\), not \(2,\)"):
+        bo.tell(0, np.array(losses))
+
+
+@pytest.mark.parametrize("lookups", [0, 2, 3])
+def test_scaling_is_given_all_losses_seen_and_the_acquisition_what_comes_of_it(lookups):
     """Also of more rows than the problem's look-ups, which a loop of one's own may tell."""
     seen, beliefs = [], []
 
@@ -149,7 +158,7 @@ def test_scaling_is_given_all_losses_seen_and_the_acquisition_what_comes_of_it()
         return np.zeros(5)
 
     covariance = 0.5 * np.eye(5) + 0.5
-    problem = Problem(np.linspace(0.0, 1.0, 5)[:, None], 2, 2, 1)
+    problem = Problem(np.linspace(0.0, 1.0, 5)[:, None], 2, lookups, 1)
     surrogate = Surrogate(DensePrior(covariance), 0.0, scaling, row_sums=covariance.sum(axis=1))
     bo = ModelBased(problem, np.random.default_rng(0), surrogate, acquisition)
     told = [[1.0, 20.0], [np.nan, 0.0], [3.0, 10.0], [5.0, 30.0]]
