@@ -99,7 +99,7 @@ class Posterior:
         self.row_sums: Floats | None = None if row_sums is None else row_sums.copy()
 
     def observe(self, row: int, targets: Floats) -> None:
-        """Condition on targets (float64, shape (m,)) observed at row. O(n M)."""
+        """Condition on targets (float64, shape (m,)) observed at row, for the first time. O(n M)."""
         full, n = divmod(self._n_seen, self._block_rows)
         if full == len(self._blocks):
             self._grow()
@@ -120,6 +120,8 @@ class Posterior:
             self.var,
             self.unseen,
         )
+        if column < 0:
+            raise _gone(row)
         if conditional > 0.0:
             if self.row_sums is not None:
                 _follow(self.row_sums, last, n, column, conditional)
@@ -128,7 +130,7 @@ class Posterior:
 
     def discard(self, row: int) -> None:
         """Take row out of the candidates without learning from it (its training failed). O(n M)."""
-        column = int(self.rows.searchsorted(row))
+        column = self._column(row)
         if self.row_sums is not None:
             prior_row = self._prior.row(row)[self.rows]
             for block, n in self._filled():
@@ -139,11 +141,17 @@ class Posterior:
 
     def _explain(self, prior_row: Floats, row: int, full: list[Floats], new: Floats) -> Floats:
         """Write K[p,U], less what full blocks of V explain of it, to `new`. Returns l in these blocks."""
-        column = int(self.rows.searchsorted(row))
+        column = self._column(row)
         new[:] = prior_row[self.rows]
         for block in full:
             _subtract(block, column, new)
         return np.concatenate([block[:, column] for block in full])
+
+    def _column(self, row: int) -> int:
+        column = int(self.rows.searchsorted(row))
+        if column == len(self.rows) or self.rows[column] != row:
+            raise _gone(row)
+        return column
 
     def _forget_seen(self) -> None:
         """One more candidate was seen: drop the columns of all that were, if they are many by now."""
@@ -169,6 +177,10 @@ class Posterior:
         if self._n_seen:
             more = np.zeros_like(self._whitened[: self._block_rows])
             self._whitened = np.concatenate([self._whitened, more])
+
+
+def _gone(row: int) -> ValueError:
+    return ValueError(f"row {row} is no candidate any more: it was observed or discarded before.")
 
 
 _NOTHING = np.empty(0)
@@ -224,7 +236,7 @@ def _append(
 ) -> tuple[int, float]:
     """Append one observation to row n of the last block.
 
-    Returns the row's column, and d, or 0 where the row was determined already.
+    Returns the row's column, -1 where it has none, and d, or 0 where the row was determined already.
 
     Args:
         block: the last block of V, of which n rows are filled. If there are blocks before, row n holds K[p,U]
@@ -239,6 +251,8 @@ def _append(
         mean, var, unseen: updated in place.
     """
     column = int(np.searchsorted(rows, row))
+    if column == rows.shape[0] or rows[column] != row:
+        return -1, 0.0
     unseen[column] = False
     first = earlier.shape[0]
     new = block[n]

@@ -169,6 +169,19 @@ def test_discard_leaves_the_posterior_of_the_others_unchanged():
     np.testing.assert_allclose(left_var, var[same], rtol=1e-12)
 
 
+@pytest.mark.parametrize("row", [3, 29])
+def test_a_row_whose_column_was_dropped_cannot_be_told_again(row):
+    found = Posterior(DensePrior(np.eye(30)))
+    for each in range(row - 2, row + 1):
+        found.observe(each, np.ones(1))
+    for each in range(10, 22):
+        found.discard(each)
+    assert row not in found.rows
+    for tell in (lambda: found.observe(row, np.ones(1)), lambda: found.discard(row)):
+        with pytest.raises(ValueError, match=f"row {row} is no candidate any more"):
+            tell()
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(30)))
 def test_row_order_does_not_matter(shuffled):
