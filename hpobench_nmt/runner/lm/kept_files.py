@@ -4,7 +4,7 @@ weights.pt        every parameter by name, 32-bit floats: a dict that torch.save
 vocabulary.json   "unit", "word" or "character", and "tokens", the token of each number
 tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the `train` that statistics are from
 losses.npz        nats of every token but the first, float64, shape (N - 1,): `dev_static`, `test_static`, and
-                  `dev_cache`, `test_cache`, `dev_dynamic`, `test_dynamic` where the training measured them;
+                  the same of `cache`, `dynamic` and `mc` (averaged dropout) where the training measured them;
                   not finite where the test part diverged
 statistics.pt     sqrt(MS_g) of dynamic evaluation, a list of tensors; only if the training's rule needs it
 """

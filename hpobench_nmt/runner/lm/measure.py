@@ -24,6 +24,7 @@ from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
 from hpobench_nmt.runner.lm.trainer import TrainingSummary, seconds
@@ -46,6 +47,8 @@ _LEARNING_RATE_TRIALS = 6
 _DECAY_TRIALS = 4
 # A learning rate that the first tokens of dev allow may be too high for the rest.
 _HALVINGS = 4
+# Of the masks of Monte-Carlo averaging: the same for all models, so that the masks do not add to their noise.
+_MASK_SEED = 0
 # A loss of so many times that of a guess among all tokens is no model of them.
 _SLACK = 2.0
 
@@ -126,6 +129,13 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
                 evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms))
                 used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
+    if settings["mc_masks"]:
+
+        def averaged(tokens: Tokens) -> Floats:
+            generator = torch.Generator(lm.output_weight.device).manual_seed(_MASK_SEED)
+            return mc_nll(lm, tokens, settings["mc_masks"], settings["mc_steps"], generator)
+
+        evaluate("_mc", "mc_time", averaged)
     metrics.update(size_metrics(model))
     save = partial(
         save_language_model, model=model, corpus=corpus, settings=settings, losses=losses, statistics=rms

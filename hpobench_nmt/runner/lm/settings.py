@@ -68,6 +68,27 @@ DYNAMIC_SETTINGS = (
     ),
 )
 
+MC_SETTINGS = (
+    Setting(
+        "mc_masks",
+        0,
+        int,
+        0,
+        10**6,
+        description="dropout masks over which probabilities are averaged at evaluation, each a reading of "
+        "dev and test; 0: no such evaluation",
+    ),
+    Setting(
+        "mc_steps",
+        35,
+        int,
+        1,
+        10**6,
+        unit="steps",
+        description="of a sequence: how long masks of whole sequences hold in that evaluation",
+    ),
+)
+
 EVALUATION_SETTINGS = (
     Setting("cache_window", 2000, int, 0, 100_000, unit="tokens", description="neural cache; 0: none"),
     Setting("cache_theta", 0.5, float, 0.0, 1e3, scale="log", description="neural cache: flatness"),
@@ -89,6 +110,7 @@ EVALUATION_SETTINGS = (
         description="first dev tokens on which cache_theta, cache_lambda, dynamic_learning_rate and "
         "dynamic_decay are tuned, starting from their values; 0: they are used as they are",
     ),
+    *MC_SETTINGS,
 )
 
 CLOCK = "processor time on a CPU, wall clock on a CUDA device"
@@ -97,6 +119,7 @@ _EVALUATIONS = (
     ("", "static"),
     ("_cache", "with a neural cache"),
     ("_dynamic", "with dynamic evaluation"),
+    ("_mc", "averaged over dropout masks"),
 )
 
 COUNT_METRICS = (
@@ -124,6 +147,7 @@ METRICS = (
     Metric("eval_time", "min", "s", description=f"static evaluation of dev: {CLOCK}"),
     Metric("cache_time", "min", "s", description=f"evaluation of dev with a neural cache: {CLOCK}"),
     Metric("dynamic_time", "min", "s", description=f"dynamic evaluation of dev: {CLOCK}"),
+    Metric("mc_time", "min", "s", description=f"evaluation of dev averaged over dropout masks: {CLOCK}"),
     *TRAINING_METRICS,
     *COUNT_METRICS,
 )

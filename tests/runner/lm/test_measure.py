@@ -13,6 +13,7 @@ from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
+from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
 from hpobench_nmt.runner.lm.measure import learning_curve, measure, rule_of  # noqa: E402
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS  # noqa: E402
@@ -47,6 +48,16 @@ def test_each_metric_is_what_its_name_says(tiny):
     assert found["num_param"] == parameter_count(model)
     assert all(found[name] > 0 for name in ("eval_time", "cache_time", "dynamic_time", "memory"))
     assert set(found) <= {metric.name for metric in METRICS}
+
+
+def test_probabilities_averaged_over_masks_are_measured_where_asked_for(tiny):
+    model = tiny(input=0.5)
+    plain = {"cache_window": 0, "dynamic_rule": "none", "mc_masks": 3, "mc_steps": 20}
+    found = metrics_of(model, CORPUS, SETTINGS | plain)
+    for part in ("dev", "test"):
+        nll = mc_nll(model, getattr(CORPUS, part), 3, 20, torch.Generator().manual_seed(0))
+        assert found[f"{part}_ppl_mc"] == perplexity(nll) != found[f"{part}_ppl"]
+    assert found["mc_time"] > 0
 
 
 @pytest.mark.parametrize("learning_rate", [1e3, 1e30])
@@ -168,7 +179,7 @@ def test_the_awd_lstm_family_trains_and_measures(tmp_path):
     assert first.metrics["dev_ppl"] < 100
     assert first.metrics["num_updates"] == first.curve[-1]["update"]
     expected = {metric.name for metric in family.metrics if "bpc" not in metric.name} - {"gpu_memory"}
-    assert set(first.metrics) == expected
+    assert set(first.metrics) == {name for name in expected if "mc" not in name}
     other = family.train(dataclasses.replace(one, seed=8))
     assert reproducible(other.metrics) != reproducible(first.metrics)
     assert not first.converged  # after so few epochs
