@@ -62,6 +62,24 @@ SETTINGS = (
         description="dev sentences decoded at each checkpoint, the curve's dev_bleu; -1: all, 0: none; "
         "of a sample it is called dev_bleu_sample",
     ),
+    Setting("update_interval", 1, int, 1, 1000, description="batches of an update, their gradients added"),
+    Setting(
+        "learning_rate_scheduler",
+        "plateau-reduce",
+        str,
+        choices=("plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"),
+        description="Sockeye's --learning-rate-scheduler-type: lowered where dev perplexity stops improving, "
+        "over the root of the update, to 0 at max_updates, or not at all",
+    ),
+    Setting("amp", False, bool, description="mixed precision in training; on a CUDA device only"),
+    Setting("tf32", True, bool, description="short products of 32-bit numbers, on GPUs that have them"),
+    Setting(
+        "decode_dtype",
+        "float32",
+        str,
+        choices=("float32", "float16", "bfloat16"),
+        description="numbers of the model that decodes dev and test",
+    ),
     Setting("beam_size", 5, int, 1, 100, description="of decoding dev and test"),
     Setting("decode_batch_size", 16, int, 1, 10_000, unit="sentences", description="decoded at once"),
 )
@@ -122,6 +140,8 @@ def missing() -> str:
 
 def train(job: Job) -> Outcome:
     """Prepare (or reuse), train, translate dev and test, and score."""
+    if job.device == "cpu" and job.settings["amp"]:
+        raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
     # While another job on this machine measures the time of its decoding, this one stands still.
@@ -213,7 +233,7 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "batch-size": s["batch_size"],
         "initial-learning-rate": s["learning_rate"],
         "learning-rate-warmup": s["warmup"],
-        "learning-rate-scheduler-type": "plateau-reduce",
+        "learning-rate-scheduler-type": s["learning_rate_scheduler"],
         "learning-rate-reduce-factor": s["reduce_factor"],
         "learning-rate-reduce-num-not-improved": s["reduce_after"],
         "optimized-metric": "perplexity",
@@ -223,9 +243,11 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "max-updates": s["max_updates"],
         "decode-and-evaluate": s["checkpoint_sentences"],
         "keep-last-params": 1,
+        "update-interval": s["update_interval"],
+        "tf32": s["tf32"],
     }
     # What it prints is kept whole; a log file of its own would drop its beginning when it gets long.
-    return [*_command_line(options), "--no-logfile", *_device(job.device)]
+    return [*_command_line(options), "--no-logfile", *(["--amp"] if s["amp"] else []), *_device(job.device)]
 
 
 def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[str]:
@@ -237,6 +259,9 @@ def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[
         "beam-size": job.settings["beam_size"],
         "batch-size": job.settings["decode_batch_size"],
     }
+    # Models that an earlier version kept have settings without it.
+    if job.settings.get("decode_dtype", "float32") != "float32":
+        options["dtype"] = job.settings["decode_dtype"]
     return _command_line(options) + _device(job.device)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Job, TrainingFailed
+from hpobench_nmt.runner.nmt.prepare_corpus import Prepared
 
 sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
 MISSING = sockeye.FAMILY.missing()
@@ -170,3 +171,54 @@ def test_tables_have_the_names_of_the_published_ones():
     ]
     published = {"dev_bleu", "dev_gpu_time", "dev_ppl", "num_updates", "gpu_memory", "num_param"}
     assert published <= {m.name for m in sockeye.FAMILY.metrics}
+
+
+@needs_sockeye
+def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
+    from argparse import ArgumentParser
+
+    from sockeye.arguments import add_train_cli_args, add_translate_cli_args
+
+    train, decode = ArgumentParser(), ArgumentParser()
+    add_train_cli_args(train)
+    add_translate_cli_args(decode)
+    own = {
+        "update_interval": 4,
+        "learning_rate_scheduler": "inv-sqrt-decay",
+        "amp": True,
+        "tf32": False,
+        "decode_dtype": "bfloat16",
+    }
+    defaults = train.parse_args(["--prepared-data", "a", "-vs", "b", "-vt", "c", "-o", "d"])
+    for this, changed in ((job(), False), (job(**own), True)):
+        prepared = Prepared(tmp_path)
+        found = train.parse_args(sockeye.train_arguments(this, prepared, tmp_path / "model"))
+        names = ("update_interval", "learning_rate_scheduler_type", "amp", "tf32")
+        values = [getattr(found, name) for name in names]
+        assert values == (
+            [4, "inv-sqrt-decay", True, False] if changed else [1, "plateau-reduce", False, True]
+        )
+        if not changed:  # what was done before the settings were there
+            assert values == [getattr(defaults, name) for name in names]
+        found = decode.parse_args(sockeye.decode_arguments(this, tmp_path, tmp_path / "a", tmp_path / "b"))
+        assert found.dtype == ("bfloat16" if changed else None)
+    for setting in sockeye.FAMILY.settings:
+        if setting.name == "learning_rate_scheduler":
+            action = next(a for a in train._actions if a.dest == "learning_rate_scheduler_type")
+            assert sorted(setting.choices) == sorted(action.choices)
+
+
+def test_mixed_precision_needs_a_gpu(job):
+    with pytest.raises(InputError, match="amp = true needs a CUDA device"):
+        sockeye.FAMILY.train(job(amp=True))
+
+
+@needs_sockeye
+def test_gradients_are_added_and_the_rate_falls_linearly(job):
+    this = job(
+        update_interval=2, learning_rate_scheduler="linear-decay", decode_dtype="bfloat16", max_updates=80
+    )
+    metrics = sockeye.FAMILY.train(this).metrics
+    assert metrics["num_updates"] == 80
+    log = (this.scratch / "train.log").read_text()
+    assert "Gradient accumulation over 2 batch(es)" in log
