@@ -14,9 +14,9 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import tomli_w
 from numpy.typing import NDArray
 
@@ -37,6 +37,9 @@ from hpobench_nmt.lookup.file_names import REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
 from hpobench_nmt.lookup.table import Table, too_large_value
+
+if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
+    import pandas as pd
 
 # Of the time to add a table, reading and checking it take about so much.
 _READ_SHARE = 0.4
@@ -69,6 +72,8 @@ def load_replicates(folder: Path) -> pd.DataFrame:
     Returns:
         a frame with no rows where the table has none.
     """
+    import pandas as pd
+
     sheet = _datasheet(folder)
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     if sheet.replicates is None:

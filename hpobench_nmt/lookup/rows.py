@@ -12,13 +12,16 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.files import read_bytes
+
+if TYPE_CHECKING:  # it takes long to import, and a table as it should be is read without it
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Progress = Callable[[float], None]
@@ -78,9 +81,19 @@ def _parse_fast(content: bytes, names: Sequence[str]) -> dict[str, Floats] | Non
         )
         if sorted(table.column_names) != sorted(names) or table.num_rows == 0:
             return None
-        return {name: table.column(name).to_numpy() for name in names}
+        return {name: np.concatenate([_doubles(c) for c in table.column(name).chunks]) for name in names}
     except (pa.ArrowException, UnicodeDecodeError):
         return None
+
+
+def _doubles(chunk: Any) -> Floats:
+    """An array of Arrow's doubles, NaN where there is none. Its own to_numpy would import pandas."""
+    here = slice(chunk.offset, chunk.offset + len(chunk))
+    valid, values = chunk.buffers()
+    found = np.frombuffer(values)[here]
+    if valid is None:
+        return found
+    return np.where(np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here], found, np.nan)
 
 
 def _parse_slowly(content: bytes, names: Sequence[str], path: Path) -> dict[str, Floats]:
@@ -102,6 +115,8 @@ def _parse_slowly(content: bytes, names: Sequence[str], path: Path) -> dict[str,
 
 def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
     """A CSV file in blocks of rows, every cell as text."""
+    import pandas as pd
+
     try:
         with warnings.catch_warnings():
             # Lines longer than the header would be cut with only a warning.
@@ -122,6 +137,8 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
 
 def read_csv(path: Path) -> pd.DataFrame:
     """A CSV file with a header, every cell as text."""
+    import pandas as pd
+
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
     return pd.concat(_text_blocks(read_bytes(path, MAX_BYTES), path), ignore_index=True)

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, unknown
@@ -20,6 +19,9 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, scaled_features
 from hpobench_nmt.lookup.groups import group_ids, in_groups
+
+if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -221,6 +223,8 @@ class Table:
 
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
         """All columns in raw units, one row per configuration; only so many of the first rows if given."""
+        import pandas as pd
+
         columns = [h.name for h in self.hyperparameters] + [m.name for m in self.metrics]
         return pd.DataFrame(np.hstack([self.configs[:rows], self.values[:rows]]), columns=columns)
 

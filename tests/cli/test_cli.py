@@ -313,3 +313,16 @@ def test_a_run_in_which_every_trial_of_a_method_failed_ends_with_1(toy_home, cal
     # The same command again finds all of it done, and ends in the same way.
     assert call(*run, "--out", "r", "--quiet")[0] == 1
     assert call(*run[:5], "RS", *run[6:], "--out", "r", "--quiet")[0] == 0
+
+
+def test_what_takes_long_to_import_is_imported_late():
+    """Workers can start before pandas is there, and the scores of one table need no scipy.stats."""
+    code = (
+        "import sys, hpobench_nmt.benchmarking.run, hpobench_nmt.lookup.catalogue as catalogue\n"
+        "catalogue.load_table('sotu-ngram')\n"
+        "print([name for name in ('pandas', 'scipy', 'numba', 'torch') if name in sys.modules])\n"
+        "import hpobench_nmt.render.terminal.leaderboard\n"
+        "print([name for name in ('scipy.stats', 'numba', 'matplotlib') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split("\n") == ["[]", "[]", ""]

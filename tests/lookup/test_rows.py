@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.rows import (
+    _doubles,
     _parse_fast,
     csv_of,
     number_column,
@@ -207,3 +209,11 @@ def test_a_csv_file_as_texts(tmp_path):
     path.write_text("a,b\n1,2,3\n")
     with pytest.raises(InputError, match=rf"{path}: not a CSV table"):
         read_csv(path)
+
+
+@pytest.mark.parametrize("first", [0, 3, 8])
+def test_a_part_of_an_array_has_its_own_gaps(first):
+    values = [1.5, None, 3.0, None, None, 6.0, 7.0, 8.0, None, 10.0, 11.0]
+    part = pa.array(values).slice(first, 3)
+    expected = [math.nan if value is None else value for value in values[first : first + 3]]
+    np.testing.assert_array_equal(_doubles(part), expected)
