@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hpobench_nmt.runner.family import TrainingFailed
+
+_SPACE = "\u2581"  # the library's character for a blank
+_MARKS = 3  # <unk>, <s>, </s>
 
 
 class Bpe:
@@ -32,26 +35,30 @@ class Bpe:
         return [str(line) for line in self._processor.decode([line.split() for line in lines])]
 
 
-def learn(lines: Iterable[str], symbols: int, side: str) -> bytes:
+def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -> bytes:
     """A model of that many subwords, every character of the lines among them. No randomness.
 
     Args:
         lines: training text of one language.
-        symbols: size of the vocabulary.
+        symbols: size of the vocabulary: the three marks of unknown text, beginning and end, all characters,
+            and the subwords that merges make.
         side: "source" or "target", for the error.
+        merges: count only these last. Zhang & Duh (2020) count so.
 
     Raises:
         TrainingFailed: fewer symbols than characters, or more than the text has subwords.
     """
     import sentencepiece
 
+    plain = [" ".join(line.split()) for line in lines]
+    size = symbols + (len(set().union(*plain, _SPACE) - {" "}) + _MARKS if merges else 0)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(" ".join(line.split()) for line in lines),
+            sentence_iterator=iter(plain),
             model_writer=model,
             model_type="bpe",
-            vocab_size=symbols,
+            vocab_size=size,
             character_coverage=1.0,
             normalization_rule_name="identity",
             max_sentence_length=1_000_000,
@@ -59,14 +66,16 @@ def learn(lines: Iterable[str], symbols: int, side: str) -> bytes:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise TrainingFailed(f"bpe_symbols {symbols}: {_reason(str(error), side)}") from None
+        reason = _reason(str(error), side, size - symbols)
+        raise TrainingFailed(f"bpe_symbols {symbols}: {reason}") from None
     return model.getvalue()
 
 
-def _reason(message: str, side: str) -> str:
-    """The library's message in words that name the setting."""
+def _reason(message: str, side: str, uncounted: int) -> str:
+    """The library's message in words that name the setting, without the subwords that it does not count."""
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return f"the {side} side alone has {found[1]} characters and marks."
     if found := re.search(r"value <= (\d+)", message):
-        return f"the {side} side has no more than {found[1]} subwords."
+        what = "merges" if uncounted else "subwords"
+        return f"the {side} side has no more than {int(found[1]) - uncounted} {what}."
     return f"no subwords could be learned on the {side} side ({message.strip()})."

@@ -59,6 +59,7 @@ def prepare(
     cache: Path,
     log: Path,
     pauses_for: Path | None = None,
+    merges: bool = False,
 ) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
@@ -69,17 +70,18 @@ def prepare(
         cache: the folder is made here, named after the text and the settings, unless it is there already.
         log: file that the output of sockeye.prepare_data goes to.
         pauses_for: as in run_command.
+        merges: whether `symbols` counts merges alone, without characters.
 
     Raises:
         TrainingFailed: the text has fewer subwords than that, or more characters; or Sockeye failed.
     """
-    name = f"nmt-{_fingerprint(corpus)}-bpe{symbols}-length{max_length}"
+    name = f"nmt-{_fingerprint(corpus)}-{'merges' if merges else 'bpe'}{symbols}-length{max_length}"
 
     def make(folder: Path) -> None:
         folder.mkdir(parents=True)
         prepared = Prepared(folder)
         for side, index in (("source", 0), ("target", 1)):
-            model = learn(corpus.train[index], symbols, side)
+            model = learn(corpus.train[index], symbols, side, merges)
             (folder / f"{side}.model").write_bytes(model)
             bpe = Bpe(model)
             for part, lines in (("train", corpus.train), ("dev", corpus.dev), ("test", corpus.test)):

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("sentencepiece", reason="needs: pip install sentencepiece")
+sentencepiece = pytest.importorskip("sentencepiece", reason="needs: pip install sentencepiece")
 
-from hpobench_nmt.runner.family import TrainingFailed
-from hpobench_nmt.runner.nmt.bpe import Bpe, learn
+from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
+from hpobench_nmt.runner.nmt.bpe import Bpe, learn  # noqa: E402
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",
@@ -37,6 +37,22 @@ def test_as_many_symbols_as_asked_for():
     for symbols in (50, 90):
         pieces = {p for line in Bpe(learn(LINES, symbols, "source")).encode(LINES) for p in line.split()}
         assert 30 < len(pieces) <= symbols
+
+
+def test_merges_are_counted_without_characters():
+    for merges in (1, 20):
+        processor = sentencepiece.SentencePieceProcessor(
+            model_proto=learn(LINES, merges, "source", merges=True)
+        )
+        pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())][3:]
+        assert sum(len(piece) > 1 for piece in pieces) == merges
+        assert {piece for piece in pieces if len(piece) == 1} == set("".join(LINES)) - {" "} | {"▁"}
+    with pytest.raises(TrainingFailed, match=r"has no more than \d+ merges") as failed:
+        learn(LINES, 5000, "target", merges=True)
+    most = int(str(failed.value).split("than ")[1].split()[0])
+    learn(LINES, most, "target", merges=True)
+    with pytest.raises(TrainingFailed, match=f"than {most} merges"):
+        learn(LINES, most + 1, "target", merges=True)
 
 
 def test_learning_is_deterministic():
