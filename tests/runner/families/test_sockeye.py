@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -189,10 +190,14 @@ def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
         "tf32": False,
         "decode_dtype": "bfloat16",
     }
-    defaults = train.parse_args(["--prepared-data", "a", "-vs", "b", "-vt", "c", "-o", "d"])
+    (tmp_path / "data").mkdir()
+    for side in ("source", "target"):
+        (tmp_path / f"dev.{side}").touch()
+    dev = [str(tmp_path / "dev.source"), str(tmp_path / "dev.target")]
+    least = ["--prepared-data", str(tmp_path / "data"), "-vs", dev[0], "-vt", dev[1], "-o", "out"]
+    defaults = train.parse_args(least)
     for this, changed in ((job(), False), (job(**own), True)):
-        prepared = Prepared(tmp_path)
-        found = train.parse_args(sockeye.train_arguments(this, prepared, tmp_path / "model"))
+        found = train.parse_args(sockeye.train_arguments(this, Prepared(tmp_path), tmp_path / "model"))
         names = ("update_interval", "learning_rate_scheduler_type", "amp", "tf32")
         values = [getattr(found, name) for name in names]
         assert values == (
@@ -200,7 +205,7 @@ def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
         )
         if not changed:  # what was done before the settings were there
             assert values == [getattr(defaults, name) for name in names]
-        found = decode.parse_args(sockeye.decode_arguments(this, tmp_path, tmp_path / "a", tmp_path / "b"))
+        found = decode.parse_args(sockeye.decode_arguments(this, tmp_path, Path(dev[0]), tmp_path / "b"))
         assert found.dtype == ("bfloat16" if changed else None)
     for setting in sockeye.FAMILY.settings:
         if setting.name == "learning_rate_scheduler":
