@@ -88,9 +88,13 @@ def recursive(weight):
     return acquire
 
 
+class Slotted:
+    __slots__ = ()
+
+
 def test_settings_that_hold_themselves_have_names():
-    assert method_name("BO", recursive(2)).startswith("BO_acquire_acquire_")
-    assert method_name("BO", recursive(2)) != method_name("BO", recursive(3))
+    # It holds itself and its weight. Four levels are shown, and of what lies deeper only the types.
+    assert method_name("BO", recursive(2)) == "BO" + "_acquire" * 4 + "_function_int" + "_2" * 3
     held = Confidence(1)
     held.weight = held
     assert method_name("BO", held).startswith("BO_Confidence_weight-Confidence_weight-")
@@ -117,6 +121,10 @@ def test_lambdas_are_told_apart_by_their_lines():
 def test_names_of_odd_settings():
     assert method_name("BO", None, "", 2.5, "a  b/c", None) == "BO_2.5_a-b-c"
     assert method_name("BO", "(x)") == "BO_-x"
+    assert method_name("BO", "X") == "BO_X"
+    assert method_name("BO", Slotted()) == "BO_Slotted"
+    with pytest.raises(InputError, match="method name '_x' cannot be used"):
+        method_name("_x")
 
 
 def test_a_long_name_is_cut_and_still_differs():
