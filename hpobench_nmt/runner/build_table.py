@@ -119,6 +119,7 @@ def _provenance(
         "same_seed": _same_seed(spec, ledger),
         "failed": _reasons(failed),
         "not_converged": _limited(done),
+        "not_repeatable": _not_repeatable(done),
         "device": _most(record.device for record in trained),
         "devices_differ": mixed_devices(record.device for record in trained),
         "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
@@ -154,6 +155,12 @@ def _limited(done: Sequence[Record]) -> str:
     """How many trainings a limit of epochs or updates ended; empty where none."""
     count = sum(not record.converged for record in done)
     return f"{count} (a limit of epochs or updates ended their training)" if count else ""
+
+
+def _not_repeatable(done: Sequence[Record]) -> str:
+    """How many trainings would not come out the same bit by bit, and why; empty where none."""
+    counted = Counter(record.nondeterministic for record in done if record.nondeterministic)
+    return "; ".join(f"{count} (not the same each time: {what})" for what, count in counted.most_common())
 
 
 def _reasons(failed: Sequence[Record]) -> str:

@@ -94,10 +94,22 @@ class TrainingStarved(TrainingFailed):
     """The training ran out of memory or was killed, perhaps because of another one: it is tried once more."""
 
 
+# In small letters. Without memory for its work space, cuBLAS says when it is started that it is not.
+_NO_MEMORY = (
+    "out of memory",
+    "out_of_memory",
+    "allocate memory",
+    "memoryallocation",
+    "alloc_failed",
+    "memoryerror",
+    "not enough memory",
+    "calling `cublascreate",
+)
+
+
 def tells_of_no_memory(error: str) -> bool:
     """Whether an error's text says that memory ran out; some of torch's errors have no type of their own."""
-    texts = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "MemoryError")
-    return any(text in error for text in texts)
+    return any(text in error.lower() for text in _NO_MEMORY)
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,8 @@ class Outcome:
         tuned: settings that were tuned on dev after training, with the values that were used.
         versions: of the libraries that did the work.
         converged: False where a limit of epochs or updates ended the training.
+        nondeterministic: what in it is not the same each time, so that it cannot be repeated bit by bit.
+            torch's own warnings of that are added.
         save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
             training's own process, where the model is kept (kept_models.py). None: it cannot be kept.
     """
@@ -144,6 +158,7 @@ class Outcome:
     tuned: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     converged: bool = True
+    nondeterministic: str = ""
     save: Callable[[Path], None] | None = None
 
 

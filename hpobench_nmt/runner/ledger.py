@@ -69,6 +69,8 @@ class Record(Strict, frozen=True):
         versions: of the libraries that did the work.
         started: UTC, ISO 8601.
         seconds: wall-clock time of training and measuring.
+        nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty
+            where the same seed gives the same bits on the same machine.
     """
 
     config: Mapping[str, Whole | Finite]
@@ -84,6 +86,7 @@ class Record(Strict, frozen=True):
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)
     started: str = ""
     seconds: NonNegative = 0.0
+    nondeterministic: str = ""
 
     @property
     def key(self) -> tuple[str, int]:

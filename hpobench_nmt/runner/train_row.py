@@ -151,6 +151,7 @@ def _train(
         versions=dict(result.versions) or library_versions(device),
         started=started.isoformat(timespec="seconds"),
         seconds=round(result.seconds or time.perf_counter() - clock, 3),
+        nondeterministic=result.nondeterministic,
     )
     if not workspace.keep or not outcome or result.not_kept:
         return _Trained(record, result.not_kept)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import re
 import shutil
 import time
 import traceback
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.runner.devices import device_name, library_versions
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
 from hpobench_nmt.runner.kept_models import KEPT
+
+_NONDETERMINISTIC = r"(\S+) does not have a deterministic implementation"
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class TrainingResult:
         seconds: of training and measuring, without the start of the process; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
         not_kept: why its model could not be saved, where that was asked for.
+        nondeterministic: what in it is not the same each time; empty where it can be repeated bit by bit.
     """
 
     outcome: Outcome | None = None
@@ -40,6 +48,7 @@ class TrainingResult:
     seconds: float = 0.0
     starved: bool = False
     not_kept: str = ""
+    nondeterministic: str = ""
 
 
 def train_one(family: str, job: Job) -> TrainingResult:
@@ -49,13 +58,15 @@ def train_one(family: str, job: Job) -> TrainingResult:
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     start = time.perf_counter()
     outcome, failure, starved = None, "", False
+    operations: set[str] = set()
     try:
-        outcome = _finite(load_family(family).train(job))
+        with _noted_operations(operations):
+            outcome = _finite(load_family(family).train(job))
     except TrainingFailed as error:
         failure, starved = str(error), isinstance(error, TrainingStarved)
     except InputError as error:
         return TrainingResult(wrong_input=str(error))
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, OSError) as error:
         if not _out_of_memory(error):
             raise
         failure, starved = "out of memory", True
@@ -63,7 +74,36 @@ def train_one(family: str, job: Job) -> TrainingResult:
     not_kept = _save(outcome, job.scratch / KEPT) if outcome and job.keep else ""
     outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
     versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
-    return TrainingResult(outcome, failure, "", device_name(job.device), versions, seconds, starved, not_kept)
+    told = [outcome.nondeterministic] if outcome and outcome.nondeterministic else []
+    return TrainingResult(
+        outcome,
+        failure,
+        "",
+        device_name(job.device),
+        versions,
+        seconds,
+        starved,
+        not_kept,
+        nondeterministic=", ".join([*told, *sorted(operations)]),
+    )
+
+
+@contextmanager
+def _noted_operations(names: set[str]) -> Iterator[None]:
+    """Inside, operations of which torch warns that they are not deterministic are added to names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=_NONDETERMINISTIC)
+        show = warnings.showwarning
+
+        def note(message: Warning | str, *where: Any, **options: Any) -> None:
+            if found := re.match(_NONDETERMINISTIC, str(message)):
+                if found[1] in names:  # the log has it
+                    return
+                names.add(found[1])
+            show(message, *where, **options)
+
+        warnings.showwarning = note
+        yield
 
 
 def _save(outcome: Outcome, folder: Path) -> str:
@@ -90,4 +130,6 @@ def _finite(outcome: Outcome) -> Outcome:
 def _out_of_memory(error: BaseException) -> bool:
     import torch
 
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or tells_of_no_memory(str(error))

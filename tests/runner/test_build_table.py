@@ -47,6 +47,12 @@ def test_a_lone_surrogate_in_a_text_is_escaped(folder):
     assert table.provenance["first"] == "2026\\ud800"
 
 
+def test_rows_that_cannot_be_repeated_are_told(folder):
+    append(folder / LEDGER, record(1, nondeterministic="put_"))
+    append(folder / LEDGER, record(2))
+    assert build(folder)[0].provenance["not_repeatable"] == "1 (not the same each time: put_)"
+
+
 def test_a_row_off_the_grid_makes_no_table(folder):
     append(folder / LEDGER, record(1))
     append(folder / LEDGER, record(3))

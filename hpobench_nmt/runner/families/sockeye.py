@@ -210,6 +210,9 @@ def train(job: Job) -> Outcome:
         _curve(job, prepared, checkpoints),
         versions=_versions(),
         converged=last.update < settings["max_updates"],
+        nondeterministic=""
+        if job.device == "cpu"
+        else "Sockeye on a GPU",  # it asks for no fixed order of sums
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
 
