@@ -606,3 +606,4 @@ def test_the_name_of_a_method_is_its_own_or_that_of_what_makes_it():
     assert name_of(name_of) == "name_of"
     assert name_of(type("Empty", (), {"name": ""})()) == "Empty"
     assert name_of(type("Number", (), {"name": 3})()) == "Number"
+    assert name_of(type("Plain", (), {})()) == "Plain"

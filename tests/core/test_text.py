@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.core.files import check_label
-from hpobench_nmt.core.text import csv_cell, printable
+from hpobench_nmt.core.text import csv_cell, escape, printable
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()))
 UNSAFE = [
@@ -91,3 +91,8 @@ def test_any_error_is_one_line_that_can_be_saved():
     assert one_line(ValueError("caf\udce9\n\x1b[0m")) == r"ValueError: caf\udce9 \x1b[0m"
     assert one_line(Silent()) == "Silent: (its message cannot be read)"
     assert len(one_line(ValueError("x" * 10**7))) == 200
+
+
+def test_one_character_as_an_escape():
+    assert [escape(c) for c in "\n\t\x1b"] == [r"\n", r"\t", r"\x1b"]
+    assert [escape(c, lines=True) for c in "\n\t\x1b"] == ["\n", "\t", r"\x1b"]
