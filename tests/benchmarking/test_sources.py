@@ -53,6 +53,7 @@ def edit(path):
 def importable(tmp_path, monkeypatch):
     """A folder on the import path, whose modules are forgotten afterwards."""
     before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(tmp_path / "site" / "site-packages"))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     yield tmp_path / "site"
     for name in set(sys.modules) - before:
@@ -203,6 +204,35 @@ def test_variants_of_this_package_have_names_and_fingerprints_of_their_own():
         bayesian_optimisation(matern52, True),
     ]
     assert len({sources.fingerprint(method) for method in given}) == 3
+
+
+def test_the_settings_of_such_a_variant_count_and_not_only_how_it_looks():
+    def variant(scale):
+        return bayesian_optimisation(lambda a, b, scale=scale: scale * rbf(a, b))
+
+    assert sources.fingerprint(variant(1)) == sources.fingerprint(variant(1))
+    assert sources.fingerprint(variant(1)) != sources.fingerprint(variant(2))
+
+
+@pytest.mark.parametrize("name", ["Sweep", "make"])
+def test_an_installed_method_that_is_given_as_an_object_depends_on_its_package(importable, name):
+    """What else is installed is left to its version."""
+    site = importable / "site-packages"
+    text = f"from theirs.helper import first\nimport other\n{METHOD}"
+    text += "\ndef make(problem, rng):\n    return Sweep\n"
+    write(site / "theirs" / "__init__.py", "")
+    file = write(site / "theirs" / "sweep.py", text)
+    helper = write(site / "theirs" / "helper.py", FIRST)
+    other = write(site / "other.py", "")
+    factory = getattr(importlib.import_module("theirs.sweep"), name)
+    before = sources.fingerprint(factory)
+    edit(other)
+    assert sources.fingerprint(factory) == before
+    for path in (helper, file):
+        edit(path)
+        after = sources.fingerprint(factory)
+        assert after != before, path
+        before = after
 
 
 def test_the_variables_that_a_function_closes_over_are_part_of_it():
