@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hpobench_nmt.benchmarking.plugins import installed_entry_points, load_method, resolve_methods
+from hpobench_nmt.benchmarking.sources import fingerprint
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.methods import BUILT_IN
 
@@ -408,3 +409,26 @@ def test_a_name_may_stand_once(plugin):
         resolve_methods(["RS", f"{plugin / 'good.py'}:Sweep", "RS"])
     assert str(error.value) == "two methods are named 'RS' (RS, RS): rename one."
     assert [m.name for m in resolve_methods(iter(["RS", "BO_EI_M"]))] == ["RS", "BO_EI_M"]
+
+
+def test_each_way_of_naming_a_method_has_its_own_sources(importable, tmp_path):
+    """An object counts by itself, a name in a module by that module too, wherever its class is."""
+
+    class Other(Mine):
+        pass
+
+    one, two = resolve_methods([Mine, Other])
+    assert one.fingerprint == fingerprint(Mine) != two.fingerprint
+    passed_on = importable / "passed_on.py"
+    passed_on.write_text("from their_package.sweep import Sweep\n")
+    (before,) = resolve_methods(["passed_on:Sweep"])
+    passed_on.write_text("from their_package.sweep import Sweep  # edited\n")
+    assert resolve_methods(["passed_on:Sweep"])[0].fingerprint != before.fingerprint
+
+
+def test_a_colon_in_the_name_of_a_folder(tmp_path):
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "m.py").write_text("class M:\n    def ask(self): ...\n    def tell(self, index, losses): ...\n")
+    (method,) = resolve_methods([f"{folder}/m.py:M"])
+    assert (method.name, method.load().__name__) == ("M", "M")
