@@ -27,7 +27,7 @@ def tables(draw):
 def test_ids_are_equal_where_all_columns_are(columns):
     ids = group_ids([np.array(column, dtype=np.int64) for column in columns])
     rows = list(zip(*columns, strict=True))
-    assert ids.shape == (len(rows),)
+    assert (ids.shape, ids.dtype) == ((len(rows),), np.int64)
     for i, row in enumerate(rows):
         for j, other in enumerate(rows):
             assert (ids[i] == ids[j]) == (row == other)
