@@ -138,6 +138,12 @@ def test_the_columns_of_the_authors_files(published, tmp_path):
         for ending in ("hyps", "evals", "fronts"):
             assert table.provenance[f"sha256_{ending}"] == nmthpo.SHA256[f"{name}.{ending}"]
         assert name in table.provenance["title"]
+        hashes = ["sha256_hyps", "sha256_evals", "sha256_fronts"]
+        assert list(table.provenance) == ["title", "source", "licence", "citation", "measured", *hashes]
+        assert (
+            table.provenance["licence"] == nmthpo.COLLECTION.licence == "MIT, copyright (c) 2020 Xuan Zhang"
+        )
+        assert table.hyperparameters[0].unit == "merge operations"
         assert re.search(r"commit 7bd0a402b332a6fdea8bdfeabb0271afa5c5be1f$", table.provenance["source"])
     assert [tables[name].column("dev_bleu")[0] for name in nmthpo.TABLES] == [20, 21, 22, 23, 24, 25]
     # Table 1 of Zhang & Duh (2020).
