@@ -125,6 +125,9 @@ class Job:
         scratch: an empty folder of this job's own, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
         keep: whether the best model is saved, by Outcome.save.
+        state: a folder of this training's own in which it keeps its state, to go on after a pause or
+            a kill; None: it keeps none. In the user's own cache, because a state may be a pickle.
+        until: pause at the first checkpoint after so many updates; None: train to the end.
     """
 
     settings: Mapping[str, Any]
@@ -135,6 +138,8 @@ class Job:
     scratch: Path
     device: str
     keep: bool = False
+    state: Path | None = None
+    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,7 @@ class Outcome:
             torch's own warnings of that are added.
         save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
             training's own process, where the model is kept (kept_models.py). None: it cannot be kept.
+        paused: whether the training was paused, as Job.until asks. Then it has a curve and no metrics.
     """
 
     metrics: Mapping[str, float]
@@ -160,6 +166,7 @@ class Outcome:
     converged: bool = True
     nondeterministic: str = ""
     save: Callable[[Path], None] | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,13 +192,15 @@ class Family:
         corpus: the kind of corpus it trains on.
         settings: all that a spec may set.
         metrics: everything that it can measure.
-        train: trains and measures one configuration; raises TrainingFailed for one that cannot be.
+        train: trains and measures one configuration; raises TrainingFailed for one that cannot be. It saves
+            its state in Job.state, goes on from the one that it finds there, and pauses at Job.until.
         seed: of a training, from its settings and the number of the replicate (0: the table's own row),
             where trainings share one; otherwise each has its own.
         check: refuses combinations of settings that can never be trained (InputError).
         corpus_check: the same for combinations that cannot be trained on a corpus; None: there are none.
         missing: the command that installs missing packages, or "" if there are none.
         architecture: of a language model.
+        pauses: whether a training can be paused after some updates.
     """
 
     name: str
@@ -204,6 +213,7 @@ class Family:
     corpus_check: Callable[[Mapping[str, Any], Any], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture | None = None
+    pauses: bool = True
 
     @property
     def defaults(self) -> dict[str, Value | None]:

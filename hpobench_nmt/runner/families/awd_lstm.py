@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.trainer import TrainingSummary
+    from hpobench_nmt.runner.lm.training_state import Checkpoints
 
 _MOST_DROPPED = 0.95
 
@@ -72,9 +73,13 @@ MODEL_SETTINGS = (
 
 
 def fit(
-    settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
+    settings: Mapping[str, Any],
+    corpus: TextCorpus,
+    seed: int,
+    device: str,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[AWDLSTM, TrainingSummary]:
-    """A trained model, and the course of its training.
+    """A trained model, and the course of its training; the checkpoints say where its state is saved.
 
     Raises:
         TrainingFailed: it diverged or learned nothing.
@@ -107,7 +112,7 @@ def fit(
         check_updates=settings["check_updates"],
     )
     lengths = torch.Generator().manual_seed(of_data)
-    return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths)
+    return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths, checkpoints)
 
 
 def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> AWDLSTM:

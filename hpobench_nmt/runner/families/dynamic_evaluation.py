@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     import torch
 
     from hpobench_nmt.runner.lm.language_model import set_up
+    from hpobench_nmt.runner.lm.training_state import Checkpoints
 
     def make(folder: Path) -> None:
         from hpobench_nmt.runner.lm.measure import loss_metrics
@@ -127,7 +129,8 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
 
         settings = job.settings
         try:
-            model, training = fit(settings, corpus, job.seed, job.device)
+            checkpoints = Checkpoints(state, {"model": identity, "torch": torch.__version__})
+            model, training = fit(settings, corpus, job.seed, job.device, checkpoints)
         except TrainingStarved:
             raise
         except TrainingFailed as error:
@@ -158,7 +161,11 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
         corpus.provenance["sha256"],
         job.device.partition(":")[0],
     ]
-    folder = make_once(job.cache / "models" / f"awd-lstm-{_key(identity)}", make)
+    path = job.cache / "models" / f"awd-lstm-{_key(identity)}"
+    # Not in job.state: after a kill, another configuration may be the first that needs this model.
+    state = path.with_name(f"{path.name}.state")
+    folder = make_once(path, make)
+    shutil.rmtree(state, ignore_errors=True)
     if (folder / _FAILURE).exists():
         reason = (folder / _FAILURE).read_text(encoding="utf-8")
         raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")
@@ -228,4 +235,5 @@ FAMILY = Family(
     seed=lambda settings, replicate: int(settings["model_seed"]) + replicate,
     missing=missing,
     architecture=ARCHITECTURE,
+    pauses=False,
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.melis_model import MelisModel
     from hpobench_nmt.runner.lm.parameter_budget import ModelShape
     from hpobench_nmt.runner.lm.trainer import TrainingSummary
+    from hpobench_nmt.runner.lm.training_state import Checkpoints
 
 _MOST_DROPPED = 0.95
 
@@ -168,9 +169,13 @@ def resolved(settings: Mapping[str, Any], unit: str) -> dict[str, Any]:
 
 
 def fit(
-    settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
+    settings: Mapping[str, Any],
+    corpus: TextCorpus,
+    seed: int,
+    device: str,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[MelisModel, TrainingSummary]:
-    """A trained model, and the course of its training.
+    """A trained model, and the course of its training; the checkpoints say where its state is saved.
 
     Raises:
         TrainingFailed: no sizes meet the budget; it diverged or learned nothing.
@@ -187,7 +192,7 @@ def fit(
         model = build(chosen, len(corpus.vocabulary), torch.Generator(where).manual_seed(of_model))
     except InputError as error:
         raise TrainingFailed(str(error)) from error
-    return model, train_with_adam(model, corpus, chosen, of_data)
+    return model, train_with_adam(model, corpus, chosen, of_data, checkpoints)
 
 
 def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> MelisModel:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
     from hpobench_nmt.runner.lm.trainer import TrainingSummary
+    from hpobench_nmt.runner.lm.training_state import Checkpoints
 
 _MOST_DROPPED = 0.95
 
@@ -64,9 +65,13 @@ _OTHER_DEFAULTS = {"dynamic_units": 500}
 
 
 def fit(
-    settings: Mapping[str, Any], corpus: TextCorpus, seed: int, device: str
+    settings: Mapping[str, Any],
+    corpus: TextCorpus,
+    seed: int,
+    device: str,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[MLSTM, TrainingSummary]:
-    """A trained model, and the course of its training.
+    """A trained model, and the course of its training; the checkpoints say where its state is saved.
 
     Raises:
         TrainingFailed: it diverged or learned nothing.
@@ -79,7 +84,7 @@ def fit(
     where = set_up(device)
     of_model, of_data = seeds_of(seed)
     model = build(settings, len(corpus.vocabulary), torch.Generator(where).manual_seed(of_model))
-    return model, train_with_adam(model, corpus, settings, of_data)
+    return model, train_with_adam(model, corpus, settings, of_data, checkpoints)
 
 
 def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> MLSTM:

@@ -28,6 +28,7 @@ from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
 from hpobench_nmt.runner.lm.trainer import TrainingSummary, seconds
+from hpobench_nmt.runner.lm.training_state import checkpoints_of
 
 Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,10 +59,13 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSumm
 
     Args:
         job: one configuration.
-        fit: (settings, corpus, seed, device) -> (model, training).
+        fit: (settings, corpus, seed, device, checkpoints) -> (model, training).
     """
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
-    model, training = fit(job.settings, corpus, job.seed, job.device)
+    checkpoints = checkpoints_of(job, corpus.provenance["sha256"])
+    model, training = fit(job.settings, corpus, job.seed, job.device, checkpoints)
+    if training.paused:
+        return Outcome({}, learning_curve(corpus, training), paused=True)
     measured = measure(model, corpus, job.settings)
     trained = {"train_time": training.seconds, "num_updates": float(training.updates)}
     return replace(

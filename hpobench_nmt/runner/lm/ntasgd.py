@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,3 +120,15 @@ class NTASGD:
                     p.copy_(average)
             self._to_beat, self._averaged, self._losses = -math.inf, 0, []
         return not self._second_pass
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next steps depend on beside the parameters; plain descent itself has no state."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+
+
+_STATE = ("_losses", "_averages", "_averaged", "_to_beat", "_waited")

@@ -13,6 +13,7 @@ from torch import nn
 
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.lm.trainer import TrainingSchedule, TrainingSummary, train
+from hpobench_nmt.runner.lm.training_state import Checkpoints
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,26 @@ class PlateauAdam:
         self.learning_rate *= self.settings.drop
         return False
 
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next steps depend on beside the parameters."""
+        return {"adam": self._adam.state_dict()} | {name: getattr(self, name) for name in _STATE}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        self._adam.load_state_dict(state["adam"])
+        for name in _STATE:
+            setattr(self, name, state[name])
+
+
+_STATE = ("learning_rate", "_best", "_waited", "_dropped")
+
 
 def train_with_adam(
-    model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any], seed: int
+    model: nn.Module,
+    corpus: TextCorpus,
+    settings: Mapping[str, Any],
+    seed: int,
+    checkpoints: Checkpoints | None = None,
 ) -> TrainingSummary:
     """Train a model on a corpus until Adam's learning rate has dropped for the last time.
 
@@ -93,6 +111,7 @@ def train_with_adam(
         corpus: to train on.
         settings: those of AdamSettings, and batch_size, bptt, clip, max_epochs and check_updates.
         seed: of what the training draws, beside the model's masks.
+        checkpoints: where and when to save the state, and whether to pause; None: neither.
 
     Raises:
         TrainingFailed: it diverged or learned nothing.
@@ -108,4 +127,4 @@ def train_with_adam(
     )
     generator = torch.Generator().manual_seed(seed)
     optimiser = PlateauAdam(model.parameters(), chosen)
-    return train(model, corpus.train, corpus.dev, optimiser, schedule, generator)
+    return train(model, corpus.train, corpus.dev, optimiser, schedule, generator, checkpoints)

@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
+from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 
 Tokens = NDArray[np.int64]
 
@@ -39,6 +40,14 @@ class Optimiser(Protocol):
 
     def checked(self, dev_loss: float) -> bool:
         """Take note of the dev loss (nats a token); True: training has converged."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next steps depend on beside the parameters: numbers, tensors, lists and dicts."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
         ...
 
 
@@ -75,6 +84,7 @@ class TrainingSummary:
         best_update: the update that the weights are from.
         seconds: spent in training, by the clock of `seconds` below, without dev evaluations.
         converged: whether the optimiser ended it, not the limit of epochs.
+        paused: whether it has not ended, because a pause was asked for. The weights are not the best then.
     """
 
     curve: tuple[dict[str, float], ...]
@@ -82,6 +92,7 @@ class TrainingSummary:
     best_update: int
     seconds: float
     converged: bool = True
+    paused: bool = False
 
 
 def seconds(device: torch.device) -> float:
@@ -92,6 +103,41 @@ def seconds(device: torch.device) -> float:
     return time.perf_counter()
 
 
+@dataclass
+class _Course:
+    """How far a training is. With the model, the optimiser and the generators it is the whole state.
+
+    Attributes:
+        best_values: parameters at the best dev loss, the averages where those were evaluated.
+        best: that loss, in nats a token.
+        best_update: its update.
+        update: updates made.
+        epoch: passes over the training data that are complete.
+        position: time steps of the present pass that are done.
+        stream: the model's state there; None at the start of a pass.
+        spent: seconds of training.
+        curve: a point for each dev evaluation.
+        converged: whether the optimiser has ended the training.
+        ended: whether it has ended, converged or not.
+    """
+
+    best_values: list[Tensor]
+    best: float = math.inf
+    best_update: int = 0
+    update: int = 0
+    epoch: int = 0
+    position: int = 0
+    stream: Any = None
+    spent: float = 0.0
+    curve: list[dict[str, float]] = field(default_factory=list)
+    converged: bool = False
+    ended: bool = False
+
+    def paused(self, until: int | None) -> bool:
+        """Whether a dev evaluation has come after so many updates, and the training has not ended."""
+        return not self.ended and until is not None and bool(self.curve) and self.curve[-1]["update"] >= until
+
+
 def train(
     model: nn.Module,
     train_tokens: Tokens,
@@ -99,81 +145,126 @@ def train(
     optimiser: Optimiser,
     schedule: TrainingSchedule,
     generator: torch.Generator,
+    checkpoints: Checkpoints | None = None,
     on_check: Callable[[dict[str, float]], None] = lambda point: None,
 ) -> TrainingSummary:
     """Train to convergence on dev and keep the best weights. Each check writes a line to stdout, the log.
 
+    A state that was saved by the same training is gone on from, with the same results to the bit.
+
     Args:
-        model: a LanguageModel.
+        model: a LanguageModel, with its random generator as an attribute.
         train_tokens: one stream.
         dev_tokens: one stream.
         optimiser: updates the parameters and says when training has converged.
         schedule: how the data is read.
         generator: on the CPU; draws the lengths of sequences.
+        checkpoints: where and when to save the state, and whether to pause; None: neither.
         on_check: called with each point of the curve.
 
     Raises:
         TrainingFailed: the loss is not finite, or the result is no better than a uniform guess.
     """
-    lm: LanguageModel = model  # type: ignore[assignment]
+    lm: Any = model
+    checkpoints = checkpoints or Checkpoints()
     parameters = list(model.parameters())
     device = parameters[0].device
     data = streams(torch.from_numpy(np.array(train_tokens, dtype=np.int64)), schedule.batch_size).to(device)
-    if len(data) < 2:
+    last = len(data) - 1
+    if last < 1:
         raise TrainingFailed(f"the training data is too short for a batch size of {schedule.batch_size}")
     every = _check_interval(len(data), schedule)
-    curve: list[dict[str, float]] = []
-    best, best_update, best_values = math.inf, 0, [p.detach().clone() for p in parameters]
-    update, spent, converged = 0, 0.0, False
+    course = _Course([p.detach().clone() for p in parameters])
+    file = StateFile(checkpoints)
+    if (saved := file.read(device)) is not None:
+        course = _restored(saved, model, optimiser, generator)
+        file.write_curve(course.curve)
     started = seconds(device)
 
-    def check(epochs: float) -> bool:
-        nonlocal best, best_update, best_values, spent, started
-        spent += seconds(device) - started
+    def check(epochs: float) -> None:
         with optimiser.evaluated():
             nll = static_nll(lm, dev_tokens, min(_DEV_STREAMS, max(1, len(dev_tokens) // 2)))
             loss = float(nll.mean())
             if not math.isfinite(loss):
-                raise TrainingFailed(f"diverged: the dev loss is {loss} after {update} updates")
-            if loss < best:
-                best, best_update = loss, update
-                best_values = [p.detach().clone() for p in parameters]
-        point = {"update": update, "epoch": epochs, "dev_ppl": perplexity(nll), "seconds": spent}
-        curve.append(point)
+                raise TrainingFailed(f"diverged: the dev loss is {loss} after {course.update} updates")
+            if loss < course.best:
+                course.best, course.best_update = loss, course.update
+                course.best_values = [p.detach().clone() for p in parameters]
+        point = {
+            "update": course.update,
+            "epoch": epochs,
+            "dev_ppl": perplexity(nll),
+            "seconds": course.spent,
+        }
+        course.curve.append(point)
         on_check(point)
-        sys.stdout.write(_log_line(point, (len(data) - 1) * schedule.batch_size, schedule.max_epochs))
+        file.write_curve(course.curve)
+        sys.stdout.write(_log_line(point, last * schedule.batch_size, schedule.max_epochs))
         sys.stdout.flush()  # the process's log can be followed while it trains
-        converged = optimiser.checked(loss)
-        started = seconds(device)
-        return converged
+        course.converged = optimiser.checked(loss)
 
-    for epoch in range(schedule.max_epochs):
-        state, position, converged = lm.initial_state(schedule.batch_size), 0, False
-        model.train()
-        while position < len(data) - 1 and not converged:
-            steps = min(_length(schedule, generator), len(data) - 1 - position)
-            loss, state = _gradient(lm, data[position : position + steps + 1], detach(state))
-            if update % 50 == 0 and not math.isfinite(value := float(loss)):
-                raise TrainingFailed(f"diverged: the training loss is {value} after {update} updates")
-            if schedule.clip:
-                nn.utils.clip_grad_norm_(parameters, schedule.clip)
-            optimiser.step(steps / schedule.bptt if schedule.vary else 1.0)
-            position, update = position + steps, update + 1
-            if every and update % every == 0:
-                converged = check(epoch + position / (len(data) - 1))
-        if not every or (not converged and epoch == schedule.max_epochs - 1 and update % every):
-            converged = check(epoch + 1.0)
-        if converged:
-            break
-    spent += seconds(device) - started
+    model.train()
+    while not course.ended and not course.paused(checkpoints.until):
+        if course.position == 0:
+            course.stream = lm.initial_state(schedule.batch_size)
+        steps = min(_length(schedule, generator), last - course.position)
+        piece = data[course.position : course.position + steps + 1]
+        loss, course.stream = _gradient(lm, piece, detach(course.stream))
+        if course.update % 50 == 0 and not math.isfinite(value := float(loss)):
+            raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
+        if schedule.clip:
+            nn.utils.clip_grad_norm_(parameters, schedule.clip)
+        optimiser.step(steps / schedule.bptt if schedule.vary else 1.0)
+        course.position, course.update = course.position + steps, course.update + 1
+        epochs = course.epoch + course.position / last
+        over = course.position == last
+        if over:
+            course.epoch, course.position, course.stream = course.epoch + 1, 0, None
+        final = course.epoch == schedule.max_epochs
+        check_now = (course.update % every == 0 or final) if every else over
+        if check_now or file.due:
+            course.spent += seconds(device) - started
+            if check_now:
+                check(epochs)
+            course.ended = course.converged or final
+            if file.due or course.ended or course.paused(checkpoints.until):
+                file.write(_state(course, model, optimiser, generator))
+            started = seconds(device)
+    if not course.ended:
+        return TrainingSummary(
+            tuple(course.curve), course.update, course.best_update, course.spent, converged=False, paused=True
+        )
     with torch.no_grad():
-        for p, best_value in zip(parameters, best_values, strict=True):
+        for p, best_value in zip(parameters, course.best_values, strict=True):
             p.copy_(best_value)
     words = len(lm.output_bias)
-    if best >= math.log(words):
-        ppl = math.exp(min(best, 700.0))
+    if course.best >= math.log(words):
+        ppl = math.exp(min(course.best, 700.0))
         raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g} with {words} words")
-    return TrainingSummary(tuple(curve), update, best_update, spent, converged)
+    return TrainingSummary(
+        tuple(course.curve), course.update, course.best_update, course.spent, course.converged
+    )
+
+
+def _state(course: _Course, model: Any, optimiser: Optimiser, generator: torch.Generator) -> dict[str, Any]:
+    """The whole state of a training between two updates. Tensors are not copied."""
+    stream = None if course.stream is None else detach(course.stream)
+    return {
+        "course": {f.name: getattr(course, f.name) for f in fields(course)} | {"stream": stream},
+        "model": model.state_dict(),
+        "masks": model.generator.get_state(),
+        "optimiser": optimiser.state_dict(),
+        "lengths": generator.get_state(),
+    }
+
+
+def _restored(saved: dict[str, Any], model: Any, optimiser: Optimiser, generator: torch.Generator) -> _Course:
+    """Put everything back as it was when the state was saved, and return how far it was."""
+    model.load_state_dict(saved["model"])
+    model.generator.set_state(saved["masks"].cpu())
+    optimiser.load_state_dict(saved["optimiser"])
+    generator.set_state(saved["lengths"].cpu())
+    return _Course(**saved["course"])
 
 
 def _log_line(point: Mapping[str, float], epoch_tokens: int, max_epochs: int) -> str:

@@ -1,0 +1,129 @@
+"""The state of a language model's training on disk: for a pause, and to go on after a kill.
+
+A state is everything that the rest of the training depends on: the model, the optimiser, the best weights so
+far, the position in the data with the hidden state there, and all random generators. A training that goes on
+from it has the same results, to the bit, as one that was never interrupted on the same machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hpobench_nmt.runner.family import Job
+
+# Part of every state: raise it whenever the same settings give another course of training.
+_FORMAT = 1
+_STATE = "training.pt"
+_CURVE = "curve.jsonl"
+# Saving takes at most one part in so many of the time.
+_MOST_TIME = 50
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where and when a training keeps its state.
+
+    Attributes:
+        folder: that the state is kept in; None: it is not kept.
+        identity: all that the course of the training depends on. The state of another training is ignored.
+        until: the training pauses at its first dev evaluation after so many updates; None: it does not.
+        seconds: at least so many between two times that the state is saved.
+    """
+
+    folder: Path | None = None
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    until: int | None = None
+    seconds: float = 30.0
+
+
+def checkpoints_of(job: Job, corpus_sha256: str) -> Checkpoints:
+    """The checkpoints of a job's training."""
+    identity = {
+        "format": _FORMAT,
+        "settings": dict(job.settings),
+        "seed": job.seed,
+        "corpus": corpus_sha256,
+        "device": job.device.partition(":")[0],
+        "torch": torch.__version__,
+    }
+    return Checkpoints(job.state, identity, job.until)
+
+
+class StateFile:
+    """The file of one training's state, and the curve beside it."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        self._identity = json.dumps(checkpoints.identity, sort_keys=True)
+        self._saved = time.monotonic()
+        self._took = 0.0
+
+    def read(self, device: torch.device) -> dict[str, Any] | None:
+        """The state that was saved last; None if there is none of this training."""
+        if self._checkpoints.folder is None or not (path := self._checkpoints.folder / _STATE).exists():
+            return None
+        try:
+            found: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+            same = found["identity"] == self._identity
+        except Exception as error:  # torch has many errors for a damaged file
+            _tell(f"{path} cannot be read ({type(error).__name__}): the training begins anew")
+            return None
+        if not same:
+            _tell(f"{path} is of another training: this one begins anew")
+            return None
+        return found["state"]  # type: ignore[no-any-return]
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        if self._checkpoints.folder is None:
+            return False
+        return time.monotonic() - self._saved >= max(self._checkpoints.seconds, _MOST_TIME * self._took)
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Save a state in place of the last one, which survives where there is no room for another."""
+        folder = self._checkpoints.folder
+        if folder is None:
+            return
+        started = time.monotonic()
+        part = folder / f"{_STATE}.part"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with part.open("wb") as file:
+                torch.save({"identity": self._identity, "state": dict(state)}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(folder / _STATE)
+        except (OSError, RuntimeError) as error:  # torch has its own for a disk that is full
+            _tell(f"the state of the training cannot be saved in {folder}: {error}")
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+        self._saved = time.monotonic()
+        self._took = self._saved - started
+
+    def write_curve(self, curve: list[dict[str, float]]) -> None:
+        """Write the curve so far, for whoever watches the training."""
+        folder = self._checkpoints.folder
+        if folder is None:
+            return
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            text = "".join(json.dumps(point) + "\n" for point in curve)
+            part = folder / f"{_CURVE}.part"
+            part.write_text(text, encoding="utf-8")
+            part.replace(folder / _CURVE)
+
+
+def _tell(message: str) -> None:
+    sys.stdout.write(f"{message}\n")
+    sys.stdout.flush()

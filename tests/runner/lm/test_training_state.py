@@ -1,0 +1,185 @@
+"""A training that was interrupted and goes on ends with the same bits as one that was not."""
+
+import functools
+import json
+import resource
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
+from hpobench_nmt.runner.lm import trainer  # noqa: E402
+from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile  # noqa: E402
+
+RNG = np.random.default_rng(0)
+TEXT = (np.cumsum(np.where(RNG.random(900) < 0.9, 1, 3)) % 9).astype(np.int64)
+
+
+class Corpus:
+    train, dev, vocabulary, unit = TEXT[:700], TEXT[700:], [str(i) for i in range(9)], "word"
+
+
+def settings_of(module, **values):
+    chosen = {setting.name: setting.default for setting in module.MODEL_SETTINGS}
+    return (
+        chosen
+        | {"embedding_size": 5, "hidden_size": 6, "batch_size": 4, "bptt": 10, "max_epochs": 4}
+        | values
+    )
+
+
+FITS = {
+    "awd-lstm": (awd_lstm, settings_of(awd_lstm, layers=2, learning_rate=5.0, averaging_window=0)),
+    "awd-lstm, 3 checks an epoch": (
+        awd_lstm,
+        settings_of(awd_lstm, layers=2, learning_rate=5.0, averaging_window=0, checks_per_epoch=3),
+    ),
+    # The learning rate drops after the first check, because nothing is an improvement by so much.
+    "melis": (
+        melis,
+        settings_of(
+            melis, depth=2, budget=2247, input_embedding_ratio=0.5, check_updates=7, patience=1,
+            learning_rate=0.1, zero_state=0.3,
+        ),
+    ),
+    "mlstm": (mlstm, settings_of(mlstm, learning_rate=0.01, check_updates=9, patience=2)),
+}  # fmt: skip
+
+
+class Stopped(Exception):
+    pass
+
+
+@functools.cache
+def undisturbed(family):
+    return fit(family)
+
+
+def fit(family, checkpoints=None):
+    module, settings = FITS[family]
+    model, summary = module.fit(settings, Corpus, 3, "cpu", checkpoints)
+    weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    curve = [{k: v for k, v in point.items() if k != "seconds"} for point in summary.curve]
+    return weights, curve, summary.updates, summary.best_update, summary.converged
+
+
+@pytest.fixture
+def stopping_after(monkeypatch):
+    """Ends a training with an exception after so many updates, as a kill would, wherever that is."""
+
+    def stop(updates):
+        gradient, made = trainer._gradient, []
+
+        def stopping(*arguments):
+            if len(made) == updates:
+                raise Stopped
+            made.append(1)
+            return gradient(*arguments)
+
+        monkeypatch.setattr(trainer, "_gradient", stopping)
+        return lambda: monkeypatch.setattr(trainer, "_gradient", gradient)
+
+    return stop
+
+
+@pytest.mark.parametrize("family", FITS)
+def test_interrupted_at_any_update_it_goes_on_with_the_same_bits(family, tmp_path, stopping_after):
+    checkpoints = Checkpoints(tmp_path, {"a": 1}, seconds=0.0)
+    for updates in (5, 18, 1, 30):  # in the middle of an epoch, across epochs and checks, at once again
+        release = stopping_after(updates)
+        with pytest.raises(Stopped):
+            fit(family, checkpoints)
+        release()
+    assert fit(family, checkpoints) == undisturbed(family)
+    # Killed while it was measured: nothing is trained again.
+    stopping_after(0)
+    assert fit(family, checkpoints) == undisturbed(family)
+
+
+def test_a_state_is_saved_again_only_after_a_while(tmp_path, stopping_after):
+    release = stopping_after(20)
+    with pytest.raises(Stopped):
+        fit("mlstm", Checkpoints(tmp_path, {}, seconds=3600.0))
+    release()
+    assert not (tmp_path / "training.pt").exists()
+    fit("mlstm", Checkpoints(tmp_path, {}, seconds=3600.0))
+    assert (tmp_path / "training.pt").exists()  # at the end of the training
+
+
+@pytest.mark.parametrize("family", FITS)
+def test_paused_and_gone_on_with_it_has_the_same_bits(family, tmp_path):
+    module, settings = FITS[family]
+    done = 0
+    for until in (10, 10, 25):
+        _, summary = module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until, seconds=3600.0))
+        assert summary.paused and not summary.converged
+        checks = [point["update"] for point in undisturbed(family)[1]]
+        # The first check after so many updates; none is done twice.
+        assert summary.updates == min(check for check in checks if check >= until)
+        assert [point["update"] for point in summary.curve] == [c for c in checks if c <= summary.updates]
+        assert summary.updates >= done
+        done = summary.updates
+    assert fit(family, Checkpoints(tmp_path, {}, until=10**6)) == undisturbed(family)
+
+
+def test_the_state_of_another_training_is_ignored(tmp_path, capsys):
+    module, settings = FITS["mlstm"]
+    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {"seed": 3}, until=10))
+    assert StateFile(Checkpoints(tmp_path, {"seed": 4})).read(torch.device("cpu")) is None
+    assert "of another training" in capsys.readouterr().out
+    assert fit("mlstm", Checkpoints(tmp_path, {"seed": 4})) == undisturbed("mlstm")
+
+
+@pytest.mark.parametrize("damage", [b"", b"no state", lambda whole: whole[: len(whole) // 2]])
+def test_a_damaged_state_is_said_and_ignored(damage, tmp_path, capsys):
+    module, settings = FITS["mlstm"]
+    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until=10))
+    path = tmp_path / "training.pt"
+    path.write_bytes(damage(path.read_bytes()) if callable(damage) else damage)
+    assert fit("mlstm", Checkpoints(tmp_path, {})) == undisturbed("mlstm")
+    assert "cannot be read" in capsys.readouterr().out
+
+
+def test_a_hostile_state_is_not_unpickled(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "pwned"), "w"))
+
+    torch.save({"identity": "{}", "state": Hostile()}, tmp_path / "training.pt")
+    assert StateFile(Checkpoints(tmp_path, {})).read(torch.device("cpu")) is None
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_where_the_disk_is_full_the_old_state_survives_and_training_goes_on(tmp_path, capsys, stopping_after):
+    release = stopping_after(20)
+    with pytest.raises(Stopped):
+        fit("mlstm", Checkpoints(tmp_path, {}, seconds=0.0))
+    release()
+    before = (tmp_path / "training.pt").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Python ignores the signal: a write beyond the limit is an error, as on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        ended = fit("mlstm", Checkpoints(tmp_path, {}, seconds=0.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "training.pt").read_bytes() == before
+    assert "cannot be saved" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+    assert ended == fit("mlstm", Checkpoints(tmp_path, {}, seconds=0.0)) == undisturbed("mlstm")
+
+
+def test_the_curve_can_be_watched(tmp_path, stopping_after):
+    release = stopping_after(20)
+    with pytest.raises(Stopped):
+        fit("mlstm", Checkpoints(tmp_path, {}, seconds=3600.0))
+    release()
+
+    def curve():
+        return [json.loads(line)["update"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+
+    assert curve() == [9, 18]
+    _, checks, *_ = fit("mlstm", Checkpoints(tmp_path, {}))
+    assert curve() == [point["update"] for point in checks]
