@@ -8,20 +8,26 @@ training ends where it has not improved for `max_not_improved` checkpoints. The 
 from __future__ import annotations
 
 import importlib.util
+import math
 import platform
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.curve_file import read_curve
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
 from hpobench_nmt.runner.locks import exclusive
-from hpobench_nmt.runner.nmt.commands import run_command
+from hpobench_nmt.runner.nmt.commands import pauses_file, run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
 from hpobench_nmt.runner.nmt.sockeye_logs import Checkpoint, read_checkpoints, read_parameter_count
+from hpobench_nmt.runner.nmt.sockeye_train import LOG, Cost, latest_copy, put_back, read_costs
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 
 SOCKEYE = "3.1.34"
@@ -162,17 +168,14 @@ def train(job: Job) -> Outcome:
         measuring,
         settings["bpe_count"] == "merges",
     )
-    model = job.scratch / "model"
-    usage = run_command(
-        "sockeye.train", train_arguments(job, prepared, model), job.scratch / "train.log", measuring
-    )
-    log = (job.scratch / "train.log").read_text("utf-8")
-    if job.device != "cpu" and "defaulting to CPU" in log:
-        raise RunError(f"there is no CUDA device for {job.device!r}: set device to 'cpu' or install CUDA.")
-    checkpoints = read_checkpoints((model / "metrics").read_text("utf-8"), log)
+    training = _train_model(job, prepared, measuring)
+    checkpoints, model = training.checkpoints, training.model
     last = checkpoints[-1]
     if last.diverged:
         raise TrainingFailed(f"diverged: dev perplexity {last.perplexity:.6g} after {last.update} updates.")
+    curve = _curve(job, prepared, training)
+    if not last.converged and last.update < settings["max_updates"]:
+        return Outcome({}, curve, paused=True)
 
     bpe = prepared.target_bpe()
     translations = {}
@@ -199,22 +202,90 @@ def train(job: Job) -> Outcome:
         "dev_ppl": min(c.perplexity for c in checkpoints),
         "test_bleu": bleu(translations["test"], corpus.test[1]),
         "num_updates": last.update,
-        "train_time": usage.seconds,
-        "memory": usage.memory,
-        "num_param": read_parameter_count(log),
+        "train_time": training.costs[-1].seconds,
+        "memory": training.costs[-1].memory,
+        "num_param": read_parameter_count(training.log),
     }
     if job.device != "cpu":
         metrics["gpu_memory"] = last.gpu_memory
     return Outcome(
         metrics,
-        _curve(job, prepared, checkpoints),
+        curve,
         versions=_versions(),
-        converged=last.update < settings["max_updates"],
+        converged=last.converged,
         nondeterministic=""
         if job.device == "cpu"
         else "Sockeye on a GPU",  # it asks for no fixed order of sums
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A model of Sockeye's: its folder, its checkpoints with their costs, and the log."""
+
+    model: Path
+    checkpoints: list[Checkpoint]
+    costs: list[Cost]
+    log: str
+
+
+def _train_model(job: Job, prepared: Prepared, measuring: Path) -> _Training:
+    """Train from the last checkpoint that was kept, or from the beginning, to the end or to a pause."""
+    kept = job.state or job.scratch / "state"
+    model, log = job.scratch / "model", job.scratch / "train.log"
+    arguments = train_arguments(job, prepared, model)
+
+    def read() -> _Training:
+        text = log.read_text("utf-8")
+        checkpoints = read_checkpoints((model / "metrics").read_text("utf-8"), text)
+        return _Training(model, checkpoints, read_costs(model), text)
+
+    if copy := latest_copy(kept, arguments):
+        put_back(copy, model)
+        shutil.copy(copy / LOG, log)
+        known = read()
+        last = known.checkpoints[-1]
+        # Sockeye would go on with a training that has converged.
+        if last.converged or last.diverged or last.update >= _updates(job):
+            return known
+    clock = "processor" if job.device == "cpu" else str(pauses_file(log))
+    run_command(
+        "hpobench_nmt.runner.nmt.sockeye_train",
+        [str(kept), str(log), clock, *arguments],
+        log,
+        measuring,
+        _telling(kept, _updates(job)),
+    )
+    training = read()
+    if job.device != "cpu" and "defaulting to CPU" in training.log:
+        raise RunError(f"there is no CUDA device for {job.device!r}: set device to 'cpu' or install CUDA.")
+    return training
+
+
+def _telling(kept: Path, updates: int) -> Callable[[], None]:
+    """A function that prints a line for each new checkpoint to stdout, the training's log."""
+    told = 0.0
+
+    def tell() -> None:
+        nonlocal told
+        for point in read_curve(kept):
+            if point["update"] > told:
+                told, spent = point["update"], point["seconds"]
+                left = spent * (updates / told - 1)
+                sys.stdout.write(
+                    f"update {told} of at most {updates}: dev perplexity {point['dev_ppl']:.2f}, "
+                    f"{told / max(spent, 1e-9):.1f} updates/s, at most {left:.0f} s of training left\n"
+                )
+                sys.stdout.flush()
+
+    return tell
+
+
+def _updates(job: Job) -> int:
+    """The updates to make: all, or as many as end with the checkpoint that the job pauses at."""
+    interval, most = job.settings["checkpoint_interval"], int(job.settings["max_updates"])
+    return most if job.until is None else min(most, interval * math.ceil(job.until / interval))
 
 
 def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
@@ -251,7 +322,7 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "checkpoint-interval": s["checkpoint_interval"],
         "max-num-checkpoint-not-improved": s["max_not_improved"],
         "checkpoint-improvement-threshold": s["min_improvement"],
-        "max-updates": s["max_updates"],
+        "max-updates": _updates(job),
         "decode-and-evaluate": s["checkpoint_sentences"],
         "keep-last-params": 1,
         "update-interval": s["update_interval"],
@@ -295,21 +366,23 @@ def _load(job: Job) -> ParallelText:
     return corpus
 
 
-def _curve(job: Job, prepared: Prepared, checkpoints: Sequence[Checkpoint]) -> list[dict[str, float]]:
-    """Dev perplexity at every checkpoint, and BLEU of the sentences that Sockeye decoded in training.
+def _curve(job: Job, prepared: Prepared, training: _Training) -> list[dict[str, float]]:
+    """Dev perplexity and cost at every checkpoint, and BLEU of what Sockeye decoded in training.
 
     Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords;
     this one is of the text, as the metric dev_bleu is. That of a sample has a name of its own, because it
     may differ by points.
     """
     bpe = prepared.target_bpe()
-    model = job.scratch / "model"
+    model = training.model
+    seconds = {cost.checkpoint: cost.seconds for cost in training.costs}
     reference = model / "decode.target.0"
     references = bpe.decode(_lines(reference)) if reference.exists() else None
     name = "dev_bleu" if job.settings["checkpoint_sentences"] == -1 else "dev_bleu_sample"
     curve = []
-    for checkpoint in checkpoints:
+    for checkpoint in training.checkpoints:
         point: dict[str, float] = {"update": checkpoint.update, "dev_ppl": checkpoint.perplexity}
+        point["seconds"] = seconds[checkpoint.number]
         if references is not None:
             decoded = _lines(model / f"decode.output.0.{checkpoint.number:05d}")
             point[name] = bleu(bpe.decode(decoded), references)

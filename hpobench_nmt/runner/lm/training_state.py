@@ -19,12 +19,12 @@ from typing import Any
 
 import torch
 
+from hpobench_nmt.runner.curve_file import write_curve
 from hpobench_nmt.runner.family import Job
 
 # Part of every state: raise it whenever the same settings give another course of training.
 _FORMAT = 1
 _STATE = "training.pt"
-_CURVE = "curve.jsonl"
 # Saving takes at most one part in so many of the time.
 _MOST_TIME = 50
 
@@ -113,15 +113,8 @@ class StateFile:
 
     def write_curve(self, curve: list[dict[str, float]]) -> None:
         """Write the curve so far, for whoever watches the training."""
-        folder = self._checkpoints.folder
-        if folder is None:
-            return
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            text = "".join(json.dumps(point) + "\n" for point in curve)
-            part = folder / f"{_CURVE}.part"
-            part.write_text(text, encoding="utf-8")
-            part.replace(folder / _CURVE)
+        if self._checkpoints.folder is not None:
+            write_curve(self._checkpoints.folder, curve)
 
 
 def _tell(message: str) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,15 +36,22 @@ class Usage:
     memory: float
 
 
-def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Path | None = None) -> Usage:
+def run_command(
+    module: str,
+    arguments: Sequence[str],
+    log: Path,
+    pauses_for: Path | None = None,
+    watch: Callable[[], None] = lambda: None,
+) -> Usage:
     """Run `python -m module arguments` to its end, on one thread, in this process's group.
 
     Args:
         module: for example "sockeye.train".
         arguments: of its command line.
-        log: file that its output goes to.
+        log: file that its output is added to.
         pauses_for: the path of `exclusive`, in which a process measures a time: the command stands still
-            meanwhile.
+            meanwhile. The seconds of all pauses are in the file `pauses` beside the log.
+        watch: called a few times a second while the command runs.
 
     Raises:
         TrainingStarved: it ran out of memory, or was killed.
@@ -53,7 +60,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
     """
     environment = os.environ | _ENVIRONMENT
     start = time.perf_counter()
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
@@ -62,7 +69,7 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
             env=environment,
         )
         try:
-            status, memory, paused = _watch(child.pid, pauses_for)
+            status, memory, paused = _watch(child.pid, pauses_for, pauses_file(log), watch)
         except BaseException:
             child.kill()
             child.wait()
@@ -74,7 +81,14 @@ def run_command(module: str, arguments: Sequence[str], log: Path, pauses_for: Pa
     return Usage(seconds, memory)
 
 
-def _watch(pid: int, pauses_for: Path | None) -> tuple[int, float, float]:
+def pauses_file(log: Path) -> Path:
+    """The file with the seconds that a command with that log has stood still."""
+    return log.with_name(f"{log.name}.pauses")
+
+
+def _watch(
+    pid: int, pauses_for: Path | None, pauses: Path, watch: Callable[[], None]
+) -> tuple[int, float, float]:
     """Wait until a process has ended: its status, peak resident memory in MB, and seconds of pause."""
     peak, paused, since = 0.0, 0.0, None
     while True:
@@ -88,11 +102,13 @@ def _watch(pid: int, pauses_for: Path | None) -> tuple[int, float, float]:
             os.kill(pid, signal.SIGSTOP)
             since = time.perf_counter()
         elif since is not None and not pause:
-            os.kill(pid, signal.SIGCONT)
             paused, since = paused + time.perf_counter() - since, None
+            pauses.write_text(str(paused), "utf-8")
+            os.kill(pid, signal.SIGCONT)
         with suppress(OSError):
             found = _PEAK.search(Path(f"/proc/{pid}/status").read_text("utf-8"))
             peak = max(peak, int(found[1]) * 1024 / 1e6) if found else peak
+        watch()
         time.sleep(_INTERVAL)
 
 

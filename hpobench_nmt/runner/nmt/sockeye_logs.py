@@ -21,6 +21,7 @@ class Checkpoint:
         perplexity: on dev, per subword; NaN or infinite where training diverged.
         gpu_memory: peak memory of the tensors on the GPU so far, in MB; 0 without one.
         diverged: Sockeye's verdict: perplexity not finite, or over twice that of a uniform guess.
+        converged: Sockeye's verdict: no improvement for as long as its patience.
     """
 
     number: int
@@ -28,6 +29,7 @@ class Checkpoint:
     perplexity: float
     gpu_memory: float
     diverged: bool
+    converged: bool
 
 
 def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
@@ -49,6 +51,7 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
                     float(values["perplexity-val"]),
                     float(values["max-gpu-memory"]) / 1e6,
                     values["diverged"] == "True",
+                    values["converged"] == "True",
                 )
             )
         except (KeyError, ValueError) as error:

@@ -1,13 +1,20 @@
 """The translation family: tiny transformers are really trained, by Sockeye's own commands."""
 
 import math
+import os
 import shutil
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.family import Job, TrainingFailed
+from hpobench_nmt.runner.curve_file import read_curve
+from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared
 
 sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
@@ -17,6 +24,7 @@ needs_sockeye = pytest.mark.skipif(bool(MISSING), reason=f"needs: {MISSING}")
 CORPUS = {"name": "parallel", "source": "de", "target": "en"} | {
     f"{part}_{side}": f"{part}.{side}" for part in ("train", "dev", "test") for side in ("source", "target")
 }
+TIMES = ("dev_gpu_time", "dev_cpu_time", "train_time")
 TINY = {
     "bpe_symbols": 30,
     "num_layers": 1,
@@ -52,12 +60,18 @@ def job(base, tmp_path):
     return make
 
 
+@pytest.fixture(scope="module")
+def undisturbed(base, tmp_path_factory):
+    """A training from its beginning to its end, and its outcome."""
+    this = Job(settings(), 5, CORPUS, base, base / "cache", tmp_path_factory.mktemp("scratch"), "cpu")
+    return this, sockeye.FAMILY.train(this)
+
+
 @needs_sockeye
-def test_a_model_is_trained_decoded_and_scored(job, base):
+def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     import torch
 
-    this = job()
-    outcome = sockeye.FAMILY.train(this)
+    this, outcome = undisturbed
     metrics = outcome.metrics
 
     # The parameters are counted in the model itself: tied ones share their memory, positions are fixed.
@@ -85,7 +99,9 @@ def test_a_model_is_trained_decoded_and_scored(job, base):
 
     # The learning curve: every 40 updates, and better at the end than at the start.
     assert [point["update"] for point in outcome.curve] == [40, 80, 120]
-    assert all(set(point) == {"update", "dev_ppl", "dev_bleu"} for point in outcome.curve)
+    assert all(set(point) == {"update", "dev_ppl", "dev_bleu", "seconds"} for point in outcome.curve)
+    costs = [point["seconds"] for point in outcome.curve]
+    assert 0 < costs[0] < costs[1] < costs[2] == metrics["train_time"]
     assert metrics["dev_ppl"] == min(point["dev_ppl"] for point in outcome.curve)
     assert outcome.curve[0]["dev_ppl"] > outcome.curve[-1]["dev_ppl"]
     assert outcome.curve[0]["dev_bleu"] < outcome.curve[-1]["dev_bleu"]
@@ -115,6 +131,54 @@ def test_a_model_is_trained_decoded_and_scored(job, base):
 
 
 @needs_sockeye
+def test_paused_killed_and_gone_on_with_it_has_the_same_bits(undisturbed, job, tmp_path, capsys):
+    _, expected = undisturbed
+    state = tmp_path / "state"
+
+    def attempt(name, until=None):
+        (tmp_path / name).mkdir()
+        this = replace(job(), scratch=tmp_path / "scratch", state=state, until=until)
+        shutil.rmtree(this.scratch, ignore_errors=True)
+        this.scratch.mkdir()
+        return sockeye.FAMILY.train(this)
+
+    paused = attempt("first", until=30)
+    assert paused.paused and not paused.metrics
+    assert [point["update"] for point in paused.curve] == [40]
+    again = attempt("again", until=40)  # nothing is left to do
+    assert again.curve == paused.curve
+
+    def kill():
+        while len(read_curve(state)) < 2:
+            time.sleep(0.02)
+        own = f"{os.getpid()}"
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if parent == own and b"sockeye_train" in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(TrainingStarved, match="killed"):
+        attempt("killed")
+    killer.join()
+    assert len(read_curve(state)) == 2
+    ended = attempt("last")
+
+    def values(outcome):
+        curve = [{k: v for k, v in point.items() if k != "seconds"} for point in outcome.curve]
+        return curve, {k: v for k, v in outcome.metrics.items() if k not in ("memory", *TIMES)}
+
+    assert values(ended) == values(expected)
+    costs = [point["seconds"] for point in ended.curve]
+    assert costs[:1] == [paused.curve[0]["seconds"]]
+    assert costs == sorted(costs) and ended.metrics["train_time"] == costs[-1]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update")]
+    assert [line.split()[1] for line in lines][-3:] == ["40", "80", "120"]
+
+
+@needs_sockeye
 def test_training_that_diverges_says_so(job):
     with pytest.raises(TrainingFailed, match=r"diverged: dev perplexity \S+ after 20 updates"):
         sockeye.FAMILY.train(job(learning_rate=1.0, checkpoint_interval=20, checkpoint_sentences=0))
@@ -123,7 +187,7 @@ def test_training_that_diverges_says_so(job):
 @needs_sockeye
 def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
     outcome = sockeye.FAMILY.train(job(checkpoint_interval=20, max_updates=20, checkpoint_sentences=3))
-    assert [set(point) for point in outcome.curve] == [{"update", "dev_ppl", "dev_bleu_sample"}]
+    assert [set(point) for point in outcome.curve] == [{"update", "dev_ppl", "dev_bleu_sample", "seconds"}]
 
 
 @needs_sockeye

@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
 from hpobench_nmt.runner.lm import trainer  # noqa: E402
+from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
+from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -183,3 +185,25 @@ def test_the_curve_can_be_watched(tmp_path, stopping_after):
     assert curve() == [9, 18]
     _, checks, *_ = fit("mlstm", Checkpoints(tmp_path, {}))
     assert curve() == [point["update"] for point in checks]
+
+
+LOSSES = (5.0, 4.0, 4.5, 4.2, 3.9, 4.1, 4.3, 4.4, 3.8, 3.85, 3.79, 3.9, 3.9, 3.9, 3.9)
+
+
+def optimiser(name):
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    if name == "NTASGD":
+        return NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=1, patience=4)
+    return PlateauAdam([parameter], AdamSettings(0.1, 0.9, 0.999, 1e-8, 0.0, patience=2, drop=0.5, drops=3))
+
+
+@pytest.mark.parametrize("name", ["NTASGD", "PlateauAdam"])
+@pytest.mark.parametrize("cut", range(len(LOSSES)))
+def test_an_optimiser_judges_the_rest_as_if_it_had_seen_the_beginning(name, cut):
+    whole, first, second = optimiser(name), optimiser(name), optimiser(name)
+    expected = [(whole.checked(loss), whole.learning_rate) for loss in LOSSES]
+    for loss in LOSSES[:cut]:
+        first.checked(loss)
+    second.load_state_dict(first.state_dict())
+    assert [(second.checked(loss), second.learning_rate) for loss in LOSSES[cut:]] == expected[cut:]
+    assert True in [converged for converged, _ in expected]

@@ -9,7 +9,7 @@ from hpobench_nmt.runner.nmt.timed_translate import read_times
 # Written by a training of this family.
 METRICS = """\
 1	bleu-val=0.005085180993112008	chrf-val=14.518519805240496	converged=False	decode-walltime-val=3.2674500942230225	diverged=False	epoch=0	learning-rate=0.004	max-gpu-memory=0	perplexity-train=400.2757511523642	perplexity-val=139.49168176384543	time-elapsed=0.0
-2	bleu-val=0.09191918588517972	chrf-val=34.270051888029016	converged=False	decode-walltime-val=1.6060678958892822	diverged=False	epoch=1	learning-rate=0.004	max-gpu-memory=3145728	perplexity-train=91.775225887307	perplexity-val=58.636036321822715	time-elapsed=169.69238829612732
+2	bleu-val=0.09191918588517972	chrf-val=34.270051888029016	converged=True	decode-walltime-val=1.6060678958892822	diverged=False	epoch=1	learning-rate=0.004	max-gpu-memory=3145728	perplexity-train=91.775225887307	perplexity-val=58.636036321822715	time-elapsed=169.69238829612732
 """  # noqa: E501
 LOG = """\
 [INFO:sockeye.utils] # of parameters: 341784 | trainable: 333976 (97.72%) | shared: 124416 (36.40%) | fixed: 7808 (2.28%)
@@ -23,8 +23,8 @@ LOG = """\
 
 def test_checkpoints():
     assert read_checkpoints(METRICS, LOG) == [
-        Checkpoint(1, 300, 139.49168176384543, 0.0, False),
-        Checkpoint(2, 520, 58.636036321822715, 3.145728, False),
+        Checkpoint(1, 300, 139.49168176384543, 0.0, False, False),
+        Checkpoint(2, 520, 58.636036321822715, 3.145728, False, True),
     ]
 
 

@@ -1,0 +1,179 @@
+"""sockeye.train, with a copy of its folder after every checkpoint, from which it can go on after a kill.
+
+    python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK <arguments of sockeye.train>
+
+Sockeye writes the files of a checkpoint one after the other: killed meanwhile, it leaves parts of two.
+A copy gets its name, `checkpoint-00007`, when it is whole, and the copy before is removed after that. It also
+holds the log so far and the cost of each checkpoint. CLOCK is "processor", or a file that holds the
+seconds of pauses: then the cost is by the clock without these.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.runner.curve_file import write_curve
+from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
+
+_COPY = re.compile(r"checkpoint-(\d{5})")
+COSTS = "costs.json"
+LOG = "train.log"
+ARGUMENTS = "arguments.json"
+# Another limit of updates is the same training, further.
+_MAY_DIFFER = "--max-updates"
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a training has taken up to a checkpoint.
+
+    Attributes:
+        checkpoint: its number, from 1.
+        update: updates made.
+        perplexity: on dev.
+        seconds: of the processor on a CPU; by the clock without pauses on a CUDA device.
+        memory: most that was resident, in MB; 0 where the system does not tell.
+    """
+
+    checkpoint: int
+    update: int
+    perplexity: float
+    seconds: float
+    memory: float
+
+
+def latest_copy(folder: Path, arguments: list[str]) -> Path | None:
+    """The copy of the last checkpoint of a training with these arguments; None if there is none."""
+    if not folder.is_dir():
+        return None
+    copies = sorted(path for path in folder.iterdir() if _COPY.fullmatch(path.name))
+    if not copies:
+        return None
+    with suppress(OSError, ValueError):
+        if json.loads((copies[-1] / ARGUMENTS).read_text("utf-8")) == _fixed(arguments):
+            return copies[-1]
+    return None
+
+
+def put_back(copy: Path, model: Path) -> None:
+    """Put a copy of a checkpoint in the place of Sockeye's folder."""
+    shutil.rmtree(model, ignore_errors=True)
+    shutil.copytree(copy, model, symlinks=True)
+
+
+def read_costs(model: Path) -> list[Cost]:
+    """The costs of the checkpoints in Sockeye's folder."""
+    path = model / COSTS
+    return [Cost(**cost) for cost in json.loads(path.read_text("utf-8"))] if path.exists() else []
+
+
+def copy_after_checkpoint(
+    model: Path,
+    folder: Path,
+    log: Path,
+    arguments: list[str],
+    elapsed: Callable[[], float],
+) -> Callable[[int], None]:
+    """A function for Sockeye to call after each checkpoint: it notes the cost and makes the copy.
+
+    Args:
+        model: Sockeye's folder.
+        folder: of the copies.
+        log: Sockeye's log.
+        arguments: of Sockeye's command line.
+        elapsed: the seconds since this process began to train.
+    """
+    costs = read_costs(model)
+    before = costs[-1].seconds if costs else 0.0
+
+    def after(checkpoint: int) -> None:
+        memory = max([_peak(), *(cost.memory for cost in costs)])
+        checkpoints = read_checkpoints((model / "metrics").read_text("utf-8"), log.read_text("utf-8"))
+        last = checkpoints[-1]
+        seconds = round(before + elapsed(), 3)
+        costs.append(Cost(checkpoint, last.update, last.perplexity, seconds, memory))
+        part = folder / "part"
+        try:
+            (model / COSTS).write_text(json.dumps([asdict(cost) for cost in costs]), "utf-8")
+            (model / ARGUMENTS).write_text(json.dumps(_fixed(arguments)), "utf-8")
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(model, part, symlinks=True)
+            shutil.copy(log, part / LOG)
+            target = folder / f"checkpoint-{checkpoint:05d}"
+            shutil.rmtree(target, ignore_errors=True)  # of another training
+            part.replace(target)
+        except OSError as error:  # training goes on: the copy before, if there is one, is still whole
+            sys.stdout.write(f"checkpoint {checkpoint} cannot be kept in {folder}: {error}\n")
+            shutil.rmtree(part, ignore_errors=True)
+            return
+        write_curve(
+            folder, [{"update": c.update, "dev_ppl": c.perplexity, "seconds": c.seconds} for c in costs]
+        )
+        for path in folder.iterdir():
+            if (found := _COPY.fullmatch(path.name)) and int(found[1]) != checkpoint:
+                shutil.rmtree(path, ignore_errors=True)
+
+    return after
+
+
+def main() -> None:
+    """Run Sockeye's own command with the arguments after the first three."""
+    started = time.process_time(), time.perf_counter()
+    folder, log, clock, *arguments = sys.argv[1:]
+    sys.argv[1:] = arguments
+    options: Any = importlib.import_module("sockeye.arguments")
+    parser = options.ConfigArgumentParser()
+    options.add_train_cli_args(parser)
+    chosen = parser.parse_args(arguments)
+
+    def elapsed() -> float:
+        if clock == "processor":
+            return time.process_time() - started[0]
+        paused = Path(clock)
+        pauses = float(paused.read_text("utf-8")) if paused.exists() else 0.0
+        return time.perf_counter() - started[1] - pauses
+
+    _repair_loading()
+    after = copy_after_checkpoint(Path(chosen.output), Path(folder), Path(log), arguments, elapsed)
+    importlib.import_module("sockeye.train").train(chosen, checkpoint_callback=after)
+
+
+def _repair_loading() -> None:
+    """Sockeye 3.1.34 goes on one batch too early: it would train on the last batch of a checkpoint again."""
+    data: Any = importlib.import_module("sockeye.data_io").ParallelSampleIter
+    load = data.load_state
+
+    def load_state(self: Any, name: str) -> None:
+        load(self, name)
+        self.curr_batch_index += 1
+
+    data.load_state = load_state
+
+
+def _fixed(arguments: list[str]) -> list[str]:
+    """The arguments without those that may differ when a training goes on."""
+    at = [i for i, word in enumerate(arguments) if word == _MAY_DIFFER]
+    return [word for i, word in enumerate(arguments) if i not in at and i - 1 not in at]
+
+
+def _peak() -> float:
+    with suppress(OSError):
+        found = _PEAK.search(Path("/proc/self/status").read_text("utf-8"))
+        return int(found[1]) * 1024 / 1e6 if found else 0.0
+    return 0.0
+
+
+if __name__ == "__main__":
+    main()
