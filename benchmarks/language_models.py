@@ -34,7 +34,8 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from hpobench_nmt.lookup.catalogue import shipped_folder, training_cache
+from hpobench_nmt.lookup.catalogue import shipped_folder
+from hpobench_nmt.lookup.user_folders import training_cache
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_model
 from hpobench_nmt.runner.family import Job

@@ -144,16 +144,16 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 
     'hpobench-nmt tables list' names the collections that are not installed.
     """
-    from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.collections import COLLECTIONS
+    from hpobench_nmt.lookup.user_folders import fetched_folder
 
     if name not in COLLECTIONS:
         raise unknown("collection", name, COLLECTIONS)
     collection = COLLECTIONS[name]
     if source is not None and not source.is_dir():
         raise InputError(f"{source}: no such folder. Give {collection.files}.")
-    with writing(catalogue.fetched_folder()):
-        folders = collection.fetch(catalogue.fetched_folder(), source, mirror)
+    with writing(fetched_folder()):
+        folders = collection.fetch(fetched_folder(), source, mirror)
     say(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
     say(f"Licence: {collection.licence}.")
 
@@ -181,11 +181,11 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
                      missing (the number that stands for "no value")
     """
-    from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.folder import add_table
+    from hpobench_nmt.lookup.user_folders import added_folder
 
-    with writing(catalogue.added_folder()), late_progress_bar(source.name) as progress:
-        table, folder = add_table(source, datasheet, catalogue.added_folder(), progress)
+    with writing(added_folder()), late_progress_bar(source.name) as progress:
+        table, folder = add_table(source, datasheet, added_folder(), progress)
     say(f"Installed {table.name} ({len(table)} rows) in {folder}.")
 
 

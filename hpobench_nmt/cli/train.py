@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,12 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(
+    "--until",
+    type=click.IntRange(min=1),
+    metavar="UPDATES",
+    help="Pause each training at its first checkpoint after so many updates; the next run goes on with it.",
+)
+@click.option(
     "--shard",
     callback=_shard_of,
     metavar="I/N",
@@ -85,6 +91,7 @@ def train(
     only: tuple[str, ...],
     limit: int | None,
     keep: bool,
+    until: int | None,
     shard: tuple[int, int],
     dry_run: bool,
     status: bool,
@@ -133,9 +140,10 @@ def train(
         devices = [cluster_device(device, backend)]
         if not jobs:
             raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
-    workspace, ledger = open_workspace(spec, folder, _cache(), keep)
+    workspace, ledger = open_workspace(spec, folder, _cache(), keep, until)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
+    paused = 0
     if devices == ["cpu"] and ledger.records:
         # What is to come counts as one row more.
         mixed = mixed_devices([*(record.device for record in ledger.records), device_name("cpu")])
@@ -144,7 +152,7 @@ def train(
     # Which rows are the best is known when all have been trained. Then there may be more to do.
     while todo := pending(spec, ledger, rows, shard)[:limit]:
         with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
-            dispatch.train(
+            paused = dispatch.train(
                 workspace,
                 todo,
                 devices,
@@ -154,12 +162,16 @@ def train(
                 lambda message: say(message, err=True),
                 on_record,
             )
+        if paused:  # they are still to be done, but not now
+            break
         limit = limit and limit - len(todo)
         ledger = read_ledger(workspace.ledger)
     records = read_ledger(workspace.ledger).records
     failed = sum(record.status == "failed" for record in records)
     left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size), shard))
     say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
+    if paused:
+        say(f"{paused} of them are paused: 'train' goes on with them, to a later --until or to their end.")
     if workspace.keep:
         _print_kept(workspace, records)
     if not left and failed == len(records):
@@ -344,7 +356,7 @@ def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
 
 
 def _cache() -> Path:
-    from hpobench_nmt.lookup.catalogue import training_cache
+    from hpobench_nmt.lookup.user_folders import training_cache
 
     return training_cache()
 
@@ -361,14 +373,32 @@ def _print_status(spec: Spec, folder: Path) -> None:
     from hpobench_nmt.runner.status import read_status
     from hpobench_nmt.runner.workspace import Workspace
 
-    status = read_status(Workspace(spec, folder, cache=folder))  # it needs no cache
+    status = read_status(Workspace(spec, folder, _cache()))
     say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
     for record in status.failed:
         say(f"  failed   {describe(record.config)}: {record.reason}")
     for running in status.running:
-        say(f"  running  {running.name}: {running.last_line or 'no checkpoint yet'}")
+        say(f"  running  {running.name}: {running.last_line or 'no checkpoint yet'}{_shape(running.curve)}")
+    for paused in status.paused:
+        at = f"update {paused.curve[-1]['update']:.0f}" if paused.curve else "its first checkpoint"
+        say(f"  paused   {paused.name}: at {at}{_shape(paused.curve)}")
     if status.hours_left is not None:
         say(f"About {status.hours_left:.1f} h left with {len(status.running)} at a time.")
+
+
+def _shape(curve: Sequence[Mapping[str, float]]) -> str:
+    """The dev perplexity of the last checkpoints as a line of bars, its last value after it."""
+    values = [point["dev_ppl"] for point in curve][-_MOST_POINTS:]
+    if len(values) < 2:
+        return ""
+    bars = _ASCII_BARS if make_console().options.ascii_only else _BARS
+    low, span = min(values), max(values) - min(values)
+    heights = [round((value - low) / span * (len(bars) - 1)) if span else 0 for value in values]
+    return f"  {''.join(bars[height] for height in heights)} {values[-1]:.2f}"
+
+
+_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
+_MOST_POINTS = 30
 
 
 def _print_plan(

@@ -10,36 +10,12 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-import platformdirs
-
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import read_toml
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 from hpobench_nmt.lookup.folder import DATASHEET, load_folder
 from hpobench_nmt.lookup.table import Table
-
-_APP = "hpobench-nmt"
-
-
-def added_folder() -> Path:
-    """Where `tables add` puts tables: user data, never cleaned up by the system."""
-    home = os.environ.get("HPOBENCH_NMT_HOME")
-    return (
-        Path(home) / "tables" if home else Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "tables"
-    )
-
-
-def fetched_folder() -> Path:
-    """Where `tables fetch` puts tables: a cache, which can be fetched again."""
-    home = os.environ.get("HPOBENCH_NMT_HOME")
-    return (
-        Path(home) / "cache" if home else Path(platformdirs.user_cache_dir(_APP, appauthor=False)) / "tables"
-    )
-
-
-def training_cache() -> Path:
-    """Where the runner keeps corpora and models that trainings share: a cache, which can be made again."""
-    return fetched_folder().parent / "training"
+from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder
 
 
 def shipped_folder() -> Path:

@@ -11,6 +11,7 @@ Needs the extra `train`; only the command line imports it. Data flows one way:
     train_row         one training: claimed, run in a process of its own, recorded
     processes         processes that end with their parent
     training_process  what runs in such a process: a family (families/) trains on a corpus (corpora/)
+    curve_file        the curve of a training that runs, for whoever watches
     ledger            ledger.jsonl: one line per training that has ended
     merge             ledgers of several folders -> one
     build_table       ledger -> table folder

@@ -44,8 +44,8 @@ def train(
     progress: Callable[[int, int], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
     on_record: Callable[[Record], None] = lambda record: None,
-) -> None:
-    """Train configurations and record them in the ledger.
+) -> int:
+    """Train configurations and record them in the ledger: how many were paused, as Workspace.until asks.
 
     Args:
         workspace: the spec and its ledger.
@@ -55,7 +55,7 @@ def train(
         backend: "loky" for processes on this machine; "dask" or "ray" for a cluster whose machines share
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
-        notify: called with a line about each training that failed or has no record.
+        notify: called with a line about each training that failed, was paused or has no record.
         on_record: called with each new record.
 
     A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
@@ -66,19 +66,25 @@ def train(
     """
     if backend not in BACKENDS:
         raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
-    done = 0
+    done = paused = 0
     elsewhere: list[Training] = []
     again: list[Training] = []
     errors: list[str] = []
 
     def run(some: Sequence[Training], jobs: int, turn: Turn) -> None:
-        nonlocal done
+        nonlocal done, paused
         for training, ended in _run(workspace, some, devices, jobs, backend, turn):
             if isinstance(ended, Record):
                 done += 1
                 on_record(ended)
                 if ended.status == "failed":
                     notify(f"Failed: {describe(ended.config)}: {printable(ended.reason)}")
+                if progress:
+                    progress(done, len(trainings))
+            elif ended.kind == "paused":
+                done, paused = done + 1, paused + 1
+                point = " ".join(f"{name}={value:.6g}" for name, value in ended.curve[-1].items())
+                notify(f"Paused: {_named(workspace, training)}: {point}")
                 if progress:
                     progress(done, len(trainings))
             elif ended.kind == "elsewhere":
@@ -102,6 +108,7 @@ def train(
             f"The first: {printable(errors[0])} {GO_ON}"
         )
     clear_workspace(workspace)
+    return paused
 
 
 def _named(workspace: Workspace, training: Training) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import printable
+from hpobench_nmt.runner.curve_file import read_curve
 from hpobench_nmt.runner.ledger import (
     Ledger,
     Record,
@@ -28,13 +30,26 @@ class Running:
 
     Attributes:
         name: its configuration, for people.
-        log: its log file.
-        last_line: the log's last line, "" if it is empty.
+        last_line: of its log, "" if it is empty.
+        curve: its dev metrics so far.
     """
 
     name: str
-    log: Path
     last_line: str
+    curve: tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A training that has begun, does not run now, and has a state to go on from.
+
+    Attributes:
+        name: its configuration, for people.
+        curve: its dev metrics so far.
+    """
+
+    name: str
+    curve: tuple[Mapping[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -45,12 +60,14 @@ class Status:
         done: records of successful trainings.
         failed: records of failed ones.
         running: trainings that run now, on this machine.
+        paused: trainings that go on from a state when they are run again.
         left: how many have no record, those that run among them.
     """
 
     done: tuple[Record, ...]
     failed: tuple[Record, ...]
     running: tuple[Running, ...]
+    paused: tuple[Paused, ...]
     left: int
 
     @property
@@ -77,22 +94,33 @@ def read_status(workspace: Workspace) -> Status:
     refuse_rows_off_the_grid(path, ledger, workspace.spec.grid)
     todo = pending(workspace.spec, ledger, range(workspace.spec.size))
     running: list[Running] = []
-    present = workspace.work.iterdir() if workspace.work.is_dir() else ()
-    held = {path.name for path in present if _is_running(path)}
+    paused: list[Paused] = []
+    held = {path.name for path in _entries(workspace.work) if _is_running(path)}
+    begun = held | {path.name for path in _entries(workspace.states)}
     for row, replicate in todo:
-        if len(running) == len(held):
+        if len(running) + len(paused) == len(begun):
             break
         configuration = workspace.spec.configuration(row)
         folder = workspace.training_folder(configuration, replicate)
+        if folder.name not in begun:
+            continue
+        name = describe(configuration) + (f" (again, {replicate})" if replicate else "")
+        curve = tuple(read_curve(workspace.state_folder(configuration, replicate)))
         if folder.name in held:
-            name = describe(configuration) + (f" (again, {replicate})" if replicate else "")
-            running.append(Running(name, folder / "log", _last_line(folder / "log")))
+            running.append(Running(name, _last_line(folder / "log"), curve))
+        else:
+            paused.append(Paused(name, curve))
     return Status(
         tuple(r for r in ledger.records if r.status == "done"),
         tuple(r for r in ledger.records if r.status == "failed"),
         tuple(running),
+        tuple(paused),
         len(todo),
     )
+
+
+def _entries(folder: Path) -> tuple[Path, ...]:
+    return tuple(folder.iterdir()) if folder.is_dir() else ()
 
 
 def _is_running(path: Path) -> bool:

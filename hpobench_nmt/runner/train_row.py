@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,12 +37,14 @@ class Unfinished:
     Attributes:
         kind: "elsewhere" if another run is at it; "again" if it ran out of memory or was killed, perhaps
             because of its neighbours, and should be tried once more, alone; "error" if it ended in an error
-            that says nothing about its configuration.
+            that says nothing about its configuration; "paused" as Workspace.until asks.
         reason: for people.
+        curve: of a training that is paused, up to there.
     """
 
-    kind: Literal["elsewhere", "again", "error"]
+    kind: Literal["elsewhere", "again", "error", "paused"]
     reason: str = ""
+    curve: Sequence[Mapping[str, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ def train_and_record(
     last: bool = False,
 ) -> Record | Unfinished:
     """Train one configuration and append its record, unless the ledger holds it by now.
+
+    A training that was paused or killed goes on from the state that it saved last.
 
     Args:
         workspace: the spec and its ledger.
@@ -107,6 +112,7 @@ def train_and_record(
             ledgers.append(workspace.ledger, trained.record)
             known = trained.record
             not_kept = trained.not_kept
+            shutil.rmtree(workspace.state_folder(configuration, replicate), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
     if not_kept:
         raise RunError(
@@ -128,7 +134,18 @@ def _train(
     scratch = folder / "scratch"
     seed = spec.training_seed(configuration, replicate)
     settings = spec.settings(configuration)
-    job = Job(settings, seed, spec.corpus, spec.base, workspace.cache, scratch, device, keep=workspace.keep)
+    job = Job(
+        settings,
+        seed,
+        spec.corpus,
+        spec.base,
+        workspace.cache,
+        scratch,
+        device,
+        keep=workspace.keep,
+        state=workspace.state_folder(configuration, replicate),
+        until=workspace.until,
+    )
     started, clock = datetime.now(UTC), time.perf_counter()
     result = _attempt(spec, job, processes, folder / "log", last)
     if isinstance(result, Unfinished):
@@ -136,6 +153,8 @@ def _train(
     if result.wrong_input:
         raise InputError(f"{describe(configuration)}: {result.wrong_input}")
     outcome = result.outcome
+    if outcome and outcome.paused:
+        return Unfinished("paused", curve=outcome.curve)
     record = Record(
         config=configuration,
         replicate=replicate,

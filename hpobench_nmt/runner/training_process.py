@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class TrainingResult:
         outcome: what was measured; None if the training failed.
         failure: why the configuration could not be trained.
         wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
-        device: the device's name.
+        device: the device's name; of a training that went on on other devices, the names in that order.
         versions: of the libraries used.
         seconds: of training and measuring, without the start of the process; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
@@ -57,6 +57,7 @@ def train_one(family: str, job: Job) -> TrainingResult:
 
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     start = time.perf_counter()
+    device = _devices(job)
     outcome, failure, starved = None, "", False
     operations: set[str] = set()
     try:
@@ -71,7 +72,7 @@ def train_one(family: str, job: Job) -> TrainingResult:
             raise
         failure, starved = "out of memory", True
     seconds = time.perf_counter() - start
-    not_kept = _save(outcome, job.scratch / KEPT) if outcome and job.keep else ""
+    not_kept = _save(outcome, job.scratch / KEPT) if outcome and job.keep and not outcome.paused else ""
     outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
     versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
     told = [outcome.nondeterministic] if outcome and outcome.nondeterministic else []
@@ -79,7 +80,7 @@ def train_one(family: str, job: Job) -> TrainingResult:
         outcome,
         failure,
         "",
-        device_name(job.device),
+        device,
         versions,
         seconds,
         starved,
@@ -104,6 +105,27 @@ def _noted_operations(names: set[str]) -> Iterator[None]:
 
         warnings.showwarning = note
         yield
+
+
+def _devices(job: Job) -> str:
+    """The names of the devices that the training has seen, this one the last; kept beside its state."""
+    now = device_name(job.device)
+    if job.state is None:
+        return now
+    path = job.state / _DEVICES
+    names = []
+    with suppress(OSError, UnicodeDecodeError):
+        if any(entry.name != _DEVICES for entry in job.state.iterdir()):  # there is something to go on from
+            names = path.read_text(encoding="utf-8").splitlines()
+    if names[-1:] != [now]:
+        names.append(now)
+        with suppress(OSError):
+            job.state.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(names) + "\n", encoding="utf-8")
+    return ", then ".join(names)
+
+
+_DEVICES = "devices"
 
 
 def _save(outcome: Outcome, folder: Path) -> str:

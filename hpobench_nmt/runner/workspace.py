@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner import ledger as ledgers
@@ -21,6 +23,7 @@ from hpobench_nmt.runner.user_paths import refuse_link
 
 _WORK = "work"
 _CLAIM = ".claim"
+_STATES = "states"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Workspace:
         folder: holds the copy of the spec, the ledger and, in the end, the table.
         cache: holds prepared corpora and models that trainings of all specs share.
         keep: whether the best model of each training is kept.
+        until: updates after which a training pauses; None: it goes to its end.
         provenance: of the corpus, for kept models.
     """
 
@@ -39,6 +43,7 @@ class Workspace:
     folder: Path
     cache: Path
     keep: bool = False
+    until: int | None = None
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -59,18 +64,36 @@ class Workspace:
         """The folder of one training: its log and its scratch folder. Removed once it is recorded."""
         return self.work / short_key(configuration, replicate)
 
+    @property
+    def states(self) -> Path:
+        """The folder of the states that trainings of this ledger go on from, in the user's own cache.
 
-def open_workspace(spec: Spec, folder: Path, cache: Path, keep: bool = False) -> tuple[Workspace, Ledger]:
+        Not beside the ledger: Sockeye's states are pickles, and a ledger's folder may come from elsewhere.
+        """
+        owner = json.dumps([str(self.folder.resolve()), self.spec.identity], sort_keys=True)
+        return self.cache / _STATES / hashlib.sha256(owner.encode()).hexdigest()[:20]
+
+    def state_folder(self, configuration: Configuration, replicate: int) -> Path:
+        """The folder of one training's state. Removed once the training is recorded."""
+        return self.states / short_key(configuration, replicate)
+
+
+def open_workspace(
+    spec: Spec, folder: Path, cache: Path, keep: bool = False, until: int | None = None
+) -> tuple[Workspace, Ledger]:
     """Prepare the corpus and open the ledger, or begin one, with a copy of the spec beside it.
 
-    Models are kept if `keep` or the spec says so.
+    Models are kept if `keep` or the spec says so. Trainings pause after `until` updates, unless it is None.
 
     Raises:
-        InputError: the ledger in the folder belongs to another spec or to another version of the corpus.
+        InputError: the ledger in the folder belongs to another spec or to another version of the corpus, or
+            the family cannot pause.
         RunError: the folder cannot be written.
     """
     from hpobench_nmt.runner.corpora import load_corpus
 
+    if until is not None and not spec.family.pauses:
+        raise InputError(f"trainings of family {spec.family.name!r} cannot be paused.")
     corpus = load_corpus(spec.corpus, spec.base, cache)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +108,7 @@ def open_workspace(spec: Spec, folder: Path, cache: Path, keep: bool = False) ->
             write_whole(copy, copy_for(spec, folder).encode())
     except OSError as error:
         raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
-    return Workspace(spec, folder, cache, keep or spec.keep, corpus.provenance), ledger
+    return Workspace(spec, folder, cache, keep or spec.keep, until, corpus.provenance), ledger
 
 
 def claim(training_folder: Path) -> FileLock:
@@ -116,4 +139,6 @@ def clear_workspace(workspace: Workspace) -> None:
     if not busy:
         with contextlib.suppress(OSError):  # another run may have begun just now
             workspace.work.rmdir()
+        with contextlib.suppress(OSError):  # trainings that are paused have their states there
+            workspace.states.rmdir()
         ledgers.release_reserve(workspace.folder)

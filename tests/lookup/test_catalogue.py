@@ -11,18 +11,16 @@ import pytest
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup import catalogue
 from hpobench_nmt.lookup.catalogue import (
-    added_folder,
     collections,
-    fetched_folder,
     find_folder,
     installed,
     load_table,
     members,
     search_path,
     shipped_folder,
-    training_cache,
 )
 from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder, training_cache
 
 
 @pytest.fixture

@@ -163,6 +163,50 @@ def test_nothing_outlives_a_run_however_it_ends(place, start, wait_for, tmp_path
     wait_for(lambda: not _processes_with(mark.encode()), seconds=30)
 
 
+def test_paused_trainings_show_in_the_status_and_end_as_if_they_had_not_paused(place, trained):
+    folder = place / "paused"
+    train = (
+        "train",
+        "tiny.toml",
+        "--out",
+        folder,
+        "--jobs",
+        "1",
+        "--device",
+        "cpu",
+        "--only",
+        "hidden_size=4",
+    )
+    done = run(place, *train, "--until", "20")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("are paused: 'train' goes on with them") == 1
+    shown = run(place, "train", "tiny.toml", "--out", folder, "--status").stdout
+    paused = [line for line in shown.splitlines() if line.startswith("  paused ")]
+    assert len(paused) == done.stderr.count("Paused: hidden_size=4")
+    assert paused and all(int(line.partition("at update ")[2].split()[0]) >= 20 for line in paused)
+    ended = run(place, *train)
+    assert ended.returncode == 0, ended.stderr
+    expected = {r.key: r for r in read_ledger(trained / "ledger.jsonl").records}
+    for record in read_ledger(folder / "ledger.jsonl").records:
+        other = expected[record.key]
+        assert record.status == other.status
+        for name in ("dev_ppl", "test_ppl", "num_updates"):
+            assert record.metrics.get(name) == other.metrics.get(name)
+        assert [p["dev_ppl"] for p in record.curve] == [p["dev_ppl"] for p in other.curve]
+    assert list((place / "home" / "training" / "states").glob("*/*")) == []
+
+
+def test_what_cannot_be_paused_says_so(place):
+    text = SPEC.replace("awd-lstm", "dynamic-evaluation")
+    assert "dynamic-evaluation" in text
+    (place / "dynamic.toml").write_text(
+        text.replace("[grid]", "[grid]\ndynamic_segment = [5]").replace('"gpu_memory"', '"memory"')
+    )
+    done = run(place, "train", "dynamic.toml", "--until", "10", "--device", "cpu")
+    assert done.returncode == 2
+    assert done.stderr == "Error: trainings of family 'dynamic-evaluation' cannot be paused.\n"
+
+
 def test_a_record_tells_how_it_came_about(trained):
     for record in read_ledger(trained / "ledger.jsonl").records:
         assert record.seconds > 0

@@ -116,7 +116,13 @@ METRICS = (
     ),
     Metric("test_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of test"),
     Metric("num_updates", "min", description="updates until training ended"),
-    Metric("train_time", "min", "s", description="training by the clock, checkpoints included, pauses not"),
+    Metric(
+        "train_time",
+        "min",
+        "s",
+        description="training, checkpoints included, pauses not: processor time on a CPU, by the clock on a "
+        "CUDA device and in ledgers of versions before 0.2",
+    ),
     Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the GPU in training"),
     Metric("memory", "min", "MB", description="peak resident memory of training"),
     Metric("num_param", "min", description="trained parameters"),

@@ -25,6 +25,8 @@ Tokens = NDArray[np.int64]
 
 # Dev perplexity during training is read off parallel streams, as is usual; results use a single one.
 _DEV_STREAMS = 10
+# In nats a token. Models that have collapsed to the words' frequencies end a little below or above these.
+_LEAST_GAIN = 0.02
 
 
 class Optimiser(Protocol):
@@ -163,7 +165,8 @@ def train(
         on_check: called with each point of the curve.
 
     Raises:
-        TrainingFailed: the loss is not finite, or the result is no better than a uniform guess.
+        TrainingFailed: the loss is not finite; the result is no better than a uniform guess; or the training
+            has converged, and the result is no better than a guess by the words' frequencies.
     """
     lm: Any = model
     checkpoints = checkpoints or Checkpoints()
@@ -238,12 +241,25 @@ def train(
         for p, best_value in zip(parameters, course.best_values, strict=True):
             p.copy_(best_value)
     words = len(lm.output_bias)
-    if course.best >= math.log(words):
-        ppl = math.exp(min(course.best, 700.0))
-        raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g} with {words} words")
+    # One that was cut off by the limit of epochs may only have begun to learn.
+    guess = (
+        unigram_loss(train_tokens, dev_tokens, words) - _LEAST_GAIN if course.converged else math.log(words)
+    )
+    if course.best >= guess:
+        ppl, of_guess = math.exp(min(course.best, 700.0)), math.exp(guess)
+        raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g}; a guess has {of_guess:.4g}")
     return TrainingSummary(
         tuple(course.curve), course.update, course.best_update, course.spent, course.converged
     )
+
+
+def unigram_loss(train: Tokens, dev: Tokens, words: int) -> float:
+    """Mean loss, in nats a token, of a model that knows how frequent words are and nothing of their order.
+
+    The frequencies are those of the training data with one added to each count (Laplace).
+    """
+    counts = np.bincount(train, minlength=words) + 1.0
+    return float(-np.log(counts / counts.sum())[dev[1:]].mean())
 
 
 def _state(course: _Course, model: Any, optimiser: Optimiser, generator: torch.Generator) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, _log_line, train  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import TrainingSchedule, _log_line, train, unigram_loss  # noqa: E402
 
 # A text with something to learn: each word is followed by the next one, most of the time.
 RNG = np.random.default_rng(0)
@@ -272,6 +273,23 @@ def test_a_model_that_only_guesses_is_a_failed_training(tiny):
     noise = np.random.default_rng(5).integers(9, size=400)
     with pytest.raises(TrainingFailed, match="learned nothing"):
         train(model, noise, noise[::-1].copy(), descent(model, learning_rate=0.0), SCHEDULE, seeded())
+
+
+def test_a_model_that_knows_no_more_than_how_frequent_words_are_is_a_failed_training(tiny):
+    # Words in any order, some more frequent than others: there is nothing to learn beside that.
+    text = np.random.default_rng(5).choice(9, size=1600, p=[0.4, 0.2, 0.1, 0.1, 0.05, 0.05, 0.04, 0.03, 0.03])
+    learned, dev = text[:1200], text[1200:]
+    frequencies = [(np.sum(learned == word) + 1) / (1200 + 9) for word in range(9)]
+    by_hand = -np.mean([math.log(frequencies[word]) for word in dev[1:]])
+    assert unigram_loss(learned, dev, 9) == pytest.approx(by_hand, abs=1e-12)
+    model = tiny()
+    schedule = replace(SCHEDULE, max_epochs=30)
+    converging = {"learning_rate": 1.0, "window": 0, "patience": 1, "min_improvement": 1.0}
+    with pytest.raises(TrainingFailed, match=f"learned nothing.*a guess has {math.exp(by_hand - 0.02):.4g}"):
+        train(model, learned, dev, descent(model, **converging), schedule, seeded())
+    # Cut off before it has converged, it is only no worse than a uniform guess.
+    model = tiny()
+    assert not train(model, learned, dev, descent(model, learning_rate=1.0), SCHEDULE, seeded()).converged
 
 
 def test_too_little_data_for_the_batch_is_a_failed_training(tiny):

@@ -32,12 +32,14 @@ def settings_of(module, **values):
     )
 
 
+AWD_LSTM = settings_of(
+    awd_lstm, layers=1, learning_rate=20.0, averaging_window=0, dropout_hidden=0.1, dropout_input=0.1,
+    dropout_output=0.1, weight_drop=0.1,
+)  # fmt: skip
 FITS = {
-    "awd-lstm": (awd_lstm, settings_of(awd_lstm, layers=2, learning_rate=5.0, averaging_window=0)),
-    "awd-lstm, 3 checks an epoch": (
-        awd_lstm,
-        settings_of(awd_lstm, layers=2, learning_rate=5.0, averaging_window=0, checks_per_epoch=3),
-    ),
+    # Averaging begins after the second check, whose loss is higher.
+    "awd-lstm": (awd_lstm, AWD_LSTM),
+    "awd-lstm, 3 checks an epoch": (awd_lstm, AWD_LSTM | {"checks_per_epoch": 3}),
     # The learning rate drops after the first check, because nothing is an improvement by so much.
     "melis": (
         melis,

@@ -1,0 +1,31 @@
+"""The user's own folders, which HPOBENCH_NMT_HOME moves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+_APP = "hpobench-nmt"
+
+
+def added_folder() -> Path:
+    """Where `tables add` puts tables: user data, never cleaned up by the system."""
+    home = os.environ.get("HPOBENCH_NMT_HOME")
+    return (
+        Path(home) / "tables" if home else Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "tables"
+    )
+
+
+def fetched_folder() -> Path:
+    """Where `tables fetch` puts tables: a cache, which can be fetched again."""
+    home = os.environ.get("HPOBENCH_NMT_HOME")
+    return (
+        Path(home) / "cache" if home else Path(platformdirs.user_cache_dir(_APP, appauthor=False)) / "tables"
+    )
+
+
+def training_cache() -> Path:
+    """Where the runner keeps corpora and models that trainings share: a cache, which can be made again."""
+    return fetched_folder().parent / "training"
