@@ -139,6 +139,18 @@ def clear_workspace(workspace: Workspace) -> None:
     if not busy:
         with contextlib.suppress(OSError):  # another run may have begun just now
             workspace.work.rmdir()
-        with contextlib.suppress(OSError):  # trainings that are paused have their states there
-            workspace.states.rmdir()
         ledgers.release_reserve(workspace.folder)
+    _clear_states(workspace)
+
+
+def _clear_states(workspace: Workspace) -> None:
+    """Remove the states of trainings that are recorded: a run may be killed between the two."""
+    if not workspace.states.is_dir():
+        return
+    records = ledgers.read_ledger(workspace.ledger).records
+    recorded = {short_key(record.config, record.replicate) for record in records}
+    for path in workspace.states.iterdir():
+        if path.name in recorded:
+            shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # paused trainings have their states there
+        workspace.states.rmdir()

@@ -193,6 +193,7 @@ def test_paused_trainings_show_in_the_status_and_end_as_if_they_had_not_paused(p
         for name in ("dev_ppl", "test_ppl", "num_updates"):
             assert record.metrics.get(name) == other.metrics.get(name)
         assert [p["dev_ppl"] for p in record.curve] == [p["dev_ppl"] for p in other.curve]
+    # Neither this run nor the one that was killed again and again has left a state.
     assert list((place / "home" / "training" / "states").glob("*/*")) == []
 
 
