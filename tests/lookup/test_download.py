@@ -162,3 +162,26 @@ def test_fetch_keeps_the_old_tables_when_one_file_is_wrong(published, home, run_
     published.faults["/so-en.hyps"] = [404]
     run_command("tables", "fetch", "nmthpo", "--mirror", published.address, check=1)
     assert load_table("zh-en").sha256 == before
+
+
+def test_the_size_is_counted_over_all_that_arrives(server):
+    """More than one reading at a time takes, so that the sum decides and not the last part."""
+    content = b"0123456789" * 30_000
+    server.files["/large"] = content
+    sha256 = hashlib.sha256(content).hexdigest()
+    assert download(f"{server.address}/large", sha256, Limits(max_bytes=len(content))) == content
+    with pytest.raises(RunError, match="larger than 299,999 bytes"):
+        download(f"{server.address}/large", sha256, Limits(max_bytes=len(content) - 1, tries=1))
+
+
+def test_pauses_double_and_a_bad_request_is_not_repeated(server, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("hpobench_nmt.lookup.download.time.sleep", pauses.append)
+    server.faults["/f"] = [503] * 5
+    with pytest.raises(RunError, match="answered 503"):
+        download(f"{server.address}/f", SHA256, Limits(tries=4, pause_s=0.25))
+    assert pauses == [0.25, 0.5, 1.0]
+    server.faults["/f"] = [400]
+    with pytest.raises(RunError, match="answered 400"):
+        download(f"{server.address}/f", SHA256, FAST)
+    assert len(server.requests) == 5
