@@ -18,6 +18,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.lookup.groups import group_ids, in_groups
+from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
 from hpobench_nmt.lookup.table import Table
 
@@ -206,6 +207,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             )
     for name in table.objectives:
         yield from _ties(table, name)
+        yield from _outliers(table, name)
     if len(table.objectives) > 1:
         front = table.front(table.objectives[:2])
         names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
@@ -239,6 +241,19 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
             f"the best {name} is {losses[1] - losses[0]:.3g} ahead of the next, more than the tolerance of "
             f"{metric.tolerance:g}",
             "ftc is the same as ftb unless a suite sets a larger tolerance.",
+        )
+
+
+def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+    losses = table.objective(name).to_loss(table.column(name))
+    far = far_rows(losses)
+    if len(far):
+        nearest, share = table.column(name)[far[-1]], variance_share(losses, far)
+        yield (
+            "warning",
+            f"{len(far)} of {len(table):,} rows are far worse in {name} than the rest ({nearest:g} or worse): "
+            f"{share:.0%} of its variance is theirs (rows {_listed(np.sort(far))})",
+            "analyses of importance and noise describe these rows: look whether they learned anything.",
         )
 
 

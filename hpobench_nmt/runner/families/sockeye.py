@@ -64,7 +64,16 @@ SETTINGS = (
     Setting("reduce_after", 3, int, 1, 1000, unit="checkpoints", description="without improvement"),
     Setting("checkpoint_interval", 1000, int, 1, 1_000_000, description="updates between checkpoints"),
     Setting("max_not_improved", 8, int, 1, 1000, unit="checkpoints", description="then training ends"),
-    Setting("min_improvement", 0.0, float, 0.0, 1e6, description="of perplexity over max_not_improved"),
+    Setting(
+        "stop_on",
+        "perplexity",
+        str,
+        choices=("perplexity", "bleu"),
+        on_grid=False,
+        description="of dev: decides on the best checkpoint, the learning rate and the end of training; "
+        "bleu is that of the subwords of checkpoint_sentences",
+    ),
+    Setting("min_improvement", 0.0, float, 0.0, 1e6, description="of stop_on over max_not_improved"),
     Setting("max_updates", 10**6, int, 1, 10**8, description="updates after which training ends anyway"),
     Setting(
         "checkpoint_sentences",
@@ -136,6 +145,8 @@ def check(settings: Mapping[str, Any]) -> None:
             f"num_embed {settings['num_embed']} can't be divided among num_heads {settings['num_heads']}: "
             "take a multiple."
         )
+    if settings["stop_on"] == "bleu" and not settings["checkpoint_sentences"]:
+        raise InputError("stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of them.")
     if settings["num_embed"] % 2:
         raise InputError(f"num_embed {settings['num_embed']} must be even: positions are sines and cosines.")
 
@@ -324,10 +335,11 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "learning-rate-scheduler-type": s["learning_rate_scheduler"],
         "learning-rate-reduce-factor": s["reduce_factor"],
         "learning-rate-reduce-num-not-improved": s["reduce_after"],
-        "optimized-metric": "perplexity",
+        "optimized-metric": s["stop_on"],
         "checkpoint-interval": s["checkpoint_interval"],
         "max-num-checkpoint-not-improved": s["max_not_improved"],
-        "checkpoint-improvement-threshold": s["min_improvement"],
+        # Sockeye's BLEU goes from 0 to 1.
+        "checkpoint-improvement-threshold": s["min_improvement"] / (100 if s["stop_on"] == "bleu" else 1),
         "max-updates": _updates(job),
         "decode-and-evaluate": s["checkpoint_sentences"],
         "keep-last-params": 1,

@@ -191,6 +191,18 @@ def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
 
 
 @needs_sockeye
+def test_training_may_go_by_bleu_instead_of_perplexity(job):
+    # No checkpoint is better than the first by 100 BLEU; perplexity falls by more than that would be of it.
+    outcome = sockeye.FAMILY.train(
+        job(
+            stop_on="bleu", min_improvement=100.0, max_not_improved=1, checkpoint_interval=20, max_updates=200
+        )
+    )
+    assert outcome.converged
+    assert [point["update"] for point in outcome.curve] == [20, 40]
+
+
+@needs_sockeye
 def test_more_subwords_than_the_text_has(job):
     with pytest.raises(TrainingFailed, match="bpe_symbols 9000: the source side has no more than"):
         sockeye.FAMILY.train(job(bpe_symbols=9000))
@@ -201,6 +213,7 @@ def test_more_subwords_than_the_text_has(job):
     [
         ({"num_embed": 30, "num_heads": 4}, "num_embed 30 can't be divided among num_heads 4"),
         ({"num_embed": 9, "num_heads": 3}, "num_embed 9 must be even"),
+        ({"stop_on": "bleu", "checkpoint_sentences": 0}, "stop_on 'bleu' needs checkpoint_sentences"),
     ],
 )
 def test_impossible_settings(changes, message):

@@ -1,0 +1,35 @@
+"""Rows whose loss lies so far from the others that an analysis of a metric is one of these rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FAR = 3.0
+_MOST_ROWS = 0.1
+_LEAST_SHARE = 0.5
+
+
+def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Few rows that are far worse than the rest and carry most of the variance, worst first; none elsewhere.
+
+    They are beyond the upper quartile by more than 3 times the distance of the quartiles (Tukey's outer
+    fence), at most a tenth of the rows, and more than half of the variance goes with them.
+
+    Args:
+        losses: shape (N,), lower is better. NaN is no row.
+    """
+    known = losses[~np.isnan(losses)]
+    if len(known) < 2 or known.min() == known.max():
+        return np.array([], dtype=np.intp)
+    lower, upper = np.percentile(known, [25, 75])
+    with np.errstate(invalid="ignore"):
+        far = np.flatnonzero(losses > upper + _FAR * (upper - lower))
+    if len(far) > _MOST_ROWS * len(known) or variance_share(losses, far) <= _LEAST_SHARE:
+        return np.array([], dtype=np.intp)
+    return far[np.argsort(-losses[far], kind="stable")]
+
+
+def variance_share(losses: NDArray[np.float64], rows: NDArray[np.intp]) -> float:
+    """The part of the variance that is not there without some rows, 0 to 1 (below 0 if it grows)."""
+    return 1.0 - float(np.nanvar(np.delete(losses, rows)) / np.nanvar(losses))

@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.lookup.checks import check_table
+from hpobench_nmt.lookup.outliers import far_rows, variance_share
+
+
+def losses(far=(), n=100):
+    values = np.random.default_rng(0).normal(10.0, 1.0, n)
+    values[list(far)] = [50.0 + row for row in far]
+    return values
+
+
+def test_few_rows_far_from_the_rest_are_found_worst_first():
+    assert far_rows(losses([3, 7, 90])).tolist() == [90, 7, 3]
+    with_holes = losses([3, 7, 90])
+    with_holes[20] = np.nan
+    assert far_rows(with_holes).tolist() == [90, 7, 3]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        losses(),
+        np.append(losses(), 15.5),  # beyond the fence, but one row among many with little of the variance
+        -losses([3, 7, 90]),  # far better is no fault
+        losses(range(11)),  # more than a tenth: a part of the space, not outliers
+        np.full(5, 3.0),
+        np.array([1.0]),
+        np.full(4, np.nan),
+    ],
+)
+def test_other_rows_are_not(values):
+    assert far_rows(values).tolist() == []
+
+
+def test_the_share_of_the_variance_is_what_is_not_there_without_the_rows():
+    values = np.array([1.0, 2.0, 3.0, 10.0])
+    assert variance_share(values, np.array([3])) == pytest.approx(1 - (2 / 3) / 12.5)
+
+
+def test_the_check_names_them(toy):
+    table = toy
+    name = table.objectives[0]
+    column = [m.name for m in table.metrics].index(name)
+    values = table.values.copy()
+    values[4, column] = -400.0  # quality: more is better
+    found = [f for f in check_table(replace(table, values=values)) if "far worse" in f.fact]
+    assert [f.kind for f in found] == ["warning"]
+    assert f"1 of 36 rows are far worse in {name} than the rest (-400 or worse)" in found[0].fact
+    assert "(rows 4)" in found[0].fact
