@@ -69,6 +69,18 @@ def of_importance(parts: Sequence[Importance]) -> Notes:
     return (_method(parts[0]), *map(_part, parts))
 
 
+def of_far_rows(count: int, share: float, rest: Importance) -> str:
+    """A sentence on rows that carry most of the variance, and on the importance without them."""
+    shares = ", ".join(
+        f"{name} {part:.0%}" for name, part in zip(rest.singles["first"], rest.singles["share"], strict=True)
+    )
+    rows = "1 row is" if count == 1 else f"{count} rows are"
+    return (
+        f"{rows} far worse than the rest and {'has' if count == 1 else 'have'} {share:.0%} of the variance. "
+        f"Over the others, estimated with a random forest, the shares are: {shares}."
+    )
+
+
 def _method(found: Importance) -> str:
     if found.method == "exact":
         return f"Exact: all {found.n_grid:,} configurations of the grid have a row."

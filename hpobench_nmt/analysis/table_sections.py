@@ -6,6 +6,7 @@ An analysis that a table does not allow becomes a section that says why, so that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from hpobench_nmt.analysis import findings
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.response import Response
 from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance, model_grid
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
 from hpobench_nmt.lookup.folder import load_folder, load_replicates
+from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.table import Table
 
 _PAIRS_SHOWN = 5
@@ -168,11 +171,25 @@ def _importance(table: Table, metric: str, best_share: float, seed: int) -> Sect
         kind="importance",
         title=f"{table.name}: importance for {parts[0].metric}",
         stem=stem,
-        notes=(*findings.of_importance(parts), *problem),
+        notes=(*findings.of_importance(parts), *_without_far_rows(response, seed), *problem),
         shown=_effects_shown(parts),
         files={stem: effects[["part", "first", "second", "share", "spread"]]},
         analysis=tuple(parts),
     )
+
+
+def _without_far_rows(response: Response, seed: int) -> tuple[str, ...]:
+    """A sentence on the importance without few rows that carry most of the variance, where there are any."""
+    far = far_rows(response.losses)
+    if not len(far):
+        return ()
+    values = response.values.copy()
+    values[far] = np.nan
+    try:
+        rest = importance(replace(response, values=values), seed=seed)
+    except InputError:  # too few rows are left
+        return ()
+    return (findings.of_far_rows(len(far), variance_share(response.losses, far), rest),)
 
 
 def _part_name(part: Importance) -> str:

@@ -251,7 +251,7 @@ def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "
         nearest, share = table.column(name)[far[-1]], variance_share(losses, far)
         yield (
             "warning",
-            f"{len(far)} of {len(table):,} rows are far worse in {name} than the rest ({nearest:g} or worse): "
+            f"{len(far)} of {len(table):,} rows are far worse in {name} than the rest, {nearest:g} or worse; "
             f"{share:.0%} of its variance is theirs (rows {_listed(np.sort(far))})",
             "analyses of importance and noise describe these rows: look whether they learned anything.",
         )

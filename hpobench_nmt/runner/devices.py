@@ -67,7 +67,7 @@ def mixed_devices(names: Iterable[str]) -> str:
     counted = Counter(device_model(name) for name in names if name)
     if len(counted) < 2:
         return ""
-    models = ", ".join(f"{name} ({count} rows)" for name, count in counted.most_common())
+    models = ", ".join(f"{name} ({count} row{'s' * (count > 1)})" for name, count in counted.most_common())
     return f"Rows were trained on {models}: times of different devices cannot be compared."
 
 

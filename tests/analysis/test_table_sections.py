@@ -102,6 +102,21 @@ def test_a_relation_that_may_be_none_is_called_so(toy):
     assert "tend to be worse in the other" in only(analyze_tables([bound]), "front").notes[-1]
 
 
+def test_rows_that_carry_the_variance_are_named_and_left_out_once(toy):
+    name = toy.main_metric
+    column = [metric.name for metric in toy.metrics].index(name)
+    collapsed = toy.values.copy()
+    collapsed[[4, 30], column] = -400.0  # more is better
+    notes = only(analyze_tables([replace(toy, values=collapsed)]), "importance").notes
+    assert notes[-1].startswith("2 rows are far worse than the rest and have ")
+    without = toy.values.copy()
+    without[[4, 30], column] = np.nan
+    rest = importance(replace(toy, values=without).response(name), seed=0)
+    for hyperparameter, share in zip(rest.singles["first"], rest.singles["share"], strict=True):
+        assert f"{hyperparameter} {share:.0%}" in notes[-1]
+    assert not any("far worse" in note for note in only(analyze_tables([toy]), "importance").notes)
+
+
 def test_a_lead_that_the_trees_do_not_support_is_called_so(toy):
     noise = np.random.default_rng(2).normal(size=toy.values.shape)
     holey = replace(toy, configs=toy.configs[1:], values=noise[1:])
