@@ -121,7 +121,7 @@ def _provenance(
         "not_converged": _limited(done),
         "not_repeatable": _not_repeatable(done),
         "device": _most(record.device for record in trained),
-        "devices_differ": mixed_devices(record.device for record in trained),
+        "devices_differ": mixed_devices(record.device for record in done),  # failed ones have no times
         "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
         "first": min(record.started for record in trained),
         "last": max(record.started for record in trained),

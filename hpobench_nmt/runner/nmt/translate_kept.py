@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.runner.families.sockeye import decode_arguments
 from hpobench_nmt.runner.family import Job, TrainingFailed
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import SOCKEYE_FILES, KeptTranslationModel
 from hpobench_nmt.runner.nmt.timed_translate import read_times
+from hpobench_nmt.runner.nmt.train_model import decode_arguments
 
 
 @dataclass(frozen=True)
