@@ -1,4 +1,4 @@
-"""What it costs a training to save its state, for a pause or a kill.
+"""The cost of saving the state of a training, for a pause or a kill.
 
     python benchmarks/checkpoints.py [--times 3]
 

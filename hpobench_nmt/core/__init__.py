@@ -1,1 +1,1 @@
-"""What every other room stands on: the search space, the problem, the loop, trajectories, fronts, seeds."""
+"""The ground of every other room: the search space, the problem, the loop, trajectories, fronts, seeds."""

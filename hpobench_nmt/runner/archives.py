@@ -13,7 +13,7 @@ from hpobench_nmt.core.errors import InputError
 
 
 def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
-    """What a zip archive holds. A compressed one is refused: it could take any amount of memory.
+    """The content of a zip archive. A compressed one is refused: it could take any amount of memory.
 
     Raises:
         InputError: it is no such archive, is compressed, or `load` raised any error.

@@ -28,7 +28,7 @@ _SHOWN = 4  # differing values of a training that a message names
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge found.
+    """The findings of a merge.
 
     Attributes:
         conflicts: a line for each reason why the ledgers do not belong together; if there is one, nothing

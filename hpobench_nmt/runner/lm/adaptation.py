@@ -1,4 +1,4 @@
-"""What dynamic evaluation does to a model, as in Krause et al. (2018), sections 7.4 and 7.5.
+"""How dynamic evaluation changes a model, as in Krause et al. (2018), sections 7.4 and 7.5.
 
     losses_of_parts     the loss of every token of many sequences, each read from anew or all carried on
     timescales          these losses, averaged over the sequences, against the number of tokens read

@@ -160,7 +160,7 @@ class MelisModel(nn.Module):
 
     @property
     def _update_scale(self) -> float:
-        """What updates are multiplied by in evaluation, and beside 1 / (1 - p) in training."""
+        """The factor of updates in evaluation; in training it stands beside 1 / (1 - p)."""
         rates = self.rates
         if not (rates.lamb and rates.recurrent and rates.state):
             return 1.0

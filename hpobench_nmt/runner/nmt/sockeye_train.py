@@ -36,7 +36,7 @@ _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Cost:
-    """What a training has taken up to a checkpoint.
+    """The cost of a training up to a checkpoint.
 
     Attributes:
         checkpoint: its number, from 1.

@@ -1,9 +1,9 @@
 """Bayesian optimisation and graph-based methods on large tables: time of a step, and memory of the process.
 
-    python benchmarks/large_table.py                       # BO on 100,000 rows, 200 look-ups
-    python benchmarks/large_table.py --rows 1000000        # BO on a million rows
-    python benchmarks/large_table.py --method GB_EI_M      # the sparse graph on 100,000 rows
-    python benchmarks/large_table.py --compare 10000       # the sparse graph against the dense one
+    python benchmarks/large_methods.py                       # BO on 100,000 rows, 200 look-ups
+    python benchmarks/large_methods.py --rows 1000000        # BO on a million rows
+    python benchmarks/large_methods.py --method GB_EI_M      # the sparse graph on 100,000 rows
+    python benchmarks/large_methods.py --compare 10000       # the sparse graph against the dense one
 
 Rows are scattered in six dimensions. On a machine with other work, processor time says more than elapsed
 time: both are printed, and processor time is held against the bars. The peak of memory is the process's, so
