@@ -126,8 +126,8 @@ def test_killed_gone_on_with_and_made_a_table(family, place, start, wait_for, pa
     first = start(place, *train, strict=strict)
     if family == "sockeye" and sys.platform == "linux":
         # A command of Sockeye's own that is killed is tried once more.
-        wait_for(lambda: running("sockeye.train", str(folder)))
-        for process in running("sockeye.train", str(folder)):
+        wait_for(lambda: running("sockeye_train", str(folder)))
+        for process in running("sockeye_train", str(folder)):
             os.kill(process, signal.SIGKILL)
     wait_for(lambda: len(records(folder)) >= 1)
     first.send_signal(signal.SIGKILL)
