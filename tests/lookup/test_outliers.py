@@ -49,5 +49,5 @@ def test_the_check_names_them(toy):
     values[4, column] = -400.0  # quality: more is better
     found = [f for f in check_table(replace(table, values=values)) if "far worse" in f.fact]
     assert [f.kind for f in found] == ["warning"]
-    assert f"1 of 36 rows are far worse in {name} than the rest (-400 or worse)" in found[0].fact
+    assert f"1 of 36 rows are far worse in {name} than the rest, -400 or worse" in found[0].fact
     assert "(rows 4)" in found[0].fact
