@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,12 @@ class RandomSearch:
     def ask(self) -> int:
         """The next row of the permutation that was not told."""
         while self._order[-1] in self._told:
+            self._order.pop()
+        return int(self._order[-1])
+
+    def suggest(self, running: Mapping[int, float]) -> int:
+        """The next row of the permutation that was neither told nor begun."""
+        while self._order[-1] in running or self._order[-1] in self._told:
             self._order.pop()
         return int(self._order[-1])
 

@@ -41,14 +41,15 @@ from threadpoolctl import threadpool_limits
 from hpobench_nmt.benchmarking.plugins import load_method
 from hpobench_nmt.benchmarking.trials import TrialTable, trial_of
 from hpobench_nmt.core.errors import one_line
-from hpobench_nmt.core.loop import failure_text, is_no_room, run_trial
+from hpobench_nmt.core.guard import failure_text, is_no_room
+from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
 
 REQUEST = struct.Struct("<cI")
 REPORT = struct.Struct("<Ii")
 # When the running call of a method began, in seconds of time.monotonic (0: none is running), and which it is.
 CLOCK = struct.Struct("<dd")
-CALLS = ("loading it", "making it", "ask", "tell")
+CALLS = ("loading it", "making it", "ask", "tell", "suggest", "observe")
 KILLED = -1000
 _PR_SET_PDEATHSIG = 1
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+
+def _whole_only() -> Floats:
+    resources = np.ones(1)
+    resources.setflags(write=False)
+    return resources
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +32,24 @@ class Problem:
         lookups: the most that a trial may look up, the initial design included; at most N. (The `--lookups`
             of a run, or N.)
         n_initial: number of random rows that a method is told before it is first asked.
+        workers: how many trainings can run at a time.
+        resources: all resources that some row has a checkpoint at, ascending, shape (R,), read-only; [1.0]
+            where rows can only be looked up whole.
+        resume: whether a training can be paused and go on later, on any worker. Otherwise it goes on only if
+            it is asked for again as soon as it has come to a checkpoint; later it starts anew.
+        clock: what time is counted in: "lookups", or "cost", which the table names.
+        time: the most time that a trial may take on that clock; infinite if only `lookups` ends it.
     """
 
     features: Floats
     n_objectives: int
     lookups: int
     n_initial: int
+    workers: int = 1
+    resources: Floats = field(default_factory=_whole_only)
+    resume: bool = True
+    clock: Literal["lookups", "cost"] = "lookups"
+    time: float = math.inf
 
     @property
     def budget(self) -> int:
@@ -53,10 +73,73 @@ class Method(Protocol):
         """
 
 
+class Request(NamedTuple):
+    """A row to train, and how far.
+
+    Attributes:
+        row: its number.
+        resource: to the first checkpoint at this resource or above; infinite: until the training ends.
+    """
+
+    row: int
+    resource: float = math.inf
+
+
+class Progress(NamedTuple):
+    """How far a row's training is, and its learning curve up to there. The arrays are read-only.
+
+    Attributes:
+        row: its number.
+        resources: of the k checkpoints so far, ascending, shape (k,); the last one is where it is.
+        costs: of the training up to each checkpoint, shape (k,).
+        losses: at each checkpoint, to be minimised, shape (k, n_objectives); NaN where there are none. A
+            training that has failed is done, and its last losses are NaN.
+        best: losses of the best checkpoint so far, by the first loss, shape (n_objectives,).
+        done: whether the training has ended by itself: it cannot be asked to go further.
+        time: when that was, on the trial's clock.
+    """
+
+    row: int
+    resources: Floats
+    costs: Floats
+    losses: Floats
+    best: Floats
+    done: bool
+    time: float
+
+
+class ParallelMethod(Protocol):
+    """A method that can have several trainings running, or that trains rows part of the way.
+
+    It says so by having `suggest`, which is then called in place of `ask`. A method that has only `ask` is
+    run with one worker, and trains each row until its training ends.
+    """
+
+    def suggest(self, running: Mapping[int, float]) -> int | Request | tuple[int, float] | None:
+        """What an idle worker is to do next.
+
+        Args:
+            running: the rows that are being trained now, each with the resource asked for; read-only. It
+                changes as the trial goes on, so take a copy to keep it.
+
+        Returns:
+            a row, to be trained until its training ends; or a request: a row and a resource, which must be
+            more than the row has; or None to wait until something that is running has finished. Asked again
+            while nothing has changed, the same.
+        """
+
+    def observe(self, progress: Progress) -> None:
+        """A training has come as far as was asked, or has ended before that.
+
+        A method without `observe` is told by `tell`, as sequential methods are: the losses of the row's
+        best checkpoint so far.
+        """
+
+
 class MethodFactory(Protocol):
     """A maker of methods: the class itself, or a function with its signature."""
 
-    def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
+    def __call__(self, problem: Problem, rng: np.random.Generator) -> Method | ParallelMethod:
         """A method at the start of a trial."""
 
 

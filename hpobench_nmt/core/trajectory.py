@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from itertools import accumulate
 from typing import overload
@@ -27,10 +27,13 @@ class Goal:
     Attributes:
         targets: True for each row that counts, shape (N,).
         needed: how many of them are enough.
-        score_at: number of look-ups after which the score is taken; None for a runtime.
+        score_at: number of look-ups, or time on the trial's clock, after which the score is taken; None for a
+            runtime.
         gaps: each row's distance from the best value, shape (N,), where the score is the smallest gap found;
             None where rows are counted.
         name: the score's name, or a few words that describe the goal.
+        checkpoints: for each row the number of the checkpoint, from 1, from which on it counts, shape (N,);
+            None where rows are looked up whole.
     """
 
     targets: NDArray[np.bool_]
@@ -38,6 +41,7 @@ class Goal:
     score_at: int | None = None
     gaps: Floats | None = None
     name: str = ""
+    checkpoints: Rows | None = None
 
     def __repr__(self) -> str:
         """The name, the number of rows, and when the score is taken."""
@@ -46,18 +50,64 @@ class Goal:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectory:
-    """One trial: the rows that it looked up, in order.
+class Timeline:
+    """When the n trainings of a trial ran, and where: in the order of finishing.
 
     Attributes:
-        rows: row numbers, shape (n,), the initial design first.
-        losses: minimised, shape (n, m): a metric to maximise is negated; NaN where missing.
+        resources: how far each one came, shape (n,).
+        costs: what it took of its worker's time, shape (n,).
+        starts, finishes: on the trial's clock, shape (n,).
+        workers: numbered from 0, shape (n,).
+    """
+
+    resources: Floats
+    costs: Floats
+    starts: Floats
+    finishes: Floats
+    workers: NDArray[np.int32]
+
+    def part(self, first: int, stop: int) -> Timeline:
+        """Trainings first to stop - 1; the arrays are shared."""
+        here = slice(first, stop)
+        return Timeline(
+            self.resources[here], self.costs[here], self.starts[here], self.finishes[here], self.workers[here]
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Timeline]) -> Timeline:
+        """One or more of them, one after the other."""
+        names = [each.name for each in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    @classmethod
+    def of_lookups(cls, count: int) -> Timeline:
+        """That of one worker that looks up whole rows, each in one unit of time."""
+        ones, finishes = np.ones(count), np.arange(1.0, count + 1)
+        return cls(ones, ones, finishes - 1, finishes, np.zeros(count, dtype=np.int32))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """One trial: the rows that it looked up or trained, in the order of finishing.
+
+    Attributes:
+        rows: row numbers, shape (n,), the initial design first where there is one worker. A row that was
+            trained further is there more than once.
+        losses: minimised, shape (n, m): a metric to maximise is negated; NaN where missing. Where rows have
+            checkpoints, those of the row's best one so far.
         failure: why the method was stopped, empty where it was not.
+        timing: when trainings ran; None where time is the number of look-ups, as `timeline` then says.
     """
 
     rows: Rows
     losses: Floats
     failure: str = ""
+    timing: Timeline | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each training ran, on which worker, how far it came and what it cost."""
+        return Timeline.of_lookups(len(self.rows)) if self.timing is None else self.timing
 
     def __repr__(self) -> str:
         """How many look-ups, the first of them, and whether it failed."""
@@ -79,32 +129,45 @@ class Trajectory:
 class Trials(Sequence[Trajectory]):
     """The trials of one method on one table, as a sequence of trajectories that takes little memory.
 
-    Only row numbers are kept, four bytes for each look-up. A trajectory is made when it is asked for; its
-    losses are those of the table.
+    Only row numbers are kept, four bytes for each look-up, and on a clock the losses and times. A trajectory
+    is made when it is asked for; where no losses are kept, they are those of the table.
 
     Attributes:
         table_losses: losses of the whole table, shape (N, m), shared by all trials.
         looked_up: rows of all trials, one trial after the other, shape (total,).
         starts: where each trial begins in looked_up, and the total at the end, shape (trials + 1,).
         failures: reason by trial number, only of trials that failed.
+        timing: of all trials, one after the other; None where time is the number of look-ups.
+        losses: likewise, shape (total, m); None where they are the table's.
     """
 
     table_losses: Floats
     looked_up: NDArray[np.int32]
     starts: NDArray[np.int64]
     failures: Mapping[int, str]
+    timing: Timeline | None = None
+    losses: Floats | None = None
 
     @classmethod
     def of(cls, table_losses: Floats, trajectories: Iterable[Trajectory]) -> Trials:
-        """Trials from trajectories whose losses are the table's."""
+        """Trials from trajectories; if none of them says when it ran, their losses are the table's."""
         found = list(trajectories)
         rows = np.concatenate([np.empty(0, np.int32), *(t.rows for t in found)]).astype(np.int32)
         starts = np.array([0, *accumulate(len(t.rows) for t in found)], dtype=np.int64)
-        return cls(table_losses, rows, starts, {i: t.failure for i, t in enumerate(found) if t.failure})
+        failures = {i: t.failure for i, t in enumerate(found) if t.failure}
+        if all(t.timing is None for t in found):
+            return cls(table_losses, rows, starts, failures)
+        losses, timing = (
+            np.concatenate([t.losses for t in found]),
+            Timeline.joined([t.timeline for t in found]),
+        )
+        return cls(table_losses, rows, starts, failures, timing, losses)
 
     @classmethod
     def joined(cls, parts: Sequence[Trials]) -> Trials:
         """The trials of one or more parts, in order."""
+        if any(part.timing is not None for part in parts):
+            return cls.of(parts[0].table_losses, (trial for part in parts for trial in part))
         first_trial = list(accumulate((len(part) for part in parts), initial=0))
         first_row = list(accumulate((len(part.looked_up) for part in parts), initial=0))
         starts = [part.starts[:-1] + row for part, row in zip(parts, first_row, strict=False)]
@@ -129,7 +192,14 @@ class Trials(Sequence[Trajectory]):
         begin, end = self.starts[first], self.starts[stop]
         failures = {i - first: reason for i, reason in self.failures.items() if first <= i < stop}
         starts = self.starts[first : stop + 1] - begin
-        return Trials(self.table_losses, self.looked_up[begin:end], starts, failures)
+        return Trials(
+            self.table_losses,
+            self.looked_up[begin:end],
+            starts,
+            failures,
+            None if self.timing is None else self.timing.part(begin, end),
+            None if self.losses is None else self.losses[begin:end],
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -145,8 +215,12 @@ class Trials(Sequence[Trajectory]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = range(len(self))[index]
-        rows = self.looked_up[self.starts[number] : self.starts[number + 1]].astype(np.int64)
-        return Trajectory(rows, self.table_losses[rows], self.failures.get(number, ""))
+        begin, end = self.starts[number], self.starts[number + 1]
+        rows = self.looked_up[begin:end].astype(np.int64)
+        failure = self.failures.get(number, "")
+        if self.timing is None or self.losses is None:
+            return Trajectory(rows, self.table_losses[rows], failure)
+        return Trajectory(rows, self.losses[begin:end], failure, self.timing.part(begin, end))
 
     def __repr__(self) -> str:
         """How many trials, look-ups and failures."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.trajectory import Goal, Trajectory, Trials
+from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory, Trials
 
 LOSSES = np.column_stack([np.arange(9.0), -np.arange(9.0)])
 LOSSES[4, 1] = np.nan  # one of two losses is missing
@@ -85,3 +85,48 @@ def test_a_trajectory_in_a_notebook():
         "<tr><td>1</td><td>4</td><td>4</td><td>nan</td></tr>"
         "<tr><td>2</td><td>3</td><td>3</td><td>-3</td></tr></table>"
     )
+
+
+def timed(rows, failure=""):
+    count = len(rows)
+    numbers = np.arange(count, dtype=float)
+    timing = Timeline(
+        numbers + 1, numbers + 2, numbers, 2 * numbers + 2, np.arange(count, dtype=np.int32) % 3
+    )
+    return Trajectory(np.array(rows, dtype=np.int64), -numbers[:, None], failure, timing)
+
+
+COLUMNS = ("resources", "costs", "starts", "finishes", "workers")
+
+
+def test_trials_on_a_clock_keep_their_times_and_losses():
+    found = [timed([4, 4, 1]), timed([]), timed([2, 0], "broke")]
+    trials = Trials.of(np.zeros((5, 1)), found)
+    again = Trials.joined([trials.part(0, 1), trials.part(1, 3)])
+    for held in (trials, again):
+        assert [t.failure for t in held] == ["", "", "broke"]
+        for one, other in zip(held, found, strict=True):
+            assert one.rows.tolist() == other.rows.tolist()
+            assert one.losses.tolist() == other.losses.tolist()
+            for column in COLUMNS:
+                np.testing.assert_array_equal(getattr(one.timeline, column), getattr(other.timeline, column))
+    assert trials.part(2, 3)[0].timeline.finishes.tolist() == [2.0, 4.0]
+    # One whose process was killed has none; the others keep theirs.
+    killed = Trajectory(np.array([2, 3]), np.zeros((2, 1)), "killed")
+    for mixed in (
+        Trials.of(trials.table_losses, [killed, *found]),
+        Trials.joined([Trials.of(np.zeros((5, 1)), [killed]), trials]),
+    ):
+        assert mixed[0].timeline.finishes.tolist() == [1.0, 2.0]
+        assert mixed[1].timeline.finishes.tolist() == [2.0, 4.0, 6.0]
+        assert mixed[3].losses.tolist() == [[0.0], [-1.0]]
+
+
+def test_time_is_the_number_of_look_ups_where_nothing_else_is_said():
+    trajectory = Trajectory(np.array([7, 3, 5]), np.zeros((3, 1)))
+    assert trajectory.timing is None
+    assert trajectory.timeline.starts.tolist() == [0.0, 1.0, 2.0]
+    assert trajectory.timeline.finishes.tolist() == [1.0, 2.0, 3.0]
+    assert trajectory.timeline.costs.tolist() == trajectory.timeline.resources.tolist() == [1.0] * 3
+    assert trajectory.timeline.workers.tolist() == [0, 0, 0]
+    assert Trials.of(np.zeros((9, 1)), [trajectory]).timing is None

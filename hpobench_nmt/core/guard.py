@@ -1,0 +1,105 @@
+"""Calls of a method's code: whatever goes wrong in it becomes the failure of its trial."""
+
+from __future__ import annotations
+
+import errno
+import operator
+import re
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.core.text import printable
+
+
+class MethodFailure(Exception):
+    """A method did something wrong; the message says what."""
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+
+
+def guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method's code; whatever it raises becomes its failure."""
+    try:
+        return call(*arguments)
+    except BaseException as error:
+        raise as_failure(what, error) from error
+
+
+def as_failure(what: str, error: BaseException) -> MethodFailure:
+    """What a method's call has raised as its failure; raises what is not its fault."""
+    if isinstance(error, KeyboardInterrupt):
+        # Where Ctrl-C is ignored, as in worker processes, only the method itself can have raised it.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise error
+        return MethodFailure(f"{what} raised KeyboardInterrupt")
+    if isinstance(error, SystemExit):
+        return MethodFailure(f"the method tried to exit the process (exit code {described(str, error.code)})")
+    if is_no_room(error):
+        raise error  # the machine's fault, not the method's
+    return MethodFailure(f"{what} raised {type(error).__name__}: {described(str, error)}")
+
+
+def is_no_room(error: BaseException) -> bool:
+    """Whether it says that a disk is full: the machine's fault, not a method's."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+def failure_text(text: str) -> str:
+    """A reason that can be written to any file and terminal, on one line of at most 400 characters."""
+    return printable(" ".join(text.split()))[:400]
+
+
+def function_of(method: Any, name: str) -> Callable[..., Any]:
+    """A function that a method must have."""
+    found = guarded(name, getattr, method, name, None)
+    if not callable(found):
+        raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def row_number(name: str, answer: Any, n_rows: int) -> int:
+    """The row number that a method's call gave, or what is wrong with it."""
+    try:
+        if isinstance(answer, bool | np.bool_):
+            raise TypeError
+        row = operator.index(answer)
+    except Exception:
+        shown = f"{type(answer).__name__} {described(repr, answer)}"
+        raise MethodFailure(f"{name} returned {shown}, not a row number") from None
+    if not 0 <= row < n_rows:
+        raise MethodFailure(f"{name} returned row {row}, but rows go from 0 to {n_rows - 1}")
+    return row
+
+
+def resource_amount(name: str, answer: Any) -> float:
+    """The resource that a method's request names, or what is wrong with it."""
+    try:
+        if isinstance(answer, bool | np.bool_ | str):
+            raise TypeError
+        resource = float(answer)
+    except Exception:
+        shown = f"{type(answer).__name__} {described(repr, answer)}"
+        raise MethodFailure(f"{name} returned a request for {shown}, which is no resource") from None
+    if not resource > 0:
+        raise MethodFailure(f"{name} returned a request for resource {resource:g}; it must be above 0")
+    return resource
+
+
+def described(describe: Callable[[Any], str], thing: object) -> str:
+    """A short description of something that a method made, the same in every run."""
+    try:
+        text = " ".join(describe(thing).split())
+    except KeyboardInterrupt:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise
+        return f"(a {type(thing).__name__} that cannot be shown)"
+    except BaseException:
+        return f"(a {type(thing).__name__} that cannot be shown)"
+    # Memory addresses differ from run to run.
+    return _ADDRESS.sub("0x…", text)[:300]

@@ -1,0 +1,244 @@
+"""The loop on a clock: workers train, and whenever one has finished, the method says what it does next.
+
+At each moment,
+1. all trainings that finish then are recorded and told, in the order of their requests;
+2. each idle worker gets the next row of the initial design, or what the method answers.
+The trial ends
+- when nothing is running, and nothing is left to train or the method's budget of rows is spent;
+- at the first moment when all goals are settled;
+- before the first training that would finish after `problem.time`;
+- when the method fails.
+Trainings that run at the end are not recorded. The initial design is trained to its end in any case.
+
+The loop does not know where trainings take place: see `Trainer` in core/simulation.py.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.guard import (
+    MethodFailure,
+    as_failure,
+    failure_text,
+    function_of,
+    guarded,
+    resource_amount,
+    row_number,
+)
+from hpobench_nmt.core.loop import Settled
+from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
+from hpobench_nmt.core.simulation import Event, SimulatedTrainer, Trainer
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
+
+Floats = NDArray[np.float64]
+OnCall = Callable[[str], None]
+
+
+def run_timed_trial(
+    problem: Problem,
+    trainings: Trainings | Trainer,
+    make_method: MethodFactory,
+    rng: np.random.Generator,
+    initial: Sequence[int] = (),
+    goals: Sequence[Goal] = (),
+    on_call: OnCall | None = None,
+) -> Trajectory:
+    """One trial on a clock, whose trajectory says when each training began and ended, and where.
+
+    What a method does wrong ends its trial and is recorded as its failure; what a trainer raises is passed
+    on. Besides what the method does, each event takes O(log W) for W workers.
+
+    Args:
+        problem: what the method sees. Its `workers` is the number of workers of a simulation. `lookups`
+            limits how many rows are begun: one that goes on is no new one.
+        trainings: a table's, to be simulated, or where real ones take place.
+        make_method: makes the method from (problem, rng).
+        rng: the method's generator.
+        initial: rows that are trained to their end first.
+        goals: stop as soon as all are settled; none: go on until the budget is spent.
+        on_call: told "making it", "ask", "tell", "suggest" or "observe" whenever the method is called; a
+            time limit needs it.
+    """
+    trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
+    budget = min(problem.lookups, len(problem.features))
+    settled = Settled(goals)
+    waiting, unfinished = deque(initial), set(initial)  # of the initial design
+    idle = list(range(trainer.workers))
+    latest = [-1] * trainer.workers  # the row that each worker trained last
+    running: dict[int, float] = {}  # resource asked for, by row
+    reached: dict[int, float] = {}  # resource, by row that was begun; infinite once its training has ended
+    checkpoint: dict[int, int] = {}  # likewise, its number
+    recorded = array("d")  # the events, one after the other
+    ended, now, failure = 0, 0.0, ""
+    method: _Method | None = None
+    try:
+        method = _Method(make_method, problem, rng, trainer, running, on_call)
+    except MethodFailure as error:
+        failure = str(error)
+
+    while True:
+        while idle:
+            if waiting:
+                row, resource = waiting.popleft(), math.inf
+            elif method is None or settled.all or now >= problem.time:
+                break
+            else:
+                spent = len(reached) >= budget
+                if spent and (method.only_new or len(running) + ended == len(reached)):
+                    break
+                try:
+                    request = method.next(reached)
+                    if request is None and not running:
+                        raise MethodFailure(_NO_PROGRESS)
+                except MethodFailure as error:
+                    method, failure = None, str(error)
+                    break
+                if request is None or (spent and request[0] not in reached):
+                    break
+                row, resource = request
+            place = 0
+            if len(idle) > 1:
+                # A worker goes on with its own row where it can, so that the training is not paused.
+                place = next((i for i, worker in enumerate(idle) if latest[worker] == row), 0)
+            worker = idle.pop(place)
+            latest[worker] = row
+            running[row] = resource
+            reached.setdefault(row, 0.0)
+            trainer.start(worker, row, resource)
+
+        if not running or ((method is None or settled.all) and not unfinished):
+            break
+        finished = trainer.finish()
+        if finished[0].finish > problem.time and not unfinished:
+            break
+        for event in finished:
+            now, _, worker, row, at, _, _, done = event
+            del running[row]
+            idle.append(worker)
+            ended += done
+            reached[row] = math.inf if done else trainer.resource(event)
+            recorded.extend(event)
+            if unfinished:
+                unfinished.discard(row)
+            if goals:
+                settled.note_part(row, checkpoint.get(row, 0), at, done, now)
+                checkpoint[row] = at
+            if method is None:
+                continue
+            if on_call is not None:
+                on_call(method.tell_name)
+            try:
+                if method.observes:
+                    method.tell(trainer.progress(event))
+                else:
+                    method.tell(row, trainer.best(event).copy())  # its own to change
+            except BaseException as error:
+                failure = str(as_failure(method.tell_name, error))
+                method = None
+        if len(idle) > 1:
+            idle.sort()
+
+    return _trajectory(recorded, trainer, problem.n_objectives, failure_text(failure))
+
+
+_NO_PROGRESS = "suggest returned None, to wait, but nothing is running and there are rows left to train"
+
+
+def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, failure: str) -> Trajectory:
+    # Of one type of number, so that a trial of many events is small and quickly made into arrays.
+    columns = np.array(recorded).reshape(-1, len(Event._fields)).T
+    events = dict(zip(Event._fields, columns, strict=True))
+    rows = events["row"].astype(np.int64)
+    losses, resources = trainer.reached(rows, events["checkpoint"].astype(np.int64))
+    timing = Timeline(
+        resources=resources,
+        costs=events["cost"].copy(),
+        starts=events["start"].copy(),
+        finishes=events["finish"].copy(),
+        workers=events["worker"].astype(np.int32),
+    )
+    return Trajectory(rows, losses.reshape(len(rows), n_objectives), failure, timing)
+
+
+class _Method:
+    """Calls of a method, guarded, and its answers, checked."""
+
+    def __init__(
+        self,
+        make: MethodFactory,
+        problem: Problem,
+        rng: np.random.Generator,
+        trainer: Trainer,
+        running: Mapping[int, float],
+        on_call: OnCall | None,
+    ) -> None:
+        if on_call is not None:
+            on_call("making it")
+        made = guarded(name_of(make), make, problem, rng)
+        self._n_rows = len(problem.features)
+        self._trainer = trainer
+        self._running = running
+        self._shown = MappingProxyType(running)
+        self._on_call = on_call
+        self.only_new = not callable(guarded("suggest", getattr, made, "suggest", None))
+        """Whether it can only ask for rows that are new, to be trained to their end."""
+        self._ask = function_of(made, "ask" if self.only_new else "suggest")
+        self.observes = not self.only_new and callable(guarded("observe", getattr, made, "observe", None))
+        """Whether it is told curves, or only the losses of a row's best checkpoint."""
+        self.tell_name = "observe" if self.observes else "tell"
+        self.tell = function_of(made, self.tell_name)
+        if self.only_new and trainer.workers > 1:
+            raise MethodFailure(
+                f"what was made, a {type(made).__name__}, has no suggest, so that it cannot have several "
+                f"trainings running: give it 1 worker, not {trainer.workers}"
+            )
+
+    def next(self, reached: Mapping[int, float]) -> tuple[int, float] | None:
+        """The next request, or None to wait.
+
+        Args:
+            reached: the resource of every row that was begun, infinite where its training has ended.
+        """
+        name = "ask" if self.only_new else "suggest"
+        if self._on_call is not None:
+            self._on_call(name)
+        try:
+            answer = self._ask() if self.only_new else self._ask(self._shown)
+        except BaseException as error:
+            raise as_failure(name, error) from error
+        resource = math.inf
+        if not self.only_new:
+            if answer is None:
+                return None
+            if isinstance(answer, tuple):
+                if len(answer) != 2:
+                    raise MethodFailure(f"suggest returned {len(answer)} values, not a row and a resource")
+                answer, resource = answer[0], resource_amount("suggest", answer[1])
+        row: int = answer if type(answer) is int else row_number(name, answer, self._n_rows)
+        if not 0 <= row < self._n_rows:
+            row_number(name, answer, self._n_rows)  # says what is wrong
+        if row in reached:
+            self._check_again(row, resource, reached[row])
+        return row, resource
+
+    def _check_again(self, row: int, resource: float, trained: float) -> None:
+        """Refuse a request for a row that was begun, unless it can go on."""
+        if self.only_new:
+            raise MethodFailure(f"ask returned row {row}, which was looked up before")
+        if row in self._running:
+            raise MethodFailure(f"suggest returned row {row}, which is running")
+        if trained == math.inf:
+            raise MethodFailure(f"suggest returned row {row}, whose training has ended")
+        if resource <= trained:
+            raise MethodFailure(
+                f"suggest returned row {row} up to resource {resource:g}, but it was trained to {trained:g}"
+            )

@@ -1,0 +1,115 @@
+"""Trainings that can be stopped on the way: what it costs to train a row how far, and what comes of it.
+
+symbol      shape     meaning
+starts      (N + 1,)  where each row's checkpoints begin in the arrays below, and their number P at the end
+resources   (P,)      how far the training is at a checkpoint (updates, epochs), increasing within a row
+costs       (P,)      the cost of the training up to there, on the clock of the trial, increasing within a row
+losses      (P, m)    minimised, NaN where there are none
+best        (P, m)    losses of the best checkpoint up to there: the one of the smallest first loss, the
+                      earliest of several
+
+A row that can only be looked up whole has one checkpoint, with resource 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trainings:
+    """The trainings of N rows. The symbols are explained at the top of this file; the arrays are frozen.
+
+    Attributes:
+        starts, resources, costs, losses: see there.
+        resume: whether a training can be paused and go on later, on any worker. Otherwise a training goes on
+            only if its worker does so at once; later it starts anew, at the whole cost.
+    """
+
+    starts: Rows
+    resources: Floats
+    costs: Floats
+    losses: Floats
+    resume: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the arrays against one another, and freeze them."""
+        for name, kind in (("starts", np.int64), ("resources", float), ("costs", float), ("losses", float)):
+            array = np.array(getattr(self, name), dtype=kind)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if self.losses.ndim != 2 or not len(self.resources) == len(self.costs) == len(self.losses):
+            raise InputError(
+                f"trainings: {len(self.resources)} resources, {len(self.costs)} costs, and losses of shape "
+                f"{self.losses.shape}; there must be one of each for every checkpoint."
+            )
+        lengths = np.diff(self.starts)
+        if len(lengths) == 0 or self.starts[0] != 0 or self.starts[-1] != len(self.costs):
+            raise InputError(f"trainings: starts must go from 0 to the {len(self.costs)} checkpoints' end.")
+        if (lengths < 1).any():
+            raise InputError(f"trainings: row {int(np.argmin(lengths))} has no checkpoint.")
+        for name in ("resources", "costs"):
+            self._check_increasing(name)
+        if not self.costs.any():
+            raise InputError("trainings: the cost is 0 everywhere, so that no time would pass.")
+
+    def _check_increasing(self, name: str) -> None:
+        values = getattr(self, name)
+        first = np.zeros(len(values), dtype=bool)
+        first[self.starts[:-1]] = True
+        wrong = ~np.isfinite(values) | (values < 0)
+        wrong[1:] |= (values[1:] <= values[:-1]) & ~first[1:]
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            row = int(np.searchsorted(self.starts, at, side="right")) - 1
+            raise InputError(
+                f"trainings, row {row}, checkpoint {at - int(self.starts[row]) + 1}: {name} must be finite, "
+                f"0 or more, and increase from one checkpoint to the next; there it is {values[at]:g}."
+            )
+
+    @classmethod
+    def whole(cls, losses: Floats, costs: Floats | None = None) -> Trainings:
+        """Rows that are looked up whole: one checkpoint each.
+
+        Args:
+            losses: shape (N, m).
+            costs: of each row, shape (N,); 1 where left out, so that one worker's clock counts look-ups.
+        """
+        n_rows = len(losses)
+        known = np.ones(n_rows) if costs is None else costs
+        return cls(np.arange(n_rows + 1), np.ones(n_rows), known, losses)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.starts) - 1
+
+    def __repr__(self) -> str:
+        """How many rows and checkpoints."""
+        pausing = "can be resumed" if self.resume else "cannot be resumed"
+        return f"Trainings({len(self):,} rows, {len(self.costs):,} checkpoints, {pausing})"
+
+    @cached_property
+    def best(self) -> Floats:
+        """Losses of the best checkpoint so far, shape (P, m), read-only. O(P log P), once."""
+        lengths = np.diff(self.starts)
+        if (lengths == 1).all():
+            return self.losses
+        count = len(self.losses)
+        # Smaller losses rank first, of equal ones the earlier, NaN last. From each row to the next the ranks
+        # are shifted down by more than any rank, so that a minimum never reaches back into the row before.
+        order = np.argsort(self.losses[:, 0], kind="stable")
+        rank = np.empty(count, dtype=np.int64)
+        rank[order] = np.arange(count)
+        shift = np.repeat(np.arange(len(lengths)) * count, lengths)
+        found = self.losses[order[np.minimum.accumulate(rank - shift) + shift]]
+        found.setflags(write=False)
+        return found

@@ -1,0 +1,601 @@
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem, Request
+from hpobench_nmt.core.timed_loop import run_timed_trial
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods.random_search import RandomSearch
+
+# Three rows: row 0 has three checkpoints, row 1 two, row 2 one.
+STARTS = [0, 3, 5, 6]
+RESOURCES = [1.0, 2.0, 4.0, 1.0, 3.0, 2.0]
+COSTS = [10.0, 20.0, 40.0, 5.0, 15.0, 7.0]
+LOSSES = np.array([[3.0], [2.0], [2.5], [4.0], [1.0], [np.nan]])
+
+
+def trainings(resume=True):
+    return Trainings(STARTS, RESOURCES, COSTS, LOSSES, resume)
+
+
+def problem_of(given, workers=1, **options):
+    n_rows = len(given)
+    rules = {"n_objectives": given.losses.shape[1], "lookups": n_rows, "n_initial": 0, "clock": "cost"}
+    return Problem(np.zeros((n_rows, 1)), **(rules | options), workers=workers, resume=given.resume)
+
+
+def scripted(*answers):
+    """A method that gives these answers one after the other, and notes what it is told."""
+
+    class Scripted:
+        told = None
+
+        def __init__(self, problem, rng):
+            self.answers = list(answers)
+            type(self).told = []
+
+        def suggest(self, running):
+            answer = self.answers.pop(0)
+            return answer(running) if callable(answer) else answer
+
+        def observe(self, progress):
+            self.told.append(progress)
+
+    return Scripted
+
+
+def run(method, given=None, workers=1, initial=(), goals=(), **options):
+    given = trainings() if given is None else given
+    problem = problem_of(given, workers, n_initial=len(initial), **options)
+    return run_timed_trial(problem, given, method, np.random.default_rng(0), initial, goals)
+
+
+def told(trial):
+    """What a trajectory says, as a list of tuples: row, resource, start, finish, cost, worker."""
+    t = trial.timeline
+    columns = (trial.rows, t.resources, t.starts, t.finishes, t.costs, t.workers)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+# --- one worker, by hand ---------------------------------------------------------------------------
+
+
+def test_a_training_goes_on_from_where_it_is_at_the_cost_of_the_rest():
+    method = scripted((0, 1.0), 1, (0, 2.0), Request(2, 2.0), Request(0))
+    trial = run(method)
+    assert trial.failure == ""
+    assert told(trial) == [
+        (0, 1.0, 0.0, 10.0, 10.0, 0),
+        (1, 3.0, 10.0, 25.0, 15.0, 0),
+        (0, 2.0, 25.0, 35.0, 10.0, 0),
+        (2, 2.0, 35.0, 42.0, 7.0, 0),
+        (0, 4.0, 42.0, 62.0, 20.0, 0),
+    ]
+    np.testing.assert_array_equal(trial.losses, [[3.0], [1.0], [2.0], [np.nan], [2.0]])  # the best so far
+
+
+def test_without_pauses_a_training_that_was_left_starts_anew_and_one_that_goes_on_at_once_does_not():
+    method = scripted((0, 1.0), (0, 2.0), (1, 1.0), 0, 1, 2)
+    trial = run(method, trainings(resume=False))
+    assert told(trial) == [
+        (0, 1.0, 0.0, 10.0, 10.0, 0),
+        (0, 2.0, 10.0, 20.0, 10.0, 0),
+        (1, 1.0, 20.0, 25.0, 5.0, 0),
+        (0, 4.0, 25.0, 65.0, 40.0, 0),
+        (1, 3.0, 65.0, 80.0, 15.0, 0),
+        (2, 2.0, 80.0, 87.0, 7.0, 0),
+    ]
+
+
+def test_without_pauses_a_worker_that_waited_starts_anew():
+    method = scripted((0, 1.0), 1, None, (0, 2.0), None, 2, 0)
+    trial = run(method, trainings(resume=False), workers=2)
+    # Worker 0 comes to row 0's first checkpoint at 10 and waits until row 1 has ended, at 15.
+    assert told(trial)[:3] == [
+        (0, 1.0, 0.0, 10.0, 10.0, 0),
+        (1, 3.0, 0.0, 15.0, 15.0, 1),
+        (0, 2.0, 15.0, 35.0, 20.0, 0),
+    ]
+
+
+def test_a_request_between_two_checkpoints_goes_to_the_next_one_and_one_beyond_the_last_to_the_end():
+    method = scripted((0, 1.5), (1, 2), (0, 1e9), (2, 0.5))
+    trial = run(method)
+    assert [(row, resource) for row, resource, *_ in told(trial)] == [(0, 2.0), (1, 3.0), (0, 4.0), (2, 2.0)]
+
+
+def test_a_method_is_told_the_whole_curve_up_to_there_and_whether_the_training_has_ended():
+    method = scripted((0, 2.0), 1, 0, 2)
+    run(method)
+    first, second, third, fourth = method.told
+    assert (first.row, first.done, first.time) == (0, False, 20.0)
+    assert first.resources.tolist() == [1.0, 2.0]
+    assert first.costs.tolist() == [10.0, 20.0]
+    assert first.losses.tolist() == [[3.0], [2.0]]
+    assert first.best.tolist() == [2.0]
+    assert (second.row, second.done, second.time) == (1, True, 35.0)
+    assert (third.row, third.done, third.best.tolist()) == (0, True, [2.0])
+    assert third.losses.tolist() == [[3.0], [2.0], [2.5]]
+    assert fourth.done
+    assert np.isnan(fourth.best).all()  # it failed
+
+
+def test_a_method_cannot_change_what_is_recorded():
+    class Changing(scripted(0, 1, 2)):
+        def observe(self, progress):
+            progress.losses[:] = 0.0
+
+    assert "read-only" in run(Changing).failure
+
+    class Telling(RandomSearch):
+        def tell(self, index, losses):
+            super().tell(index, losses)
+            losses *= 0.0
+
+    trial = run(Telling)
+    assert trial.failure == ""
+    np.testing.assert_array_equal(trial.losses[trial.rows == 0], [[2.0]])
+
+
+def test_the_rows_that_run_are_shown_and_cannot_be_changed():
+    seen = []
+
+    def look(running):
+        seen.append(dict(running))
+        return 2
+
+    run(scripted((0, 2.0), look, 1, 0), workers=2)
+    assert seen == [{0: 2.0}]
+
+    def change(running):
+        running[1] = 2.0
+
+    assert "raised TypeError" in run(scripted(change)).failure
+
+
+# --- requests that make no sense -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ([(0, 2.0), (0, 1.0)], "row 0 up to resource 1, but it was trained to 2"),
+        ([(0, 2.0), (0, 2.0)], "row 0 up to resource 2, but it was trained to 2"),
+        ([0, 0], "suggest returned row 0, whose training has ended"),
+        ([2, (2, 9.0)], "suggest returned row 2, whose training has ended"),
+        ([None], "suggest returned None, to wait, but nothing is running and there are rows left to train"),
+        ([(0, 1.0), None], "nothing is running"),
+        ([3], "suggest returned row 3, but rows go from 0 to 2"),
+        ([-1], "suggest returned row -1"),
+        (["0"], "suggest returned str '0', not a row number"),
+        ([True], "not a row number"),
+        ([(True, 1.0)], "not a row number"),
+        ([(0, 1.0, 2.0)], "suggest returned 3 values, not a row and a resource"),
+        ([(0, math.nan)], "a request for resource nan; it must be above 0"),
+        ([(0, -1)], "a request for resource -1; it must be above 0"),
+        ([(0, 0)], "a request for resource 0; it must be above 0"),
+        ([(0, "far")], "a request for str 'far', which is no resource"),
+        ([(0, True)], "a request for bool True, which is no resource"),
+        ([(0, None)], "a request for NoneType None, which is no resource"),
+        ([], "suggest raised IndexError: pop from empty list"),
+    ],
+)
+def test_a_request_that_makes_no_sense_fails_the_trial(answers, reason):
+    assert reason in run(scripted(*answers)).failure
+
+
+def test_a_row_that_is_running_cannot_be_asked_for():
+    assert run(scripted(0, 0), workers=2).failure == "suggest returned row 0, which is running"
+    assert run(scripted((0, 1.0), (0, 2.0)), workers=2).failure == "suggest returned row 0, which is running"
+
+
+def test_no_ask_no_tell_and_a_sequential_method_on_several_workers():
+    class Sequential:
+        def __init__(self, problem, rng):
+            self.left = list(range(3))
+
+        def ask(self):
+            return self.left[0]
+
+        def tell(self, index, losses):
+            self.left.remove(index)
+
+    assert run(Sequential).failure == ""
+    failure = run(Sequential, workers=2).failure
+    assert failure == (
+        "what was made, a Sequential, has no suggest, so that it cannot have several trainings running: "
+        "give it 1 worker, not 2"
+    )
+    assert run(lambda p, r: object()).failure == "what was made, a object, has no ask"
+    only_suggests = type("Half", (), {"__init__": lambda self, p, r: None, "suggest": lambda self, r: 0})
+    assert run(only_suggests).failure == "what was made, a Half, has no tell"
+
+
+def test_a_sequential_method_trains_rows_to_their_end_and_is_told_the_best_checkpoint():
+    heard = []
+
+    class Sequential:
+        def __init__(self, problem, rng):
+            self.left = [1, 0, 2]
+
+        def ask(self):
+            return self.left[0]
+
+        def tell(self, index, losses):
+            heard.append((index, losses.tolist()))
+            self.left.remove(index)
+
+    trial = run(Sequential)
+    assert heard[:2] == [(1, [1.0]), (0, [2.0])]
+    assert [row[3] for row in told(trial)] == [15.0, 55.0, 62.0]
+    again = type("Again", (Sequential,), {"tell": lambda self, index, losses: None})
+    assert run(again).failure == "ask returned row 1, which was looked up before"
+
+
+def test_a_failed_method_leaves_the_whole_initial_design_and_nothing_else():
+    class Failing(RandomSearch):
+        def tell(self, index, losses):
+            raise ValueError("no")
+
+    given = Trainings.whole(np.arange(6.0)[:, None], np.array([9.0, 1.0, 1.0, 1.0, 1.0, 5.0]))
+    trial = run(Failing, given, workers=3, initial=[0, 1, 5])
+    assert trial.failure == "tell raised ValueError: no"
+    assert trial.rows.tolist() == [1, 5, 0]
+    trial = run(lambda p, r: 1 / 0, given, workers=2, initial=[0, 1, 5])
+    assert trial.failure == "<lambda> raised ZeroDivisionError: division by zero"
+    assert told(trial) == [(1, 1, 0, 1, 1, 1), (5, 1, 1, 6, 5, 1), (0, 1, 0, 9, 9, 0)]
+
+
+def test_errors_that_are_not_the_methods_pass_through():
+    class Full(RandomSearch):
+        def tell(self, index, losses):
+            raise OSError(28, "no space")
+
+    with pytest.raises(OSError, match="no space"):
+        run(Full)
+
+
+def test_every_call_is_announced():
+    calls = []
+    problem = problem_of(trainings())
+    method = scripted((0, 1.0), 1, 0, 2)
+    run_timed_trial(problem, trainings(), method, np.random.default_rng(0), (), (), calls.append)
+    assert calls == ["making it", *["suggest", "observe"] * 4]
+
+
+# --- budgets and goals -----------------------------------------------------------------------------
+
+
+def test_a_trial_ends_before_the_first_training_that_would_finish_too_late():
+    script = [(0, 1.0), 1, (0, 2.0), 2, 0]
+    assert [row[3] for row in told(run(scripted(*script), time=35.0))] == [10.0, 25.0, 35.0]
+    assert [row[3] for row in told(run(scripted(*script), time=34.9))] == [10.0, 25.0]
+    # The initial design is trained in any case.
+    assert [row[3] for row in told(run(scripted(*script), initial=[0], time=1.0))] == [40.0]
+
+
+def test_a_budget_of_rows_does_not_count_those_that_go_on():
+    trial = run(scripted((0, 1.0), (1, 1.0), (0, 2.0), 2), lookups=2)
+    assert trial.failure == ""
+    assert trial.rows.tolist() == [0, 1, 0]
+    assert run(scripted(0, 1), lookups=2).rows.tolist() == [0, 1]
+
+
+def test_a_goal_is_met_at_the_checkpoint_from_which_the_row_counts():
+    def goal(checkpoints, needed=1, score_at=None):
+        return [Goal(np.array([True, True, False]), needed, score_at, checkpoints=checkpoints)]
+
+    script = [(0, 1.0), (0, 2.0), (1, 1.0), 1, 0, 2]
+    assert run(scripted(*script), goals=goal(np.array([2, 1, 1]))).rows.tolist() == [0, 0]
+    assert run(scripted(*script), goals=goal(np.array([3, 2, 1]))).rows.tolist() == [0, 0, 1, 1]
+    assert run(scripted(*script), goals=goal(np.array([1, 1, 1]), 2)).rows.tolist() == [0, 0, 1]
+    assert run(scripted(*script), goals=goal(None)).rows.tolist() == [0, 0, 1, 1]
+    assert run(scripted(*script), goals=goal(np.array([3, 3, 3]), 2, 25.0)).rows.tolist() == [0, 0, 1]
+    assert run(scripted(*script), goals=goal(np.array([3, 3, 3]), 2, 24.0)).rows.tolist() == [0, 0, 1]
+    assert run(scripted(*script), goals=goal(np.array([3, 3, 3]), 2, 20.0)).rows.tolist() == [0, 0]
+
+
+def test_all_that_finishes_at_one_time_is_told_before_the_next_request():
+    calls = []
+
+    class Noting(RandomSearch):
+        def suggest(self, running):
+            calls.append("suggest")
+            return super().suggest(running)
+
+        def tell(self, index, losses):
+            calls.append("tell")
+            super().tell(index, losses)
+
+    run(Noting, Trainings.whole(np.zeros((4, 1))), workers=2)
+    assert calls == ["suggest"] * 2 + ["tell"] * 2 + ["suggest"] * 2 + ["tell"] * 2
+
+
+# --- the sequential loop is the case of one worker and unit cost -------------------------------------
+
+
+def grid(n_objectives):
+    axes = np.meshgrid(*[np.linspace(0.0, 1.0, 3)] * 3, indexing="ij")
+    features = np.stack([a.ravel() for a in axes], axis=1)
+    features.setflags(write=False)
+    slopes = np.random.default_rng(7).normal(size=(3, n_objectives))
+    return features, np.sin(3.0 * features @ slopes) + (features - 0.4) ** 2 @ np.abs(slopes)
+
+
+class Fails:
+    """Fails after some look-ups."""
+
+    def __init__(self, problem, rng):
+        self.search = RandomSearch(problem, rng)
+        self.told = 0
+
+    def ask(self):
+        if self.told == 6:
+            raise ValueError("enough")
+        return self.search.ask()
+
+    def tell(self, index, losses):
+        self.told += 1
+        self.search.tell(index, losses)
+
+
+@pytest.mark.parametrize("name", ["RS", "BO_EI_M", "GB_EIF_R", "BO_M_std", "NSGA2", "Fails"])
+def test_sequential_and_timed_loop_give_the_same_trajectories(name):
+    factory = Fails if name == "Fails" else BUILT_IN[name].load()
+    counts = (1,) if name == "Fails" else BUILT_IN[name].objectives
+    for m in counts:
+        features, losses = grid(m)
+        losses[4] = np.nan
+        best = np.flatnonzero(losses[:, 0] == np.nanmin(losses[:, 0]))
+        target = np.isin(np.arange(len(losses)), best)
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            initial = rng.choice(len(losses), 3, replace=False).tolist()
+            goals = [[], [Goal(target, 1)], [Goal(target, 1), Goal(target, 2, 9)], [Goal(target, 1, 2)]][seed]
+            problem = Problem(features, m, 20 if seed else len(losses), 3)
+            ours = run_trial(
+                problem, losses.__getitem__, factory, np.random.default_rng(seed), initial, goals
+            )
+            timed = run_timed_trial(
+                problem, Trainings.whole(losses), factory, np.random.default_rng(seed), initial, goals
+            )
+            assert timed.rows.tolist() == ours.rows.tolist()
+            assert timed.losses.tobytes() == ours.losses.tobytes()
+            assert timed.failure == ours.failure
+            for name_of_column in ("resources", "costs", "starts", "finishes", "workers"):
+                theirs, own = (getattr(t.timeline, name_of_column) for t in (timed, ours))
+                assert theirs.dtype == own.dtype
+                assert theirs.tolist() == own.tolist()
+
+
+# --- a naive twin ----------------------------------------------------------------------------------
+
+
+class Erratic:
+    """Any request that makes sense, at random, or none where it may wait."""
+
+    def __init__(self, problem, rng):
+        self.rng, self.problem, self.have, self.log = rng, problem, {}, []
+
+    def suggest(self, running):
+        rows = [
+            r
+            for r in range(len(self.problem.features))
+            if r not in running and self.have.get(r, 0) < math.inf
+        ]
+        if running and (not rows or self.rng.random() < 0.2):
+            return None
+        row = int(self.rng.choice(rows))
+        more = [r for r in [*self.problem.resources, math.inf] if r > self.have.get(row, 0)]
+        return row, more[int(self.rng.integers(len(more)))]
+
+    def observe(self, progress):
+        self.have[progress.row] = math.inf if progress.done else progress.resources[-1]
+        self.log.append((progress.row, len(progress.losses), progress.done, progress.time))
+
+
+def naive(problem, given, method, initial):
+    """The same as the loop, with lists that are searched and no state but what is written down."""
+    now, number, jobs, past = 0.0, 0, [], []
+    starts = given.starts.tolist()
+    waiting = list(initial)
+    while True:
+        for _ in range(problem.workers):
+            idle = [w for w in range(problem.workers) if all(w != job["worker"] for job in jobs)]
+            last = {w: [p for p in past if p["worker"] == w][-1:] for w in idle}
+            ended = {p["row"] for p in past if p["done"]}
+            free = set(range(len(given))) - ended - {job["row"] for job in jobs}
+            if not idle or not free:
+                break
+            if waiting:
+                row, resource = waiting.pop(0), math.inf
+            else:
+                answer = method.suggest({job["row"]: job["asked"] for job in jobs})
+                if answer is None:
+                    break
+                row, resource = answer
+            own = [w for w in idle if last[w] and last[w][0]["row"] == row]
+            worker = own[0] if own else idle[0]
+            before = max([p["checkpoint"] for p in past if p["row"] == row], default=0)
+            curve = range(starts[row], starts[row + 1])
+            reached = [i for i in curve if given.resources[i] >= resource][:1] or [curve[-1]]
+            cost = given.costs[reached[0]]
+            goes_on = bool(own) and last[worker][0]["finish"] == now
+            if before and (given.resume or goes_on):
+                cost = cost - given.costs[starts[row] + before - 1]
+            jobs.append(
+                {
+                    "row": row,
+                    "asked": resource,
+                    "worker": worker,
+                    "start": now,
+                    "finish": now + cost,
+                    "number": number,
+                    "checkpoint": reached[0] - starts[row] + 1,
+                    "done": reached[0] == curve[-1],
+                }
+            )
+            number += 1
+        if not jobs:
+            return past
+        now = min(job["finish"] for job in jobs)
+        finished = sorted((j for j in jobs if j["finish"] == now), key=lambda job: job["number"])
+        jobs = [job for job in jobs if job["finish"] != now]
+        for job in finished:
+            past.append(job)
+            first = starts[job["row"]]
+            here = slice(first, first + job["checkpoint"])
+            method.observe(
+                type(
+                    "P",
+                    (),
+                    {**job, "resources": given.resources[here], "losses": given.losses[here], "time": now},
+                )
+            )
+
+
+@st.composite
+def many_trainings(draw):
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=7))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    whole = draw(st.booleans())  # whole numbers make many trainings finish at one time
+    steps = [rng.integers(1, 4, n) if whole else rng.lognormal(size=n) for n in lengths]
+    losses = rng.integers(0, 4, (sum(lengths), 1)).astype(float)
+    losses[rng.random(len(losses)) < 0.2] = np.nan
+    return Trainings(
+        np.cumsum([0, *lengths]),
+        np.concatenate([np.cumsum(rng.integers(1, 3, n)) for n in lengths]),
+        np.concatenate([np.cumsum(step) for step in steps]),
+        losses,
+        draw(st.booleans()),
+    )
+
+
+@given(
+    given=many_trainings(), workers=st.integers(1, 9), seed=st.integers(0, 2**32), n_initial=st.integers(0, 3)
+)
+@settings(max_examples=150, deadline=None)
+def test_the_loop_agrees_with_a_naive_twin(given, workers, seed, n_initial):
+    initial = np.random.default_rng(seed).permutation(len(given))[:n_initial].tolist()
+    problem = problem_of(given, workers, resources=np.unique(given.resources), n_initial=len(initial))
+    made = []
+
+    def make(problem, rng):
+        made.append(Erratic(problem, rng))
+        return made[-1]
+
+    trial = run_timed_trial(problem, given, make, np.random.default_rng(seed), initial)
+    twin = Erratic(problem, np.random.default_rng(seed))
+    past = naive(problem, given, twin, initial)
+    assert trial.failure == ""
+    assert made[0].log == twin.log
+    assert trial.rows.tolist() == [p["row"] for p in past]
+    time = trial.timeline
+    for column, key in [("starts", "start"), ("finishes", "finish"), ("workers", "worker")]:
+        assert getattr(time, column).tolist() == [p[key] for p in past]
+    at = [given.starts[p["row"]] + p["checkpoint"] - 1 for p in past]
+    assert time.resources.tolist() == given.resources[at].tolist()
+    # What must hold of any trial.
+    assert (np.diff(time.finishes) >= 0).all()
+    np.testing.assert_allclose(time.finishes - time.starts, time.costs, rtol=0, atol=1e-9)
+    for worker in range(workers):
+        own = time.workers == worker
+        assert (time.starts[own][1:] >= time.finishes[own][:-1]).all()
+    if given.resume:
+        # Each row's increments sum up to the whole.
+        for row in range(len(given)):
+            np.testing.assert_allclose(
+                time.costs[trial.rows == row].sum(), given.costs[given.starts[row + 1] - 1]
+            )
+
+
+# --- random search: exact values and bounds ----------------------------------------------------------
+
+
+def in_order(order):
+    """A method that takes the rows in this order."""
+
+    class InOrder(RandomSearch):
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            self._order = list(order)[::-1]
+
+    return InOrder
+
+
+costs_of_rows = st.lists(st.integers(1, 50), min_size=2, max_size=5)
+
+
+@given(costs=costs_of_rows, n_targets=st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
+def test_random_search_on_the_cost_clock_has_its_exact_value(costs, n_targets):
+    """Mean cost until the first of k targets: the others' costs over k + 1, and the targets' mean cost."""
+    costs, k = np.array(costs, dtype=float), min(n_targets, len(costs))
+    given = Trainings.whole(np.zeros((len(costs), 1)), costs)
+    goal = Goal(np.arange(len(costs)) < k, 1)
+    orders = list(permutations(range(len(costs))))
+    taken = [run(in_order(order), given, goals=[goal]).timeline.finishes[-1] for order in orders]
+    np.testing.assert_allclose(np.mean(taken), costs[k:].sum() / (k + 1) + costs[:k].mean(), rtol=1e-12)
+
+
+@given(costs=costs_of_rows, workers=st.integers(1, 7), target=st.integers(0, 4))
+@settings(max_examples=25, deadline=None)
+def test_several_workers_are_never_idle_and_never_do_more_than_their_work(costs, workers, target):
+    costs = np.array(costs, dtype=float)
+    given = Trainings.whole(np.zeros((len(costs), 1)), costs)
+    alone, unit = Trainings.whole(np.zeros((len(costs), 1))), Goal(np.arange(len(costs)) == target, 1)
+    ratios = []
+    for order in permutations(range(len(costs))):
+        time = run(in_order(order), given, workers).timeline
+        assert len(time.costs) == len(costs)
+        assert time.finishes[-1] >= costs.sum() / workers
+        assert time.finishes[-1] >= costs.max()
+        latest_start = time.starts.max()
+        for worker in range(min(workers, len(costs))):
+            own = time.workers == worker
+            assert time.starts[own][0] == 0.0
+            assert time.starts[own][1:].tolist() == time.finishes[own][:-1].tolist()
+            assert time.finishes[own][-1] >= latest_start
+        if target < len(costs):
+            runtimes = [
+                run(in_order(order), alone, w, goals=[unit]).timeline.finishes[-1] for w in (1, workers)
+            ]
+            assert runtimes[1] == math.ceil(runtimes[0] / workers)
+            ratios.append(runtimes)
+    if ratios:
+        one, several = np.mean(ratios, axis=0)
+        assert several >= one / workers
+
+
+def test_where_costs_differ_a_cheap_target_is_found_more_than_w_times_sooner():
+    """Two workers need not wait for the expensive row: a mean time of 1 against one worker's 51."""
+    given = Trainings.whole(np.zeros((2, 1)), np.array([100.0, 1.0]))
+    goal = Goal(np.array([False, True]), 1)
+    means = [
+        np.mean([run(in_order(o), given, w, goals=[goal]).timeline.finishes[-1] for o in ((0, 1), (1, 0))])
+        for w in (1, 2)
+    ]
+    assert means == [51.0, 1.0]
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    given = Trainings.whole(np.random.default_rng(0).random((50, 1)), np.random.default_rng(1).random(50))
+    for seed in range(3):
+        trials = [
+            run_timed_trial(problem_of(given, 4), given, RandomSearch, np.random.default_rng(seed))
+            for _ in range(2)
+        ]
+        first, second = (
+            [t.rows.tobytes(), t.timeline.finishes.tobytes(), t.timeline.workers.tobytes()] for t in trials
+        )
+        assert first == second
+        assert sorted(trials[0].rows.tolist()) == list(range(50))

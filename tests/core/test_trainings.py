@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.trainings import Trainings
+
+GOOD = {
+    "starts": [0, 2, 3],
+    "resources": [1.0, 2.0, 1.0],
+    "costs": [3.0, 4.0, 0.5],
+    "losses": [[1.0], [0.5], [2.0]],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"costs": [3.0, 3.0, 0.5]}, "row 0, checkpoint 2: costs must be finite, 0 or more, and increase"),
+        ({"costs": [3.0, 2.0, 0.5]}, "row 0, checkpoint 2: costs"),
+        ({"costs": [3.0, 4.0, -0.5]}, "row 1, checkpoint 1: costs .* there it is -0.5"),
+        ({"costs": [3.0, np.nan, 0.5]}, "row 0, checkpoint 2: costs .* there it is nan"),
+        ({"costs": [3.0, np.inf, 0.5]}, "there it is inf"),
+        ({"resources": [2.0, 1.0, 1.0]}, "row 0, checkpoint 2: resources"),
+        ({"resources": [1.0, 2.0]}, "2 resources, 3 costs"),
+        ({"losses": [1.0, 2.0, 3.0]}, "losses of shape"),
+        ({"starts": [0, 3, 3]}, "row 1 has no checkpoint"),
+        ({"starts": [0, 2]}, "starts must go from 0"),
+        ({"starts": [1, 2, 3]}, "starts must go from 0"),
+        ({"starts": [0]}, "starts must go from 0"),
+    ],
+)
+def test_what_is_no_training_is_refused(change, reason):
+    with pytest.raises(InputError, match=reason):
+        Trainings(**(GOOD | change))
+
+
+def test_a_cost_of_0_everywhere_is_refused_but_some_rows_may_be_free():
+    with pytest.raises(InputError, match="0 everywhere"):
+        Trainings.whole(np.zeros((3, 1)), np.zeros(3))
+    assert len(Trainings.whole(np.zeros((3, 1)), np.array([0.0, 1.0, 0.0]))) == 3
+
+
+def test_arrays_are_copied_and_frozen():
+    losses = np.zeros((2, 1))
+    made = Trainings.whole(losses)
+    losses[:] = 1.0
+    assert made.losses.tolist() == [[0.0], [0.0]]
+    for array in (made.starts, made.resources, made.costs, made.losses, made.best):
+        assert not array.flags.writeable
+    assert repr(Trainings(**GOOD)) == "Trainings(2 rows, 3 checkpoints, can be resumed)"
+
+
+@given(st.data())
+def test_the_best_so_far_agrees_with_a_naive_twin(data):
+    lengths = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=6))
+    values = st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.0, np.inf, np.nan])
+    count = sum(lengths)
+    losses = np.array(data.draw(st.lists(st.tuples(values, values), min_size=count, max_size=count)))
+    starts = np.cumsum([0, *lengths])
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    best = Trainings(starts, steps, steps, losses).best
+    for first, end in pairwise(starts):
+        held = None
+        for i in range(first, end):
+            known = not np.isnan(losses[i, 0])
+            if held is None or (known and not losses[held, 0] <= losses[i, 0]):
+                held = i
+            np.testing.assert_array_equal(best[i], losses[held])
