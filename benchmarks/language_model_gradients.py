@@ -41,6 +41,7 @@ from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.language_model import detach, set_up
 from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam
+from hpobench_nmt.runner.lm.precision import loss_scaler
 
 BAR = 1.2
 WORDS = 10_000
@@ -118,10 +119,10 @@ def update(model: Any, vocabulary: int, batch: int, steps: int) -> Callable[[], 
     model.train()
     piece = torch.from_numpy(text(vocabulary, batch * (steps + 1))).view(steps + 1, batch)
     optimiser = PlateauAdam(model.parameters(), AdamSettings(1e-4, 0.0, 0.999, 1e-9, 0.0, 5, 0.1, 1))
-    state = [model.initial_state(batch)]
+    state, scaler = [(model.initial_state(batch),)], loss_scaler("fp32", piece.device)
 
     def run() -> int:
-        _, after = trainer._gradient(model, piece, detach(state[0]))
+        _, after = trainer._gradient(model, piece, detach(state[0]), "fp32", scaler)
         state[0] = detach(after)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
         optimiser.step(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,14 @@ def exclusive(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
         yield
+
+
+def measuring_lock(cache: Path) -> Path:
+    """The path of `exclusive` in which a process of this machine measures a time.
+
+    Jobs that would disturb it stand still meanwhile. `cache` is the folder that all jobs share.
+    """
+    return cache / f"measuring-{platform.node()}.lock"
 
 
 def is_held(path: Path) -> bool:

@@ -71,3 +71,13 @@ def test_all_that_is_measured(corpus):
     assert metrics["gpu_memory"] > 0
     assert metrics["dev_ppl_dynamic"] < 40
     assert np.exp(static_nll(model, corpus.dev).mean()) == pytest.approx(metrics["dev_ppl"])
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_training_in_16_bits_ends_near_one_in_32(corpus, precision):
+    found = {}
+    for chosen in ("fp32", precision):
+        model, _ = fit(settings(precision=chosen, accumulate=2, max_epochs=4), corpus, 1, "cuda")
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        found[chosen] = np.exp(static_nll(model, corpus.dev).mean())
+    assert found[precision] == pytest.approx(found["fp32"], rel=0.1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, TRAINING_SETTINGS, missing
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
@@ -69,6 +69,7 @@ MODEL_SETTINGS = (
         unit="updates",
         description="between dev evaluations, in place of checks_per_epoch; 0: that decides",
     ),
+    *TRAINING_SETTINGS,
 )
 
 
@@ -110,6 +111,8 @@ def fit(
         max_epochs=settings["max_epochs"],
         checks_per_epoch=settings["checks_per_epoch"],
         check_updates=settings["check_updates"],
+        accumulate=settings["accumulate"],
+        precision=settings["precision"],
     )
     lengths = torch.Generator().manual_seed(of_data)
     return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths, checkpoints)

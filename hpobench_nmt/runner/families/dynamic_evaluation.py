@@ -41,7 +41,7 @@ _FORMAT = 1
 # Tokens read before the clock starts: the first call of compiled code loads it.
 _WARM_UP = 50
 # Settings that came later. At their defaults they are no part of the name: models kept before are found.
-_LATER = ("check_updates", "fine_tune")
+_LATER = ("check_updates", "fine_tune", "precision", "accumulate")
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 _FAILURE = "failure.txt"
@@ -66,6 +66,7 @@ METRICS = (
 
 def _train(job: Job) -> Outcome:
     from hpobench_nmt.runner.corpora import load_corpus
+    from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
     from hpobench_nmt.runner.lm.language_model import set_up
     from hpobench_nmt.runner.lm.measure import (
@@ -75,18 +76,18 @@ def _train(job: Job) -> Outcome:
         rule_of,
         size_metrics,
     )
-    from hpobench_nmt.runner.lm.trainer import seconds
 
     corpus: Any = load_corpus(job.corpus, job.base, job.cache)
     device = set_up(job.device)
     model, folder = trained_model(job, corpus)
     rule = rule_of(job.settings, corpus)
     rms = _statistics(job, folder, model, corpus, rule)
-    dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
-    forget_peak(device)
-    started = seconds(device)
-    dev = dynamic_nll(model, corpus.dev, rule, rms)
-    taken = seconds(device) - started
+    with alone(lock_of(job)):
+        dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
+        forget_peak(device)
+        started = seconds(device)
+        dev = dynamic_nll(model, corpus.dev, rule, rms)
+        taken = seconds(device) - started
     test = dynamic_nll(model, corpus.test, rule, rms)
     refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
@@ -120,6 +121,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     """
     import torch
 
+    from hpobench_nmt.runner.lm.clock import lock_of
     from hpobench_nmt.runner.lm.language_model import set_up
     from hpobench_nmt.runner.lm.training_state import Checkpoints
 
@@ -129,7 +131,9 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
 
         settings = job.settings
         try:
-            checkpoints = Checkpoints(state, {"model": identity, "torch": torch.__version__})
+            checkpoints = Checkpoints(
+                state, {"model": identity, "torch": torch.__version__}, stands_still_for=lock_of(job)
+            )
             model, training = fit(settings, corpus, job.seed, job.device, checkpoints)
         except TrainingStarved:
             raise

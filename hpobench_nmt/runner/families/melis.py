@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting, TrainingFailed
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, TRAINING_SETTINGS, missing
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
@@ -154,6 +154,7 @@ MODEL_SETTINGS = (
     Setting("drop", 0.1, float, 0.0, 1.0, description="what the learning rate is then multiplied by"),
     Setting("drops", 2, int, 0, 100, description="of the learning rate; the next would end the training"),
     Setting("max_epochs", 500, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
+    *TRAINING_SETTINGS,
 )
 
 

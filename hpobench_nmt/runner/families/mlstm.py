@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, missing
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, TRAINING_SETTINGS, missing
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
@@ -58,6 +58,7 @@ MODEL_SETTINGS = (
     Setting("drop", 0.25, float, 0.0, 1.0, description="what the learning rate is then multiplied by"),
     Setting("drops", 2, int, 0, 100, description="of the learning rate; the next would end the training"),
     Setting("max_epochs", 100, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
+    *TRAINING_SETTINGS,
 )
 
 # 500 adapted units (Krause et al. 2018, section 7.3).

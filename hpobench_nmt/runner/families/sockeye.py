@@ -8,7 +8,6 @@ training ends where it has not improved for `max_not_improved` checkpoints. The 
 from __future__ import annotations
 
 import importlib.util
-import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
-from hpobench_nmt.runner.locks import exclusive
+from hpobench_nmt.runner.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
@@ -170,7 +169,7 @@ def train(job: Job) -> Outcome:
     corpus = _load(job)
     settings = job.settings
     # While another job on this machine measures the time of its decoding, this one stands still.
-    measuring = job.cache / f"measuring-{platform.node()}.lock"
+    measuring = measuring_lock(job.cache)
     prepared = prepare(
         corpus,
         settings["bpe_symbols"],

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.lm import single_stream_lstm
 from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
 
@@ -159,7 +160,12 @@ class AWDLSTM(nn.Module):
 
 def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """One LSTM layer: outputs (T, B, units), and h and c after the last step, (B, units)."""
-    if x.device.type == "cpu" and len(x) <= _FEW_STEPS and x.shape[1] == 1:
+    mixed = torch.is_autocast_enabled(x.device.type)
+    if mixed and x.device.type == "cpu" and torch.get_autocast_dtype("cpu") == torch.float16:
+        raise InputError(
+            'precision = "fp16": torch has no LSTM of it on a CPU. Take "bf16" or "fp32", or a CUDA device.'
+        )
+    if x.device.type == "cpu" and len(x) <= _FEW_STEPS and x.shape[1] == 1 and not mixed:
         outputs, h, c = single_stream_lstm.lstm(x[:, 0], h[0], c[0], weights)
         return outputs[:, None], h[None], c[None]
     with warnings.catch_warnings():
@@ -168,4 +174,5 @@ def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tenso
         output, h, c = torch.lstm(
             x, (h[None], c[None]), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False
         )
-    return output, h[0], c[0]
+    # In mixed precision they may have 16 bits.
+    return output.to(x.dtype), h[0].to(x.dtype), c[0].to(x.dtype)

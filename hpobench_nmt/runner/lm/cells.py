@@ -5,6 +5,8 @@ contribute to the pre-activations for all time steps at once; a cell adds what t
 
     z_t = x_t + R (s . h_t-1)        x (T, B, G H), R (G H, H), s the state mask
 
+In mixed precision (precision.py) the products R h have 16 bits, and all else has the state's own precision.
+
 Dropout of the recurrence has one mask per sequence, of shape (B, H) and scaled by the caller. `state_mask` is
 variational dropout (Gal & Ghahramani 2016), the same for all gates. `update_mask` is recurrent dropout
 (Semeniuta et al. 2016), on the update before it enters the memory.
@@ -18,6 +20,8 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+
+from hpobench_nmt.runner.lm.precision import for_products
 
 Gates = Literal["capped", "tied", "untied"]
 Mask = Tensor | None
@@ -54,9 +58,9 @@ def lstm(
     Returns:
         Outputs (T, B, H), and h and c after the last step.
     """
-    transposed, hidden, outputs = weight.t(), h.shape[1], []
+    transposed, hidden, outputs = for_products(weight).t(), h.shape[1], []
     for x in inputs.unbind(0):
-        z = torch.addmm(x, masked(h, state_mask), transposed)
+        z = torch.addmm(x, masked(h, state_mask), transposed).to(c.dtype)
         o, f, *i = z[:, :-hidden].sigmoid().chunk(2 if gates == "tied" else 3, 1)
         update = masked(z[:, -hidden:].tanh(), update_mask)
         if gates == "tied":
@@ -96,10 +100,10 @@ def rhn(
     Returns:
         The state after each token, (T, B, H), and after the last.
     """
-    transposed, bias, outputs = weights.transpose(1, 2).unbind(0), biases.unbind(0), []
+    transposed, bias, outputs = for_products(weights).transpose(1, 2).unbind(0), biases.unbind(0), []
     for x in inputs.unbind(0):
         for step, weight in enumerate(transposed):
-            z = torch.addmm(bias[step - 1] if step else x, masked(s, state_mask), weight)
+            z = torch.addmm(bias[step - 1] if step else x, masked(s, state_mask), weight).to(s.dtype)
             update, gate = z.chunk(2, 1)
             s = torch.lerp(s, masked(update.tanh(), update_mask), gate.sigmoid())
         outputs.append(s)
@@ -134,9 +138,9 @@ def nas(
     Returns:
         Outputs (T, B, H), and h and c after the last step.
     """
-    transposed, hidden, outputs = weight.t(), h.shape[1], []
+    transposed, hidden, outputs = for_products(weight).t(), h.shape[1], []
     for x in inputs.unbind(0):
-        state = masked(h, state_mask) @ transposed
+        state = (masked(h, state_mask) @ transposed).to(c.dtype)
         added = x[:, : 7 * hidden] + state[:, : 7 * hidden]
         tanh, sigmoid, relu = added.split((2 * hidden, 4 * hidden, hidden), 1)
         product = x[:, 7 * hidden :] * state[:, 7 * hidden :]

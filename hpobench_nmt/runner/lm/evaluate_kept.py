@@ -15,13 +15,13 @@ from torch import Tensor
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
 from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.lm.clock import seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
 from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
 from hpobench_nmt.runner.lm.measure import rule_of, statistics, tune_cache, tuned_rule
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, RULES
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
-from hpobench_nmt.runner.lm.trainer import seconds
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -21,13 +21,14 @@ from torch import Tensor, nn
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
+from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
-from hpobench_nmt.runner.lm.trainer import TrainingSummary, seconds
+from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
 
 Tokens = NDArray[np.int64]
@@ -66,7 +67,7 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSumm
     model, training = fit(job.settings, corpus, job.seed, job.device, checkpoints)
     if training.paused:
         return Outcome({}, learning_curve(corpus, training), paused=True)
-    measured = measure(model, corpus, job.settings)
+    measured = measure(model, corpus, job.settings, lock_of(job))
     trained = {"train_time": training.seconds, "num_updates": float(training.updates)}
     return replace(
         measured,
@@ -76,7 +77,9 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSumm
     )
 
 
-def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -> Outcome:
+def measure(
+    model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any], lock: Path | None = None
+) -> Outcome:
     """Metrics of a trained model on dev and test.
 
     Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
@@ -89,6 +92,7 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
         model: a LanguageModel; not changed.
         corpus: the corpus that it was trained on.
         settings: the values of EVALUATION_SETTINGS, among others.
+        lock: under which times are measured (clock.py); None: other processes do not matter.
 
     Returns:
         an outcome without a curve.
@@ -104,10 +108,11 @@ def measure(model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any]) -
 
     def evaluate(suffix: str, clock: str, nll: Callable[[Tokens], Floats]) -> None:
         device = lm.output_weight.device
-        nll(corpus.dev[:_WARM_UP])
-        started = seconds(device)
-        dev = nll(corpus.dev)
-        taken = seconds(device) - started
+        with alone(lock):
+            nll(corpus.dev[:_WARM_UP])
+            started = seconds(device)
+            dev = nll(corpus.dev)
+            taken = seconds(device) - started
         refuse_diverged(corpus, dev, _SLACK)
         test = nll(corpus.test)
         metrics[clock] = taken

@@ -19,6 +19,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from hpobench_nmt.runner.lm.cells import Mask, masked
 from hpobench_nmt.runner.lm.dropout import locked_dropout, mask
+from hpobench_nmt.runner.lm.precision import for_products
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapted_layer, constant, embed, orthogonal
 
 # Memories start out being kept for a while.
@@ -47,10 +48,10 @@ def mlstm(
     Returns:
         Outputs (T, B, H), and h and c after the last step.
     """
-    outputs = []
+    to_factor, from_product, outputs = for_products(to_factor).t(), for_products(from_product).t(), []
     for x, multiplier in zip(inputs.unbind(0), factor.unbind(0), strict=True):
-        product = (masked(h, state_mask) @ to_factor.t()) * multiplier
-        z = torch.addmm(x, product, from_product.t())
+        product = (masked(h, state_mask) @ to_factor) * multiplier
+        z = torch.addmm(x, product, from_product).to(c.dtype)
         o, f, i = z[:, : -h.shape[1]].sigmoid().chunk(3, 1)
         c = f * c + i * z[:, -h.shape[1] :].tanh()
         h = o * c.tanh()

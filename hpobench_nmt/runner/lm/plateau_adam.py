@@ -109,7 +109,8 @@ def train_with_adam(
     Args:
         model: a LanguageModel; left with the best weights by dev loss.
         corpus: to train on.
-        settings: those of AdamSettings, and batch_size, bptt, clip, max_epochs and check_updates.
+        settings: those of AdamSettings, and batch_size, bptt, clip, max_epochs, check_updates, accumulate
+            and precision.
         seed: of what the training draws, beside the model's masks.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
 
@@ -124,6 +125,8 @@ def train_with_adam(
         clip=settings["clip"],
         max_epochs=settings["max_epochs"],
         check_updates=settings["check_updates"],
+        accumulate=settings["accumulate"],
+        precision=settings["precision"],
     )
     generator = torch.Generator().manual_seed(seed)
     optimiser = PlateauAdam(model.parameters(), chosen)

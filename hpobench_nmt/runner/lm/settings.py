@@ -10,8 +10,31 @@ from hpobench_nmt.runner.family import Setting
 RULES = ("sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse")
 """Update rules of dynamic evaluation, see lm/dynamic.py."""
 
+PRECISIONS = ("fp32", "bf16", "fp16")
+"""Of matrix products in training, see lm/precision.py."""
+
 DECAY_SCALES = ("elements", "tensors")
 """The averages by which eq. 8 of Krause et al. (2018) scales the decay, see lm/dynamic.py."""
+
+TRAINING_SETTINGS = (
+    Setting(
+        "precision",
+        "fp32",
+        str,
+        choices=PRECISIONS,
+        description="of matrix products in training, see lm/precision.py; evaluation always has 32 bits",
+    ),
+    Setting(
+        "accumulate",
+        1,
+        int,
+        1,
+        10_000,
+        unit="batches",
+        description="of batch_size streams, read one after the other, whose mean gradient makes an update: "
+        "the memory of one batch, the effective batch of all",
+    ),
+)
 
 DYNAMIC_SETTINGS = (
     Setting(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.lm.clock import is_disturbing, seconds, wait_for_others
 from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
+from hpobench_nmt.runner.lm.precision import loss_scaler, products_in
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
@@ -55,16 +57,19 @@ class Optimiser(Protocol):
 
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """How the training data is read.
+    """How the training data is read and learned from.
 
     Attributes:
-        batch_size: parallel streams.
+        batch_size: parallel streams of a batch.
         bptt: time steps of an update; the mean where `vary` is set.
         vary: draw the number of steps anew for each update, and scale the learning rate with it.
         clip: largest norm of the gradient; 0: not clipped.
         max_epochs: passes over the training data, at most.
         checks_per_epoch: dev evaluations per pass.
         check_updates: if not 0, dev is evaluated every so many updates instead.
+        accumulate: batches, of other streams each, that are read one after the other for an update. Its
+            gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
+        precision: of matrix products, "fp32", "bf16" or "fp16" (precision.py). Dev is evaluated in fp32.
     """
 
     batch_size: int
@@ -74,6 +79,13 @@ class TrainingSchedule:
     max_epochs: int
     checks_per_epoch: int = 1
     check_updates: int = 0
+    accumulate: int = 1
+    precision: str = "fp32"
+
+    @property
+    def streams(self) -> int:
+        """Parallel streams of an update."""
+        return self.batch_size * self.accumulate
 
 
 @dataclass(frozen=True)
@@ -82,9 +94,9 @@ class TrainingSummary:
 
     Attributes:
         curve: at each check, the update's number, epochs passed, dev_ppl, and seconds spent in training.
-        updates: made until the end.
+        updates: made until the end; with fp16, those whose gradients overflowed and were left out count too.
         best_update: the update that the weights are from.
-        seconds: spent in training, by the clock of `seconds` below, without dev evaluations.
+        seconds: spent in training, by the clock of clock.py, without dev evaluations.
         converged: whether the optimiser ended it, not the limit of epochs.
         paused: whether it has not ended, because a pause was asked for. The weights are not the best then.
     """
@@ -95,14 +107,6 @@ class TrainingSummary:
     seconds: float
     converged: bool = True
     paused: bool = False
-
-
-def seconds(device: torch.device) -> float:
-    """A clock: processor time of this process on a CPU, wall clock after pending work on a CUDA device."""
-    if device.type == "cpu":
-        return time.process_time()
-    torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 @dataclass
@@ -116,7 +120,7 @@ class _Course:
         update: updates made.
         epoch: passes over the training data that are complete.
         position: time steps of the present pass that are done.
-        stream: the model's state there; None at the start of a pass.
+        stream: the model's state there, one for each batch of an update; None at the start of a pass.
         spent: seconds of training.
         curve: a point for each dev evaluation.
         converged: whether the optimiser has ended the training.
@@ -165,6 +169,7 @@ def train(
         on_check: called with each point of the curve.
 
     Raises:
+        InputError: the device cannot compute in the schedule's precision.
         TrainingFailed: the loss is not finite; the result is no better than a uniform guess; or the training
             has converged, and the result is no better than a guess by the words' frequencies.
     """
@@ -172,15 +177,17 @@ def train(
     checkpoints = checkpoints or Checkpoints()
     parameters = list(model.parameters())
     device = parameters[0].device
-    data = streams(torch.from_numpy(np.array(train_tokens, dtype=np.int64)), schedule.batch_size).to(device)
+    data = streams(torch.from_numpy(np.array(train_tokens, dtype=np.int64)), schedule.streams).to(device)
     last = len(data) - 1
     if last < 1:
-        raise TrainingFailed(f"the training data is too short for a batch size of {schedule.batch_size}")
+        raise TrainingFailed(f"the training data is too short for a batch size of {schedule.streams}")
     every = _check_interval(len(data), schedule)
+    scaler = loss_scaler(schedule.precision, device)
+    steps_of: Any = SimpleNamespace(param_groups=[{"params": parameters}], step=optimiser.step)
     course = _Course([p.detach().clone() for p in parameters])
     file = StateFile(checkpoints)
     if (saved := file.read(device)) is not None:
-        course = _restored(saved, model, optimiser, generator)
+        course = _restored(saved, model, optimiser, scaler, generator)
         file.write_curve(course.curve)
     started = seconds(device)
 
@@ -202,22 +209,28 @@ def train(
         course.curve.append(point)
         on_check(point)
         file.write_curve(course.curve)
-        sys.stdout.write(_log_line(point, last * schedule.batch_size, schedule.max_epochs))
+        sys.stdout.write(_log_line(point, last * schedule.streams, schedule.max_epochs))
         sys.stdout.flush()  # the process's log can be followed while it trains
         course.converged = optimiser.checked(loss)
 
     model.train()
     while not course.ended and not course.paused(checkpoints.until):
+        if is_disturbing(checkpoints.stands_still_for):
+            course.spent += seconds(device) - started
+            wait_for_others(checkpoints.stands_still_for)
+            started = seconds(device)
         if course.position == 0:
-            course.stream = lm.initial_state(schedule.batch_size)
+            course.stream = (lm.initial_state(schedule.batch_size),) * schedule.accumulate
         steps = min(_length(schedule, generator), last - course.position)
         piece = data[course.position : course.position + steps + 1]
-        loss, course.stream = _gradient(lm, piece, detach(course.stream))
+        loss, course.stream = _gradient(lm, piece, detach(course.stream), schedule.precision, scaler)
         if course.update % 50 == 0 and not math.isfinite(value := float(loss)):
             raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
+        scaler.unscale_(steps_of)
         if schedule.clip:
             nn.utils.clip_grad_norm_(parameters, schedule.clip)
-        optimiser.step(steps / schedule.bptt if schedule.vary else 1.0)
+        scaler.step(steps_of, steps / schedule.bptt if schedule.vary else 1.0)
+        scaler.update()
         course.position, course.update = course.position + steps, course.update + 1
         epochs = course.epoch + course.position / last
         over = course.position == last
@@ -231,7 +244,7 @@ def train(
                 check(epochs)
             course.ended = course.converged or final
             if file.due or course.ended or course.paused(checkpoints.until):
-                file.write(_state(course, model, optimiser, generator))
+                file.write(_state(course, model, optimiser, scaler, generator))
             started = seconds(device)
     if not course.ended:
         return TrainingSummary(
@@ -262,7 +275,13 @@ def unigram_loss(train: Tokens, dev: Tokens, words: int) -> float:
     return float(-np.log(counts / counts.sum())[dev[1:]].mean())
 
 
-def _state(course: _Course, model: Any, optimiser: Optimiser, generator: torch.Generator) -> dict[str, Any]:
+def _state(
+    course: _Course,
+    model: Any,
+    optimiser: Optimiser,
+    scaler: torch.amp.GradScaler,
+    generator: torch.Generator,
+) -> dict[str, Any]:
     """The whole state of a training between two updates. Tensors are not copied."""
     stream = None if course.stream is None else detach(course.stream)
     return {
@@ -270,15 +289,23 @@ def _state(course: _Course, model: Any, optimiser: Optimiser, generator: torch.G
         "model": model.state_dict(),
         "masks": model.generator.get_state(),
         "optimiser": optimiser.state_dict(),
+        "scaler": scaler.state_dict(),
         "lengths": generator.get_state(),
     }
 
 
-def _restored(saved: dict[str, Any], model: Any, optimiser: Optimiser, generator: torch.Generator) -> _Course:
+def _restored(
+    saved: dict[str, Any],
+    model: Any,
+    optimiser: Optimiser,
+    scaler: torch.amp.GradScaler,
+    generator: torch.Generator,
+) -> _Course:
     """Put everything back as it was when the state was saved, and return how far it was."""
     model.load_state_dict(saved["model"])
     model.generator.set_state(saved["masks"].cpu())
     optimiser.load_state_dict(saved["optimiser"])
+    scaler.load_state_dict(saved["scaler"])
     generator.set_state(saved["lengths"].cpu())
     return _Course(**saved["course"])
 
@@ -294,16 +321,31 @@ def _log_line(point: Mapping[str, float], epoch_tokens: int, max_epochs: int) ->
     )
 
 
-def _gradient(model: LanguageModel, piece: Tensor, state: object) -> tuple[Tensor, object]:
-    """Loss and state of a piece, shape (steps + 1, batch); the gradients are left in the parameters."""
+def _gradient(
+    model: LanguageModel, piece: Tensor, states: Sequence[Any], precision: str, scaler: torch.amp.GradScaler
+) -> tuple[Tensor, tuple[Any, ...]]:
+    """Mean loss of the batches of an update, and the states after them. Gradients are left in the parameters.
+
+    Args:
+        model: in training.
+        piece: the batches side by side, shape (steps + 1, streams).
+        states: before each batch.
+        precision: of matrix products.
+        scaler: of the loss; the gradients are left scaled.
+    """
     for p in model.parameters():
         p.grad = None
-    hidden, state = model(piece[:-1], state)
-    flat = hidden.reshape(-1, hidden.shape[-1])
-    loss = linear_cross_entropy(flat, model.output_weight, model.output_bias, piece[1:].reshape(-1))
-    total = loss + model.regularisation()
-    total.backward()
-    return loss.detach(), state
+    losses, after = [], []
+    for batch, state in zip(piece.chunk(len(states), 1), states, strict=True):
+        with products_in(precision, piece.device):
+            hidden, state = model(batch[:-1], state)
+            flat = hidden.reshape(-1, hidden.shape[-1])
+            loss = linear_cross_entropy(flat, model.output_weight, model.output_bias, batch[1:].reshape(-1))
+            total = (loss + model.regularisation()) / len(states)
+        scaler.scale(total).backward()
+        losses.append(loss.detach())
+        after.append(state)
+    return torch.stack(losses).mean(), tuple(after)
 
 
 def _length(schedule: TrainingSchedule, generator: torch.Generator) -> int:

@@ -21,9 +21,11 @@ import torch
 
 from hpobench_nmt.runner.curve_file import write_curve
 from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.lm.clock import lock_of
 
-# Part of every state: raise it whenever the same settings give another course of training.
-_FORMAT = 1
+# Part of every state: raise it whenever the same settings give another course of training, or a state holds
+# something else.
+_FORMAT = 2
 _STATE = "training.pt"
 # Saving takes at most one part in so many of the time.
 _MOST_TIME = 50
@@ -38,25 +40,27 @@ class Checkpoints:
         identity: all that the course of the training depends on. The state of another training is ignored.
         until: the training pauses at its first dev evaluation after so many updates; None: it does not.
         seconds: at least so many between two times that the state is saved.
+        stands_still_for: a lock (clock.py): the training stands still while another process is inside, and
+            that does not count as its time; None: it goes on.
     """
 
     folder: Path | None = None
     identity: Mapping[str, Any] = field(default_factory=dict)
     until: int | None = None
     seconds: float = 30.0
+    stands_still_for: Path | None = None
 
 
 def checkpoints_of(job: Job, corpus_sha256: str) -> Checkpoints:
     """The checkpoints of a job's training."""
     identity = {
-        "format": _FORMAT,
         "settings": dict(job.settings),
         "seed": job.seed,
         "corpus": corpus_sha256,
         "device": job.device.partition(":")[0],
         "torch": torch.__version__,
     }
-    return Checkpoints(job.state, identity, job.until)
+    return Checkpoints(job.state, identity, job.until, stands_still_for=lock_of(job))
 
 
 class StateFile:
@@ -64,7 +68,7 @@ class StateFile:
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._identity = json.dumps(checkpoints.identity, sort_keys=True)
+        self._identity = json.dumps({"format": _FORMAT, **checkpoints.identity}, sort_keys=True)
         self._saved = time.monotonic()
         self._took = 0.0
 

@@ -2,7 +2,11 @@
 
 import functools
 import json
+import math
+import os
 import resource
+import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
-from hpobench_nmt.runner.lm import trainer  # noqa: E402
+from hpobench_nmt.runner.lm import trainer, training_state  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile  # noqa: E402
@@ -49,6 +53,20 @@ FITS = {
         ),
     ),
     "mlstm": (mlstm, settings_of(mlstm, learning_rate=0.01, check_updates=9, patience=2)),
+    # The second pass begins after the fourth check, at update 36, and ends after the eighth.
+    "awd-lstm, fine-tuned": (
+        awd_lstm,
+        AWD_LSTM | {"fine_tune": True, "patience": 1, "min_improvement": 0.5, "check_updates": 9},
+    ),
+    "awd-lstm in bf16, 2 batches an update": (
+        awd_lstm, AWD_LSTM | {"precision": "bf16", "batch_size": 2, "accumulate": 2},
+    ),
+    "melis in fp16": (
+        melis,
+        settings_of(
+            melis, budget=2063, embeddings="separate", check_updates=7, learning_rate=0.01, precision="fp16"
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -112,6 +130,38 @@ def test_a_state_is_saved_again_only_after_a_while(tmp_path, stopping_after):
     assert (tmp_path / "training.pt").exists()  # at the end of the training
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+def test_killed_and_paused_in_the_second_pass_it_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    updates = 50  # after the first check of the second pass
+    monkeypatch.setattr(training_state, "_MOST_TIME", 0)  # save after every update, however slow the disk is
+    checkpoints = Checkpoints(tmp_path, {}, seconds=0.0)
+    if not (child := os.fork()):
+        made, gradient = [], trainer._gradient
+
+        def killing(*arguments):
+            if len(made) == updates:
+                os.kill(os.getpid(), signal.SIGKILL)
+            made.append(1)
+            return gradient(*arguments)
+
+        monkeypatch.setattr(trainer, "_gradient", killing)
+        try:
+            fit("awd-lstm, fine-tuned", checkpoints)
+        finally:
+            os._exit(0)  # it was not killed
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    saved = torch.load(tmp_path / "training.pt", weights_only=True)["state"]
+    assert saved["course"]["update"] == updates
+    assert saved["optimiser"]["_to_beat"] == -math.inf  # as in the second pass
+    assert saved["optimiser"]["_averaged"] == updates - 36
+    module, settings = FITS["awd-lstm, fine-tuned"]
+    _, paused = module.fit(settings, Corpus, 3, "cpu", replace(checkpoints, until=51))
+    assert paused.paused and paused.updates == 54
+    assert fit("awd-lstm, fine-tuned", checkpoints) == undisturbed("awd-lstm, fine-tuned")
+    assert undisturbed("awd-lstm, fine-tuned")[2:4] == (72, 63)
+
+
 @pytest.mark.parametrize("family", FITS)
 def test_paused_and_gone_on_with_it_has_the_same_bits(family, tmp_path):
     module, settings = FITS[family]
@@ -126,6 +176,21 @@ def test_paused_and_gone_on_with_it_has_the_same_bits(family, tmp_path):
         assert summary.updates >= done
         done = summary.updates
     assert fit(family, Checkpoints(tmp_path, {}, until=10**6)) == undisturbed(family)
+
+
+def test_the_scale_of_the_loss_of_fp16_is_gone_on_with(tmp_path, stopping_after):
+    def scale(folder):
+        return torch.load(folder / "training.pt", weights_only=True)["state"]["scaler"]
+
+    _, _, updates, *_ = fit("melis in fp16", Checkpoints(tmp_path / "whole", {}))
+    release = stopping_after(20)
+    with pytest.raises(Stopped):
+        fit("melis in fp16", Checkpoints(tmp_path / "stopped", {}, seconds=0.0))
+    release()
+    fit("melis in fp16", Checkpoints(tmp_path / "stopped", {}))
+    assert scale(tmp_path / "stopped") == scale(tmp_path / "whole")
+    # It grows after 2000 updates without an overflow: all count.
+    assert scale(tmp_path / "whole")["_growth_tracker"] == updates
 
 
 def test_the_state_of_another_training_is_ignored(tmp_path, capsys):

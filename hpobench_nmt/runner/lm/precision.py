@@ -1,0 +1,46 @@
+"""Mixed precision in training: matrix products in 16 bits, all else in 32 (Micikevicius et al. 2018).
+
+Weights, gradients of weights, optimisers, the states of recurrent layers and the softmax have 32 bits. Only
+the forward and backward passes of training read weights and vectors in 16. Evaluation never does: losses of
+dev and test, dynamic evaluation and all that is measured have 32 bits, whatever a model was trained in.
+
+bf16 has the range of 32-bit numbers. fp16 has not: the loss is scaled up, so that small gradients are not
+lost, and the gradients are scaled down again. An update whose gradients overflow is left out, and the
+scale is halved.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from hpobench_nmt.core.errors import InputError
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def products_in(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """Inside, torch computes matrix products in that precision: "fp32", "bf16" or "fp16".
+
+    Raises:
+        InputError: the device has no such numbers.
+    """
+    if precision == "fp32":
+        return nullcontext()
+    try:
+        return torch.autocast(device.type, _DTYPES[precision])
+    except RuntimeError as error:
+        raise InputError(f'precision = "{precision}" is not possible on {device}: {error}') from None
+
+
+def loss_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:
+    """Scales the loss of fp16, and its gradients back; of other precisions it leaves all as it is."""
+    return torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+
+
+def for_products(weight: Tensor) -> Tensor:
+    """A weight as matrix products are to read it: cast once here, not anew at every time step."""
+    device = weight.device.type
+    return weight.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else weight

@@ -1,0 +1,91 @@
+"""Times that are measured alone, on a CPU: the lock is the same on a GPU."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
+from hpobench_nmt.runner.family import Job  # noqa: E402
+from hpobench_nmt.runner.lm import trainer  # noqa: E402
+from hpobench_nmt.runner.lm.clock import alone, is_disturbing, lock_of, seconds  # noqa: E402
+from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
+from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
+from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import TrainingSchedule, train  # noqa: E402
+from hpobench_nmt.runner.lm.training_state import Checkpoints, checkpoints_of  # noqa: E402
+
+RNG = np.random.default_rng(0)
+TEXT = (np.cumsum(np.where(RNG.random(700) < 0.9, 1, 3)) % 9).astype(np.int64)
+
+
+def job(device):
+    return Job({}, 1, {}, Path("base"), Path("cache"), Path("scratch"), device)
+
+
+def test_only_times_on_a_gpu_are_measured_alone():
+    assert lock_of(job("cpu")) is None
+    assert lock_of(job("cuda")) == lock_of(job("cuda:1")) is not None
+    assert checkpoints_of(job("cuda"), "").stands_still_for == lock_of(job("cuda"))
+    assert not is_disturbing(None)
+    with alone(None):
+        pass
+
+
+def test_a_training_stands_still_while_another_process_measures(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "seconds", lambda device: time.perf_counter())  # as on a GPU
+    lock, updates, done = tmp_path / "lock", [], []
+
+    def training(checkpoints, model):
+        optimiser = NTASGD(
+            list(model.parameters()), learning_rate=5.0, weight_decay=0.0, window=2, patience=2
+        )
+        step = optimiser.step
+        optimiser.step = lambda scale: (updates.append(1), reached.set(), step(scale))
+        schedule = TrainingSchedule(batch_size=4, bptt=10, vary=True, clip=0.25, max_epochs=2)
+        generator = torch.Generator().manual_seed(1)
+        done.append(train(model, TEXT[:500], TEXT[500:], optimiser, schedule, generator, checkpoints))
+
+    reached = threading.Event()
+    undisturbed, disturbed = tiny(), tiny()
+    training(Checkpoints(), undisturbed)
+    updates.clear()
+    reached.clear()
+    thread = threading.Thread(target=training, args=(Checkpoints(stands_still_for=lock), disturbed))
+    with alone(lock):
+        assert is_disturbing(lock)
+        began = time.perf_counter()
+        thread.start()
+        assert not reached.wait(1.0)  # without the lock it is done in a tenth of that
+        held = time.perf_counter() - began
+    thread.join(60)
+    assert not is_disturbing(lock)
+    assert len(updates) == done[0].updates == done[1].updates
+    assert done[1].seconds < time.perf_counter() - began - held / 2
+    for one, other in zip(undisturbed.parameters(), disturbed.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_every_evaluation_of_dev_is_measured_inside_the_lock(tiny, tmp_path):
+    model, lock, inside = tiny(), tmp_path / "lock", {}
+    words = tuple(str(i) for i in range(9))
+    corpus = TextCorpus("chain", "word", words, TEXT[:300], TEXT[300:420], TEXT[420:520], {})
+    settings = {s.name: s.default for s in EVALUATION_SETTINGS}
+    settings |= {"cache_window": 20, "dynamic_rule": "sgd", "tuning_tokens": 0, "mc_masks": 2}
+
+    def note(module, inputs, output):
+        inside.setdefault(is_disturbing(lock), []).append(len(inputs[0]))
+
+    model.register_forward_hook(note)
+    metrics = measure(model, corpus, settings, lock).metrics
+    # Dev, after a part of it to warm up; test is not timed. Three evaluations of one pass, and one of two.
+    assert sum(inside[True]) == 5 * (119 + 49)
+    assert sum(inside[False]) == 5 * 99
+    expected = measure(tiny(), corpus, settings).metrics
+    timeless = [name for name in expected if not name.endswith("time") and name != "memory"]
+    assert {name: metrics[name] for name in timeless} == {name: expected[name] for name in timeless}
+    assert seconds(torch.device("cpu")) > 0
