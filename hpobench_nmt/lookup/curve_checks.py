@@ -1,0 +1,159 @@
+"""Facts about a table's learning curves that matter to methods that stop trainings early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.table import Table
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Fact = tuple[Literal["ok", "note", "warning"], str, str]
+
+# A curve has gone back if it was worse than its best by this share of it, and one step undid so much of that.
+_AWAY = 0.25
+_UNDONE = 0.8
+# Numbers are the same if they agree to this share, or to the digits that the table has.
+_SAME = 1e-9
+_MOST_DIGITS = 6
+# So many row numbers are shown.
+_MOST_SHOWN = 10
+# The metric that says how long a training was, where the resource is updates.
+_UPDATES = ("num_updates", "update")
+
+
+def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
+    """All findings on the curves of a table. O(P log P) for P checkpoints."""
+    lengths = curves.lengths
+    held = np.flatnonzero(lengths)
+    none = np.flatnonzero(lengths == 0)
+    if len(none):
+        yield (
+            "warning",
+            f"{len(none):,} of {len(table):,} rows have no learning curve (rows {_listed(none)})",
+            "methods that stop early cannot be run on these rows.",
+        )
+    if not len(held):
+        return
+    unit = f" in {curves.cost_unit}" if curves.cost_unit else ""
+    yield (
+        "note",
+        f"{len(curves.costs):,} checkpoints by {curves.resource}: {lengths[held].min():,} to "
+        f"{lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
+        f"{curves.costs[curves.starts[1:][held] - 1].sum():,.10g}{unit}",
+        "random search on the cost clock needs about half of that, on average, until it has the best row.",
+    )
+    some = curves.of_rows(held)
+    yield from _lengths(table, some, held)
+    for metric, own in zip(curves.metrics, curves.own, strict=True):
+        values = some.column(metric.name)
+        losses = Objective(metric.name, metric.direction).to_loss(values)
+        best = best_places(losses, some.starts)
+        if own is not None:
+            places = best if own == "best" else some.starts[1:] - 1
+            yield from _own(table, metric.name, own, values[places], held)
+        elif any(metric.name == known.name for known in table.metrics):
+            yield (
+                "note",
+                f"{metric.name} of a row is neither the best nor the last of its curve",
+                "it was measured in another way: compare rows by one or the other.",
+            )
+        yield from _shapes(metric.name, losses, best, some.starts, held)
+
+
+def best_places(losses: Floats, starts: Rows) -> Rows:
+    """The place of each row's best checkpoint, the earliest of several. Every row must have a checkpoint."""
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    order = np.lexsort((losses, rows))  # stable; NaN last
+    return order[starts[:-1]]
+
+
+def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
+    """Whether the curves are as long as the trainings were."""
+    name, resource = _UPDATES
+    if some.resource != resource or all(metric.name != name for metric in table.metrics):
+        return
+    wrong = held[some.resources[some.starts[1:] - 1] != table.column(name)[held]]
+    if len(wrong):
+        yield (
+            "warning",
+            f"the curves of {len(wrong)} rows do not end at their {name} (rows {_listed(wrong)})",
+            "they are cut, or hold checkpoints of another training.",
+        )
+    else:
+        yield "ok", f"every curve ends at its row's {name}", "the curves are of these trainings, and whole."
+
+
+def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterator[Fact]:
+    """Whether the rows' own values are what the datasheet says of the curves."""
+    values = table.column(name)[held]
+    digits = next((d for d in range(_MOST_DIGITS) if (np.round(values, d) == values).all()), None)
+    slack = _SAME * np.abs(found) + (0.0 if digits is None else 0.6 * 10.0**-digits)
+    known = ~(np.isnan(values) & np.isnan(found))
+    wrong = held[known & ~(np.abs(values - found) <= slack)]
+    if len(wrong):
+        yield (
+            "warning",
+            f"{name} of {len(wrong)} rows is not the {own} of its curve (rows {_listed(wrong)})",
+            "the curves there are of other trainings, or the datasheet is wrong.",
+        )
+    else:
+        yield (
+            "ok",
+            f"{name} of every row is the {own} of its curve",
+            "a training to the end gives what the table says.",
+        )
+
+
+def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> Iterator[Fact]:
+    several = np.diff(starts) > 1
+    rising = held[several & (best == starts[:-1])]
+    if len(rising):
+        yield (
+            "warning",
+            f"{name} is never better than at the first checkpoint in {len(rising)} of {len(held)} curves "
+            f"(rows {_listed(rising)})",
+            "stopping after the first checkpoint loses nothing there, so that early stopping looks easy.",
+        )
+    cut = held[several & (best == starts[1:] - 1)]
+    if len(cut):
+        yield (
+            "note",
+            f"{name} is best at the end in {len(cut)} of {len(held)} curves (rows {_listed(cut)})",
+            "they may be cut: longer trainings might have been better.",
+        )
+    back = held[_gone_back(losses, starts)]
+    if len(back):
+        yield (
+            "warning",
+            f"{name} goes back to its best in one step in {len(back)} of {len(held)} curves (rows "
+            f"{_listed(back)})",
+            "the trainings went back to their best checkpoint, as Sockeye's do when they lower the learning "
+            "rate, or the curves are two trainings in one: one checkpoint says little about the next.",
+        )
+
+
+def _gone_back(losses: Floats, starts: Rows) -> NDArray[np.bool_]:
+    """The rows whose loss was far above its best so far and came back in one step, shape (N,)."""
+    lengths = np.diff(starts)
+    follows = np.ones(len(losses), dtype=bool)
+    follows[starts[:-1]] = False
+    numbers = np.arange(1.0, len(losses) + 1)
+    best = Trainings(starts, numbers, numbers, losses[:, None]).best
+    away = np.concatenate([[0.0], (losses - best[:, 0])[:-1]])
+    step = np.concatenate([[0.0], losses[:-1] - losses[1:]])
+    before = np.abs(np.concatenate([[0.0], best[:-1, 0]]))
+    with np.errstate(invalid="ignore"):
+        back = follows & (away > _AWAY * before) & (step >= _UNDONE * away)
+    return np.bincount(np.repeat(np.arange(len(lengths)), lengths)[back], minlength=len(lengths)) > 0
+
+
+def _listed(rows: Rows) -> str:
+    return ", ".join(map(str, rows[:_MOST_SHOWN].tolist())) + (", …" if len(rows) > _MOST_SHOWN else "")

@@ -1,0 +1,214 @@
+"""Learning curves on disk: `curves.csv` beside `table.csv`, and the section [curves] of the datasheet.
+
+    row,checkpoint,update,cost,dev_ppl
+    0,1,2000,2000,35.2
+    0,2,4000,4000,21.7
+    1,1,2000,2000,30.1
+
+Rows are numbered from 0, as those of table.csv are, and checkpoints from 1, both in ascending order without
+gaps; a row that has no curve is left out. The section says what the columns are:
+
+    [curves]
+    count = 3                    # checkpoints
+    sha256 = "..."
+    resource = "update"          # the column that says how far a training is
+    resource_unit = "updates"
+    cost_unit = "updates"
+    [curves.metrics.dev_ppl]
+    own = "best"                 # the row's own dev_ppl is the best of its curve; or "last", or left out
+    [curves.metrics.sample_bleu]
+    direction = "max"            # only of a metric that the table does not have
+    unit = "BLEU"
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.validation import Natural, Strict
+from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.rows import csv_of, parse_columns
+
+Floats = NDArray[np.float64]
+
+# A file is turned into numbers in parts of so many bytes, so that not all of its text is numbers at once.
+_PART = 2**23
+
+
+class CurveMetricSection(Strict, frozen=True):
+    """A metric of the curves."""
+
+    own: Literal["best", "last"] | None = None
+    direction: Literal["min", "max"] | None = None
+    unit: str = ""
+    description: str = ""
+
+
+class CurvesSection(Strict, frozen=True):
+    """What curves.csv holds."""
+
+    resource: str
+    metrics: dict[str, CurveMetricSection]
+    count: Natural | None = None
+    sha256: str | None = None
+    resource_unit: str = ""
+    cost_unit: str = ""
+
+
+def read_curves(
+    content: bytes, section: CurvesSection, metrics: Sequence[Metric], n_rows: int, path: Path
+) -> Curves:
+    """The curves of a table from the content of its curves.csv.
+
+    Args:
+        content: of the file.
+        section: the datasheet's section.
+        metrics: those of the table.
+        n_rows: of the table.
+        path: of the file, for messages.
+
+    Raises:
+        InputError: a column is missing or unknown, a cell is no number, rows or checkpoints are not in order,
+            or the numbers are those of no curve.
+    """
+    try:
+        described = tuple(_metric(name, entry, metrics) for name, entry in section.metrics.items())
+        names = ["row", "checkpoint", section.resource, "cost", *section.metrics]
+        if len(set(names)) < len(names):
+            raise InputError(f"the column name {max(names, key=names.count)!r} is used more than once.")
+        lengths = np.zeros(n_rows, dtype=np.int64)
+        columns: list[list[Floats]] = [[] for _ in names[2:]]
+        before = (0, 0)
+        for part, first_line in _parts(content, names, path):
+            before = _check_order(part["row"], part["checkpoint"], before, n_rows, first_line)
+            lengths += np.bincount(part["row"].astype(np.int64), minlength=n_rows)
+            for parts, name in zip(columns, names[2:], strict=True):
+                parts.append(part[name])
+        whole = [np.concatenate(parts) for parts in columns]
+        if section.count is not None and section.count != len(whole[0]):
+            raise InputError(f"has {len(whole[0])} checkpoints; [curves] count is {section.count}.")
+        return Curves(
+            section.resource,
+            described,
+            tuple(entry.own for entry in section.metrics.values()),
+            np.concatenate([[0], np.cumsum(lengths)]),
+            whole[0],
+            whole[1],
+            np.column_stack(whole[2:]),
+            section.cost_unit,
+            section.resource_unit,
+        )
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _metric(name: str, entry: CurveMetricSection, metrics: Sequence[Metric]) -> Metric:
+    own = next((metric for metric in metrics if metric.name == name), None)
+    if own is not None:
+        if entry.direction not in (None, own.direction):
+            raise InputError(
+                f"[curves.metrics.{name}]: direction is {entry.direction!r}, the table's is not."
+            )
+        return Metric(name, own.direction, entry.unit or own.unit, description=entry.description)
+    if entry.own is not None:
+        raise InputError(f"[curves.metrics.{name}]: own is {entry.own!r}, but the table has no {name}.")
+    if entry.direction is None:
+        raise InputError(f"[curves.metrics.{name}]: direction is missing, and the table has no {name}.")
+    return Metric(name, entry.direction, entry.unit, description=entry.description)
+
+
+def _parts(content: bytes, names: Sequence[str], path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """The columns in parts of whole lines, each with the number of its first line."""
+    if len(content) <= _PART:
+        yield parse_columns(content, names, path), 2
+        return
+    head = content[: content.index(b"\n") + 1]
+    begin, line = len(head), 2
+    while begin < len(content):
+        end = content.rfind(b"\n", begin, begin + _PART) + 1 or len(content)
+        try:
+            part = parse_columns(head + content[begin:end], names, path)
+        except InputError:
+            parse_columns(content, names, path)  # says the same with the line's number in the whole file
+            raise
+        yield part, line
+        line += len(part["row"])
+        begin = end
+
+
+def _check_order(
+    rows: Floats, checkpoints: Floats, before: tuple[int, int], n_rows: int, first_line: int
+) -> tuple[int, int]:
+    """Refuse what is out of order; the row and checkpoint that the part ends with.
+
+    Args:
+        rows, checkpoints: of a part of the file.
+        before: the row and the checkpoint just before it; checkpoint 0 at the start of the file.
+        n_rows: of the table.
+        first_line: the number of the part's first line.
+    """
+
+    def refuse(wrong: NDArray[np.bool_], message: str) -> None:
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            shown = f"line {first_line + at}: row {rows[at]:g}, checkpoint {checkpoints[at]:g}"
+            raise InputError(f"{shown}: {message}")
+
+    refuse(~((rows >= 0) & (rows < n_rows) & (rows == np.floor(rows))), f"rows go from 0 to {n_rows - 1}.")
+    former_rows = np.concatenate([[before[0]], rows[:-1]])
+    former = np.concatenate([[before[1]], checkpoints[:-1]])
+    refuse(rows < former_rows, "rows must be in ascending order.")
+    expected = np.where((rows == former_rows) & (former > 0), former + 1, 1)
+    refuse(checkpoints != expected, "a row's checkpoints must be numbered 1, 2, 3, … without gaps.")
+    return (int(rows[-1]), int(checkpoints[-1])) if len(rows) else before
+
+
+def curves_csv(curves: Curves) -> bytes:
+    """The content of curves.csv. Every number is read back as the same double."""
+    lengths = curves.lengths
+    columns: dict[str, NDArray[Any]] = {
+        "row": np.repeat(np.arange(len(curves)), lengths),
+        "checkpoint": np.arange(len(curves.costs)) - np.repeat(curves.starts[:-1], lengths) + 1,
+        curves.resource: curves.resources,
+        "cost": curves.costs,
+    }
+    columns |= {metric.name: values for metric, values in zip(curves.metrics, curves.values.T, strict=True)}
+    return csv_of(columns)
+
+
+def curves_section(curves: Curves, metrics: Sequence[Metric], content: bytes) -> dict[str, Any]:
+    """The datasheet's section for curves whose file has this content.
+
+    Args:
+        curves: of the table.
+        metrics: those of the table.
+        content: of curves.csv.
+    """
+    section: dict[str, Any] = {
+        "count": len(curves.costs),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "resource": curves.resource,
+        "resource_unit": curves.resource_unit,
+        "cost_unit": curves.cost_unit,
+        "metrics": {},
+    }
+    known = {metric.name: metric for metric in metrics}
+    for metric, own in zip(curves.metrics, curves.own, strict=True):
+        in_table = known.get(metric.name)
+        entry = {
+            "own": own,
+            "direction": None if in_table else metric.direction,
+            "unit": "" if in_table and in_table.unit == metric.unit else metric.unit,
+            "description": metric.description,
+        }
+        section["metrics"][metric.name] = {key: value for key, value in entry.items() if value}
+    return {key: value for key, value in section.items() if value != ""}

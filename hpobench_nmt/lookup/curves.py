@@ -1,0 +1,198 @@
+"""Learning curves: what the rows of a table were worth on the way, and what it cost to get there.
+
+symbol      shape     meaning
+starts      (N + 1,)  where each row's checkpoints begin in the arrays below, and their number P at the end
+resources   (P,)      how far the training was at a checkpoint (updates, say), increasing within a row
+costs       (P,)      what the training had cost up to there, increasing within a row
+values      (P, M)    raw values of the curve's M metrics
+
+A row without a curve has no checkpoints. NaN stands where a metric was not measured: at a row's last
+checkpoint, because a training that diverges stops there, or at all of its checkpoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import check_column
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Own = Literal["best", "last"]
+
+
+class Curve(NamedTuple):
+    """The curve of one row; the arrays are read-only.
+
+    Attributes:
+        resources: shape (k,).
+        costs: up to each checkpoint, shape (k,).
+        values: shape (k, M), the metrics in the order of `Curves.metrics`.
+    """
+
+    resources: Floats
+    costs: Floats
+    values: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curves:
+    """The learning curves of a table's N rows. The symbols are explained at the top of this file.
+
+    Attributes:
+        resource: what a training is measured by, such as "update"; its column on disk.
+        metrics: the M metrics. One of a name that the table has, too, has the table's direction.
+        own: of each metric, whether the row's own value is the "best" or the "last" of its curve; None if
+            the table has no such metric, or measured it in another way.
+        starts, resources, costs, values: see there; frozen.
+        cost_unit: for people.
+        resource_unit: for people.
+    """
+
+    resource: str
+    metrics: tuple[Metric, ...]
+    own: tuple[Own | None, ...]
+    starts: Rows
+    resources: Floats
+    costs: Floats
+    values: Floats
+    cost_unit: str = ""
+    resource_unit: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the parts against one another and freeze the arrays."""
+        for name, kind in (("starts", np.int64), ("resources", float), ("costs", float), ("values", float)):
+            array = np.array(getattr(self, name), dtype=kind)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        check_column("resource", self.resource, self.resource_unit)
+        check_column("cost", "cost", self.cost_unit)
+        names = [metric.name for metric in self.metrics]
+        taken = ["row", "checkpoint", "cost", self.resource, *names]
+        repeated = sorted({name for name in taken if taken.count(name) > 1})
+        if repeated:
+            raise InputError(f"curves: the column name {repeated[0]!r} is used more than once.")
+        if not self.metrics or len(self.own) != len(self.metrics):
+            raise InputError("curves need one metric or more, and for each what the row's own value is.")
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.metrics):
+            raise InputError(
+                f"curves: values must have shape (checkpoints, {len(self.metrics)}), not {self.values.shape}."
+            )
+        if not len(self.resources) == len(self.costs) == len(self.values):
+            raise InputError(
+                f"curves: {len(self.resources)} resources, {len(self.costs)} costs and {len(self.values)} "
+                "values; there must be one of each for every checkpoint."
+            )
+        lengths = np.diff(self.starts)
+        ends = (0, len(self.costs))
+        if len(lengths) == 0 or (self.starts[0], self.starts[-1]) != ends or (lengths < 0).any():
+            raise InputError(
+                f"curves: starts must go from 0 up to {len(self.costs)}, the number of checkpoints."
+            )
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        follows = np.ones(len(self.costs), dtype=bool)
+        follows[self.starts[:-1][np.diff(self.starts) > 0]] = False
+        for what, numbers in ((self.resource, self.resources), ("cost", self.costs)):
+            self._refuse(~np.isfinite(numbers), f"{what} is missing or not finite.")
+            self._refuse(numbers < 0, f"{what} is below 0.")
+            self._refuse(numbers > LARGEST_VALUE, f"{what} is beyond {LARGEST_VALUE:g}.")
+            stays = np.zeros(len(numbers), dtype=bool)
+            stays[1:] = (numbers[1:] <= numbers[:-1]) & follows[1:]
+            self._refuse(stays, f"{what} must increase from one checkpoint to the next.")
+        if len(self.costs) and not self.costs.any():
+            raise InputError("curves: the cost is 0 everywhere.")
+        last = np.zeros(len(self.costs), dtype=bool)
+        last[self.starts[1:][np.diff(self.starts) > 0] - 1] = True
+        for metric, values in zip(self.metrics, self.values.T, strict=True):
+            self._refuse(np.abs(values) > LARGEST_VALUE, f"{metric.name} is beyond {LARGEST_VALUE:g}.")
+            absent = np.isnan(values)
+            middle = absent & ~last
+            if middle.any():
+                known = np.add.reduceat(~absent, self.starts[:-1][np.diff(self.starts) > 0]) > 0
+                middle &= np.repeat(known, np.diff(self.starts)[np.diff(self.starts) > 0])
+            self._refuse(
+                middle,
+                f"{metric.name} is missing before the last checkpoint. A training that diverges stops there: "
+                "leave out what follows.",
+            )
+
+    def _refuse(self, wrong: NDArray[np.bool_], message: str) -> None:
+        if wrong.any():
+            row, checkpoint = self.place(int(np.flatnonzero(wrong)[0]))
+            raise InputError(f"curves, row {row}, checkpoint {checkpoint}: {message}")
+
+    def place(self, at: int) -> tuple[int, int]:
+        """The row, and the checkpoint from 1, at a place in the arrays."""
+        row = int(np.searchsorted(self.starts, at, side="right")) - 1
+        return row, at - int(self.starts[row]) + 1
+
+    def __len__(self) -> int:
+        """The number of rows, those without a curve among them."""
+        return len(self.starts) - 1
+
+    def __repr__(self) -> str:
+        names = ", ".join(metric.name for metric in self.metrics)
+        return f"Curves({len(self):,} rows, {len(self.costs):,} checkpoints of {names})"
+
+    def __getitem__(self, row: int) -> Curve:
+        """The curve of a row; without checkpoints if it has none."""
+        here = slice(*self.starts[range(len(self))[row] :][:2])
+        return Curve(self.resources[here], self.costs[here], self.values[here])
+
+    @property
+    def lengths(self) -> Rows:
+        """The number of checkpoints of each row, shape (N,)."""
+        return np.diff(self.starts)
+
+    def metric(self, name: str) -> Metric:
+        """The metric of that name."""
+        return self.metrics[self._number(name)]
+
+    def column(self, name: str) -> Floats:
+        """Raw values of a metric at all checkpoints, shape (P,)."""
+        return self.values[:, self._number(name)]
+
+    def _number(self, name: str) -> int:
+        names = [metric.name for metric in self.metrics]
+        if name not in names:
+            raise unknown("metric", name, names, "(curves)")
+        return names.index(name)
+
+    def of_rows(self, rows: Sequence[int] | Rows) -> Curves:
+        """The curves of some rows, in this order."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        lengths = self.lengths[chosen]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
+        return Curves(
+            self.resource,
+            self.metrics,
+            self.own,
+            starts,
+            self.resources[places],
+            self.costs[places],
+            self.values[places],
+            self.cost_unit,
+            self.resource_unit,
+        )
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the checkpoints and of the metrics' names and directions."""
+        digest = hashlib.sha256(repr((self.resource, [(m.name, m.direction) for m in self.metrics])).encode())
+        digest.update(self.starts.astype("<i8").tobytes())
+        for array in (self.resources, self.costs, np.where(np.isnan(self.values), np.nan, self.values)):
+            # Adding 0 makes 0 of -0.0, which a file does not tell from it.
+            digest.update(np.ascontiguousarray(array + 0.0).astype("<f8").tobytes())
+        return digest.hexdigest()

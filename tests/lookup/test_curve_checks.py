@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.curve_checks import best_places, curve_facts
+from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.table import Table
+
+PPL, BLEU, UPDATES = Metric("ppl", "min"), Metric("bleu", "max"), Metric("num_updates", "min")
+
+
+def facts(ppl, own="best", row_values=None, metric=PPL, updates=None, resource="update"):
+    """What is found of curves with these values, one list for each row; 10 updates a checkpoint."""
+    lengths = [len(curve) for curve in ppl]
+    steps = np.concatenate([10.0 * np.arange(1, n + 1) for n in lengths])
+    better = min if metric.direction == "min" else max
+    values = [better(c, default=5.0) for c in ppl] if row_values is None else row_values
+    ends = [10.0 * n for n in lengths] if updates is None else updates
+    table = Table(
+        "t",
+        (Hyperparameter("x", tuple(float(i) for i in range(len(ppl)))),),
+        (metric, UPDATES),
+        np.arange(float(len(ppl)))[:, None],
+        np.column_stack([values, ends]),
+    )
+    flat = np.array([v for curve in ppl for v in curve], dtype=float)[:, None]
+    curves = Curves(resource, (metric,), (own,), np.cumsum([0, *lengths]), steps, steps, flat, "updates")
+    return list(curve_facts(table, curves))
+
+
+def found(words, *arguments, **options):
+    """The kinds of the facts that hold these words, with the facts."""
+    return [(kind, fact) for kind, fact, _ in facts(*arguments, **options) if words in fact]
+
+
+SOUND = [[9, 7, 8], [9, 5, 6, 7]]
+
+
+def test_what_is_said_of_sound_curves():
+    kinds = [kind for kind, *_ in facts(SOUND)]
+    assert kinds == ["note", "ok", "ok"]
+    assert found("checkpoints by", SOUND) == [
+        (
+            "note",
+            "7 checkpoints by update: 3 to 4 a row, 3.5 in the median; all trainings cost 70 in updates",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "values", "kind", "wrong"),
+    [
+        ("best", [7, 5], "ok", ""),
+        ("last", [8, 7], "ok", ""),
+        ("last", [7, 5], "warning", "rows 0, 1"),
+        ("best", [7, 6], "warning", "rows 1"),
+        ("best", [7.0, np.nan], "warning", "rows 1"),
+    ],
+)
+def test_the_rows_own_values_are_those_of_their_curves(own, values, kind, wrong):
+    ((found_kind, fact),) = found("of its curve", SOUND, own, values)
+    assert found_kind == kind
+    assert wrong in fact
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(7.12, "ok"), (7.13, "ok"), (7.11, "warning"), (7.14, "warning")]
+)
+def test_rounded_values_agree_to_their_digits(value, kind):
+    assert found("of its curve", [[9, 7.125], [8, 5.01, 6]], "best", [value, 5.01])[0][0] == kind
+
+
+def test_a_failed_training_agrees_with_a_curve_that_ends_in_nothing():
+    assert found("of its curve", [[9, 7, np.nan], [9, 5, 6]], "last", [np.nan, 6])[0][0] == "ok"
+
+
+def test_a_metric_that_was_measured_in_another_way():
+    assert found("neither the best nor the last", SOUND, None)[0][0] == "note"
+
+
+def test_rows_without_a_curve_are_counted():
+    assert found("no learning curve", [[9, 7, 8], [], [6, 5, 7], []]) == [
+        ("warning", "2 of 4 rows have no learning curve (rows 1, 3)")
+    ]
+    only = facts([[], [], [3.0]])
+    assert [kind for kind, *_ in only] == ["warning", "note", "ok", "ok"]
+
+
+def test_curves_that_rise_from_the_start_and_curves_that_are_cut():
+    curves = [[5, 6, 7], [9, 8, 7], [7, 5, 6], [4], [6, 6, 6]]
+    ((kind, fact),) = found("never better than at the first", curves)
+    assert (kind, fact) == (
+        "warning",
+        "ppl is never better than at the first checkpoint in 2 of 5 curves (rows 0, 4)",
+    )
+    assert found("best at the end", curves) == [("note", "ppl is best at the end in 1 of 5 curves (rows 1)")]
+    assert found("best at the end", [[1, 2, 3], [3, 2, 1]], metric=BLEU)[0][1].endswith("(rows 0)")
+
+
+@pytest.mark.parametrize(
+    ("curve", "counts"),
+    [
+        ([34, 27.3, 28.8, 42.1, 62.8, 78.9, 28.3, 32.8, 41.7], True),
+        ([62.6, 56.3, 70.8, 78.5, 78.2, 52.1, 51.8], True),
+        ([30, 20, 22, 21, 20.5, 23, 19], False),  # it goes up and down a little
+        ([30, 20, 24, 28, 32, 30, 28, 26, 24, 22, 19], False),  # it comes back step by step
+        ([30, 20, 60, 50, 55, 58], False),  # it never comes back
+        ([90, 20, 19, 18], False),  # it falls at the start
+    ],
+)
+def test_curves_that_go_back_in_one_step(curve, counts):
+    lines = found("in one step", [curve, SOUND[1]])
+    assert bool(lines) == counts
+    if counts:
+        assert lines == [
+            ("warning", "ppl goes back to its best in one step in 1 of 2 curves (rows 0)"),
+        ]
+
+
+def test_curves_that_do_not_end_where_the_training_did():
+    assert found("num_updates", SOUND) == [("ok", "every curve ends at its row's num_updates")]
+    assert found("num_updates", SOUND, updates=[30.0, 50.0]) == [
+        ("warning", "the curves of 1 rows do not end at their num_updates (rows 1)")
+    ]
+    assert found("num_updates", SOUND, updates=[3.0, 5.0], resource="epoch") == []
+
+
+def test_best_places_take_the_earliest_and_never_nan():
+    losses = np.array([3.0, 2.0, 2.0, np.nan, 1.0, np.nan])
+    assert best_places(losses, np.array([0, 3, 5, 6])).tolist() == [1, 4, 5]
