@@ -1,0 +1,125 @@
+"""What methods that train rows part of the way share: the levels of training, and the rows that are left.
+
+Levels are r, r eta, r eta^2, ... for the smallest resource r, as long as they are below the largest one; the
+last level is the end of a training, wherever that is. A row is at a level once its training has come to the
+first checkpoint at that resource or above. One that ends on the way to a level is at that level, too. Its
+loss is that of its best checkpoint so far; without one it is infinite, so that the row is the worst.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right, insort
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+import numpy as np
+
+from hpobench_nmt.core.problem import Problem, Progress, Request
+
+Standing = tuple[float, int, int]
+"""Loss, number in the order of arrival, row: what rows at a level are ordered by."""
+
+
+def training_levels(problem: Problem, eta: float) -> list[float]:
+    """The levels, ascending, the last one infinite."""
+    least, most = float(problem.resources[0]), float(problem.resources[-1])
+    found = []
+    while least < most:
+        found.append(least)
+        least *= eta
+    return [*found, math.inf]
+
+
+class Field:
+    """The rows of a trial: which are new, and how far the others are.
+
+    Attributes:
+        levels: see training_levels.
+        at: the number of levels that each row has reached, by row that was observed; all of them once its
+            training has ended.
+        loss: of each of these rows.
+        done: rows whose training has ended.
+    """
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: float) -> None:
+        self.levels = training_levels(problem, eta)
+        self.at: dict[int, int] = {}
+        self.loss: dict[int, float] = {}
+        self.done: set[int] = set()
+        self._order = rng.permutation(len(problem.features)).tolist()
+        self._most = min(problem.lookups, len(problem.features))
+        self._arrivals = 0
+        self._stopped: list[tuple[int, float, int, int]] = []
+
+    def new_row(self, running: Mapping[int, float]) -> int | None:
+        """A row that was not begun, uniformly at random; None if there is none or the budget is spent."""
+        begun = len(self.at) + sum(row not in self.at for row in running)
+        if begun >= self._most:
+            return None
+        while self._order[-1] in running or self._order[-1] in self.at:
+            self._order.pop()
+        return int(self._order[-1])
+
+    def note(self, progress: Progress) -> range:
+        """Take in what was observed; the numbers of the levels that the row has come to, from 0."""
+        row, loss = progress.row, float(progress.best[0])
+        before = self.at.get(row, 0)
+        now = bisect_right(self.levels, float(progress.resources[-1]))
+        self.loss[row] = math.inf if math.isnan(loss) else loss
+        self._arrivals += 1
+        if progress.done:
+            self.done.add(row)
+            self.at[row] = len(self.levels)
+            now = max(now, before + 1)
+        else:
+            self.at[row] = now
+            heappush(self._stopped, (-now, self.loss[row], self._arrivals, row))
+        return range(before, now)
+
+    def standing(self, row: int) -> Standing:
+        """What the row is ordered by, if it is the latest that was observed."""
+        return self.loss[row], self._arrivals, row
+
+    def further(self, row: int) -> Request:
+        """The row up to its next level."""
+        return Request(row, self.levels[self.at[row]])
+
+    def left_over(self, running: Mapping[int, float]) -> Request | None:
+        """Of the trainings that have not ended and do not run, the one that is furthest, then the best."""
+        while self._stopped:
+            level, _, _, row = self._stopped[0]
+            if row not in running and row not in self.done and self.at[row] == -level:
+                return self.further(row)
+            heappop(self._stopped)
+        return None
+
+
+class Level:
+    """The rows that have come to a level, in the order of their losses."""
+
+    def __init__(self) -> None:
+        self._all: list[Standing] = []
+        self._waiting: list[Standing] = []
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, standing: Standing) -> None:
+        """A row has come to this level. O(log n) comparisons."""
+        insort(self._all, standing)
+        heappush(self._waiting, standing)
+
+    def holds(self, loss: float, count: int) -> bool:
+        """Whether a loss is as good as that of the count-th best row."""
+        return loss <= self._all[count - 1][0]
+
+    def first_waiting(self, count: int) -> int | None:
+        """The best row that still waits to be promoted, if it is among the `count` best of all."""
+        if not self._waiting or count < 1 or self._waiting[0] > self._all[count - 1]:
+            return None
+        return self._waiting[0][2]
+
+    def drop_first(self) -> None:
+        """The best row that waits does so no more."""
+        heappop(self._waiting)

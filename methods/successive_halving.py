@@ -1,0 +1,173 @@
+"""Successive halving: train many rows a little, and only the best of them further.
+
+symbol  meaning
+eta     of the rows at a level, one in eta goes on to the next
+r       the smallest resource; the levels are r, r eta, r eta^2, ... and the end of a training
+K       the number of levels above the first
+
+ASHA (Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", Algorithm 2) promotes a row
+whenever it is among the best n / eta of the n rows at its level, and otherwise begins a new row. Its stopping
+variant trains each row on as long as it is among the best n / eta (at least one) of the n rows that came to
+the same level so far, itself included. Successive halving (Jamieson & Talwalkar 2016) and Hyperband (Li et
+al. 2018, Algorithm 1) wait for all rows of a level. partial_training.py says what losses and levels are.
+
+A table is finite. Once no new row may be begun, the trainings that were stopped go on, the furthest and then
+the best first, until all have ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import cycle
+
+import numpy as np
+
+from hpobench_nmt.core.problem import Problem, Progress, Request
+from hpobench_nmt.methods.partial_training import Field, Level
+
+ETA = 3
+
+
+class ASHA:
+    """Asynchronous successive halving by promotion. O(log n) for each request."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        self._eta = eta
+        self._field = Field(problem, rng, eta)
+        self._levels = [Level() for _ in self._field.levels]
+        self._placed: dict[int, int] = {}  # the highest level that each row has a place at
+
+    def suggest(self, running: Mapping[int, float]) -> Request | None:
+        """The best row that can be promoted, from the highest level that has one; else a new row."""
+        promoted = self._promotion(running)
+        if promoted is not None:
+            return self._field.further(promoted)
+        new = self._field.new_row(running)
+        return self._field.left_over(running) if new is None else Request(new, self._field.levels[0])
+
+    def observe(self, progress: Progress) -> None:
+        """The row takes its place at the levels that it has come to."""
+        for number in self._field.note(progress):
+            self._place(progress.row, number)
+
+    def _place(self, row: int, number: int) -> None:
+        self._levels[number].add(self._field.standing(row))
+        self._placed[row] = number
+
+    def _promotion(self, running: Mapping[int, float]) -> int | None:
+        number = len(self._levels) - 2
+        while number >= 0:
+            level = self._levels[number]
+            row = level.first_waiting(len(level) // self._eta)
+            if row is None:
+                number -= 1
+            elif row in running or self._placed[row] > number:
+                level.drop_first()
+            elif row in self._field.done:
+                # Its training has ended, so that it comes to the next level at no cost.
+                level.drop_first()
+                self._place(row, number + 1)
+                number = len(self._levels) - 2
+            else:
+                return row
+        return None
+
+
+class ASHAStopping:
+    """Asynchronous successive halving by stopping. O(log n) for each request."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        self._eta = eta
+        self._field = Field(problem, rng, eta)
+        self._levels = [Level() for _ in self._field.levels]
+        self._going: dict[int, None] = {}  # trainings that are to go on, in the order of arrival
+
+    def suggest(self, running: Mapping[int, float]) -> Request | None:
+        """A training that goes on; else a new row."""
+        for row in self._going:
+            if row not in running:
+                return self._field.further(row)
+        new = self._field.new_row(running)
+        return self._field.left_over(running) if new is None else Request(new, self._field.levels[0])
+
+    def observe(self, progress: Progress) -> None:
+        """Decide whether the training goes on."""
+        row = progress.row
+        self._going.pop(row, None)
+        goes_on = not progress.done
+        for number in self._field.note(progress):
+            level = self._levels[number]
+            level.add(self._field.standing(row))
+            goes_on = goes_on and level.holds(self._field.loss[row], max(len(level) // self._eta, 1))
+        if goes_on:
+            self._going[row] = None
+
+
+class _Bracket:
+    """A run of successive halving: rows that begin together, and those of them that are left."""
+
+    def __init__(self, level: int, size: int) -> None:
+        self.level = level
+        self.size = size  # of rows that are to begin
+        self.rows: list[int] = []
+
+
+class Hyperband:
+    """Brackets of successive halving that begin at different levels, one after the other, again and again."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        self._eta = eta
+        self._field = Field(problem, rng, eta)
+        self._brackets = cycle(self._sizes(len(self._field.levels) - 1, eta))
+        self._bracket = _Bracket(*next(self._brackets))
+        self._offered: int | None = None
+
+    def _sizes(self, top: int, eta: int) -> list[tuple[int, int]]:
+        """First level and number of rows of each bracket (Li et al. 2018, Algorithm 1, lines 1 to 3)."""
+        return [(top - s, math.ceil((top + 1) / (s + 1) * eta**s)) for s in range(top, -1, -1)]
+
+    def suggest(self, running: Mapping[int, float]) -> Request | None:
+        """The next row of the bracket, or None while others of its level are running."""
+        while True:
+            bracket, field = self._bracket, self._field
+            self._take(running)
+            if len(bracket.rows) < bracket.size:
+                new = field.new_row(running)
+                if new is not None:
+                    self._offered = new
+                    return Request(new, field.levels[bracket.level])
+                bracket.size = len(bracket.rows)
+            behind = [row for row in bracket.rows if field.at.get(row, 0) <= bracket.level]
+            for row in behind:
+                if row not in running:
+                    return Request(row, field.levels[bracket.level])
+            if behind:
+                return None
+            kept = len(bracket.rows) // self._eta
+            if bracket.level + 1 < len(field.levels) and bracket.rows:
+                bracket.rows = sorted(bracket.rows, key=field.loss.__getitem__)[: max(kept, 1)]
+                bracket.size = len(bracket.rows)
+                bracket.level += 1
+            elif field.new_row(running) is not None:
+                self._bracket = _Bracket(*next(self._brackets))
+            else:
+                return field.left_over(running)
+
+    def observe(self, progress: Progress) -> None:
+        """Note how far the row is."""
+        self._field.note(progress)
+        self._take({})
+
+    def _take(self, running: Mapping[int, float]) -> None:
+        """The row that was offered belongs to the bracket once it was begun."""
+        if self._offered is not None and (self._offered in running or self._offered in self._field.at):
+            self._bracket.rows.append(self._offered)
+            self._offered = None
+
+
+class SuccessiveHalving(Hyperband):
+    """Brackets of eta^K rows that all begin at the first level, one after the other."""
+
+    def _sizes(self, top: int, eta: int) -> list[tuple[int, int]]:
+        return [(0, eta**top)]

@@ -1,0 +1,276 @@
+"""Methods that stop trainings early, against Optuna's pruners and naive twins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.timed_loop import run_timed_trial
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping
+from hpobench_nmt.methods.partial_training import training_levels
+from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
+
+METHODS = [ASHA, ASHAStopping, SuccessiveHalving, Hyperband, MedianStopping]
+
+
+def curves(seed, n_rows=60, longest=27, uneven=True, resume=True, failing=0.0, ties=False):
+    """Falling curves with noise, some of which end early or fail."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(longest // 3, longest + 1, n_rows) if uneven else np.full(n_rows, longest)
+    parts = [
+        rng.uniform(1, 3) + rng.uniform(0.5, 3) / np.arange(1, n + 1) ** 0.7 + rng.normal(0, 0.1, n)
+        for n in lengths
+    ]
+    losses = np.round(np.concatenate(parts), 1) if ties else np.concatenate(parts)
+    ends = np.cumsum(lengths) - 1
+    losses[ends[rng.random(n_rows) < failing]] = np.nan
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    costs = steps * np.repeat(rng.uniform(1, 2, n_rows), lengths)
+    return Trainings(np.concatenate([[0], np.cumsum(lengths)]), steps, costs, losses[:, None], resume)
+
+
+def problem_of(given, workers=4, **options):
+    n_rows = len(given)
+    rules = {"resources": np.unique(given.resources), "resume": given.resume, "lookups": n_rows} | options
+    lookups = rules.pop("lookups")
+    return Problem(np.zeros((n_rows, 1)), 1, lookups, 0, workers=workers, clock="cost", **rules)
+
+
+def run(method, given, workers=4, seed=0, initial=(), **options):
+    problem = problem_of(given, workers, **options)
+    return run_timed_trial(problem, given, method, np.random.default_rng(seed), initial)
+
+
+def test_levels():
+    def of(*resources, eta=3):
+        return training_levels(Problem(np.zeros((2, 1)), 1, 2, 0, resources=np.array(resources)), eta)
+
+    assert of(1.0, 27.0) == [1.0, 3.0, 9.0, math.inf]
+    assert of(2.0, 28.0, eta=2) == [2.0, 4.0, 8.0, 16.0, math.inf]
+    assert of(1.0) == [math.inf]
+    assert of(5.0, 6.0, eta=math.inf) == [5.0, math.inf]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("workers", [1, 5])
+@pytest.mark.parametrize("resume", [True, False])
+def test_every_row_is_trained_to_its_end_if_there_is_time(method, workers, resume):
+    given = curves(1, n_rows=31, failing=0.2, resume=resume)
+    trial = run(method, given, workers, initial=[3, 7])
+    assert trial.failure == ""
+    ends = given.resources[given.starts[1:] - 1]
+    for row in range(len(given)):
+        assert trial.timeline.resources[trial.rows == row].max() == ends[row]
+    plain = Trainings.whole(np.arange(9.0)[:, None], np.arange(1.0, 10))
+    assert sorted(run(method, plain, workers).rows.tolist()) == list(range(9))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_generator_gives_the_same_and_asking_twice_changes_nothing(method):
+    class Twice(method):
+        def suggest(self, running):
+            first, second = super().suggest(running), super().suggest(running)
+            assert first == second
+            return first
+
+    given = curves(2)
+    one, other = run(method, given), run(Twice, given)
+    assert one.failure == other.failure == ""
+    assert one.rows.tolist() == other.rows.tolist()
+    assert one.timeline.finishes.tolist() == other.timeline.finishes.tolist()
+    assert run(method, given, seed=1).rows.tolist() != one.rows.tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_budget_of_rows_is_kept_and_spent(method):
+    trial = run(method, curves(3), lookups=20)
+    assert trial.failure == ""
+    assert len(set(trial.rows.tolist())) == 20
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_good_rows_are_found_sooner_than_by_training_all_to_their_end(method):
+    given = curves(4, n_rows=100)
+    final = given.best[given.starts[1:] - 1, 0]
+    target = final.min() + 0.05
+
+    def time_until(trial):
+        found = np.flatnonzero(trial.losses[:, 0] <= target)
+        return trial.timeline.finishes[found[0]]
+
+    from hpobench_nmt.methods.random_search import RandomSearch
+
+    ours, theirs = (
+        np.mean([time_until(run(m, given, seed=seed)) for seed in range(15)]) for m in (method, RandomSearch)
+    )
+    assert ours < 0.8 * theirs
+
+
+# --- ASHA ------------------------------------------------------------------------------------------
+
+
+class NaiveASHA:
+    """Li et al. 2020, Algorithm 2, by the letter: every rung is sorted anew at every call."""
+
+    def __init__(self, problem, rng, eta=3):
+        self.rungs = [[] for _ in training_levels(problem, eta)]
+        self.levels = training_levels(problem, eta)
+        self.order = rng.permutation(len(problem.features)).tolist()[::-1]
+        self.problem, self.eta, self.begun, self.ended, self.arrived = problem, eta, set(), set(), 0
+
+    def suggest(self, running):
+        self.begun |= set(running)
+        for k in range(len(self.levels) - 2, -1, -1):
+            best = sorted(self.rungs[k])[: len(self.rungs[k]) // self.eta]
+            above = {row for rung in self.rungs[k + 1 :] for *_, row in rung}
+            for loss, _, row in best:
+                if row in self.ended and row not in above:
+                    self.arrived += 1
+                    self.rungs[k + 1].append((loss, self.arrived, row))
+                    return self.suggest(running)
+            for _, _, row in best:
+                if row not in above and row not in running:
+                    return row, self.levels[k + 1]
+        new = [row for row in self.order if row not in self.begun]
+        if new and len(self.begun) < self.problem.lookups:
+            return new[0], self.levels[0]
+        for k in range(len(self.levels) - 2, -1, -1):
+            above = {row for rung in self.rungs[k + 1 :] for *_, row in rung}
+            for _, _, row in sorted(self.rungs[k]):
+                if row not in above and row not in running and row not in self.ended:
+                    return row, self.levels[k + 1]
+        return None
+
+    def observe(self, progress):
+        self.arrived += 1
+        self.begun.add(progress.row)
+        loss = math.inf if np.isnan(progress.best[0]) else progress.best[0]
+        came = [k for k, level in enumerate(self.levels) if level <= progress.resources[-1]]
+        there = [k for k, rung in enumerate(self.rungs) if any(row == progress.row for *_, row in rung)]
+        if progress.done:
+            self.ended.add(progress.row)
+            came.append(max(there, default=-1) + 1)
+        for k in sorted(set(came) - set(there)):
+            self.rungs[k].append((loss, self.arrived, progress.row))
+
+
+@pytest.mark.parametrize(
+    ("workers", "uneven", "ties"), [(1, False, False), (4, True, False), (9, True, True)]
+)
+def test_asha_promotes_what_the_algorithm_says(workers, uneven, ties):
+    for seed in range(4):
+        given = curves(seed, n_rows=50, uneven=uneven, failing=0.1, ties=ties, resume=seed % 2 == 0)
+        options = {"lookups": 50 if seed else 30}
+        ours = run(ASHA, given, workers, seed, **options)
+        naive = run(NaiveASHA, given, workers, seed, **options)
+        assert ours.failure == naive.failure == ""
+        assert ours.rows.tolist() == naive.rows.tolist()
+        assert ours.timeline.resources.tolist() == naive.timeline.resources.tolist()
+        assert ours.timeline.finishes.tolist() == naive.timeline.finishes.tolist()
+
+
+@pytest.mark.parametrize("eta", [2, 3, 4])
+def test_asha_by_stopping_decides_as_optunas_pruner_does(eta):
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    for seed in range(3):
+        given = curves(seed, n_rows=40, uneven=False, longest=32)
+        decided = []
+
+        class Noting(ASHAStopping):
+            def observe(self, progress, decided=decided):
+                super().observe(progress)
+                if not progress.done:
+                    step, goes_on = int(progress.resources[-1]), progress.row in self._going
+                    decided.append((progress.row, step, progress.best[0], goes_on))
+
+        def make(problem, rng, made=Noting):
+            return made(problem, rng, eta)
+
+        assert run(make, given, workers=6, seed=seed).failure == ""
+        pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=eta)
+        study = optuna.create_study(pruner=pruner)
+        trials, stopped = {}, set()
+        for row, step, loss, goes_on in decided:
+            if row in stopped:
+                break  # no new row is left; a training that Optuna has ended goes on here
+            trial = trials.setdefault(row, None) or study.ask()
+            trials[row] = trial
+            trial.report(loss, step)
+            assert trial.should_prune() != goes_on
+            if not goes_on:
+                stopped.add(row)
+        assert len(trials) >= 30
+        assert 0 < len(stopped) < len(trials)
+
+
+# --- synchronous -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [SuccessiveHalving, Hyperband])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_brackets_keep_the_best_of_each_level(method, workers):
+    """The brackets of the papers' tables, computed from whole curves without any loop."""
+    given = curves(5, n_rows=120, uneven=False)
+    order = np.random.default_rng(0).permutation(120)[::-1].tolist()
+    levels = [1.0, 3.0, 9.0, math.inf]
+    sizes = [(0, 27)] if method is SuccessiveHalving else [(0, 27), (1, 12), (2, 6), (3, 4)]
+    expected = {}
+    for first, size in sizes:
+        rows, order = order[:size], order[size:]
+        for level in range(first, 4):
+            asked = min(levels[level], 27.0)
+            for row in rows:
+                expected.setdefault(row, []).append(asked)
+            place = int(asked) - 1
+            rows = sorted(rows, key=lambda row: given.best[given.starts[row] + place, 0])
+            rows = rows[: max(len(rows) // 3, 1)]
+    trial = run(method, given, workers)
+    asked_for = {}
+    for row, resource in zip(trial.rows.tolist(), trial.timeline.resources.tolist(), strict=True):
+        if len(asked_for) <= sum(size for _, size in sizes):
+            asked_for.setdefault(row, []).append(resource)
+    for row, resources in expected.items():
+        assert asked_for[row][: len(resources)] == resources
+    stopped = [row for row, resources in expected.items() if resources[-1] < 27.0]
+    assert len(stopped) > len(expected) / 2
+
+
+def test_hyperbands_sizes_are_those_of_the_paper():
+    """Li et al. 2018, Table 1: R = 81, eta = 3, but with the end of a training as the last level."""
+    given = curves(6, n_rows=300, longest=81, uneven=False)
+    made = Hyperband(problem_of(given), np.random.default_rng(0))
+    assert made._sizes(4, 3) == [(0, 81), (1, 34), (2, 15), (3, 8), (4, 5)]
+
+
+# --- the median ------------------------------------------------------------------------------------
+
+
+def test_the_median_rule_stops_what_its_definition_says():
+    given = curves(7, n_rows=50, failing=0.1)
+    curve_of = [given.losses[a:b, 0] for a, b in zip(given.starts[:-1], given.starts[1:], strict=True)]
+    events = []
+
+    class Noting(MedianStopping):
+        def observe(self, progress):
+            super().observe(progress)
+            events.append((progress.row, len(progress.losses), progress.done, progress.row in self._going))
+
+    run(Noting, given, time=600.0)
+    ended, stopped = [], 0
+    for row, at, done, goes_on in events:
+        if done:
+            ended.append(row)
+            assert not goes_on
+            continue
+        best = np.nanmin(curve_of[row][:at])
+        averages = [np.mean(curve_of[other][: min(at, len(curve_of[other]))]) for other in ended]
+        averages = [math.inf if np.isnan(average) else average for average in averages]
+        stops = len(ended) >= STARTUP and best > np.median(averages)
+        assert goes_on != stops
+        stopped += stops
+    assert stopped > 5
