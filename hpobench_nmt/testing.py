@@ -9,6 +9,9 @@
 
 A check takes what makes a method, from (problem, rng), and the number of objectives (1 where left out).
 It returns nothing, or raises NonConformance with what is wrong and what is expected.
+
+A method that can have several trainings running, or stops them early, has `suggest`: PARALLEL_CHECKS are for
+it. `checks_for(MyMethod)` gives those that a method needs, by the functions that it has.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.timed_loop import run_timed_trial
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Trajectory
 
 Floats = NDArray[np.float64]
 Check = Callable[..., None]
@@ -166,3 +172,124 @@ CONFORMANCE_CHECKS: tuple[Check, ...] = (
     survives_small_tables,
     leaves_its_input_alone,
 )
+
+
+# --- methods that have `suggest` ---------------------------------------------------------------------
+
+
+def _timed_problem(n_objectives: int, workers: int, resume: bool = True) -> tuple[Problem, Trainings]:
+    """Curves of 3 to 9 checkpoints over a grid, and the problem that goes with them."""
+    grid, final = _grid_problem(n_objectives, n_initial=2)
+    rng = np.random.default_rng(11)
+    lengths = rng.integers(3, 10, len(final))
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    falling = rng.uniform(0.2, 2.0, len(steps))[:, None] / steps[:, None]
+    trainings = Trainings(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        steps,
+        steps * np.repeat(rng.uniform(1.0, 3.0, len(final)), lengths),
+        np.repeat(final, lengths, axis=0) + falling,
+        resume,
+    )
+    problem = Problem(
+        grid.features,
+        n_objectives,
+        grid.lookups,
+        grid.n_initial,
+        workers=workers,
+        resources=np.arange(1.0, 10),
+        resume=resume,
+        clock="cost",
+    )
+    return problem, trainings
+
+
+def _timed_trial(factory: MethodFactory, problem: Problem, trainings: Trainings, seed: int = 0) -> Trajectory:
+    initial = list(range(problem.n_initial))
+    trajectory = run_timed_trial(problem, trainings, factory, np.random.default_rng(seed), initial)
+    if trajectory.failure:
+        raise NonConformance(trajectory.failure)
+    return trajectory
+
+
+def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Given the time, it trains every row to its end, with one worker or several, pauses possible or not."""
+    for workers, resume in ((1, True), (1, False), (5, True), (5, False), (100, True)):
+        problem, trainings = _timed_problem(n_objectives, workers, resume)
+        done = _timed_trial(factory, problem, trainings)
+        furthest = np.zeros(len(trainings))
+        np.maximum.at(furthest, done.rows, done.timeline.resources)
+        ended = int((furthest == trainings.resources[trainings.starts[1:] - 1]).sum())
+        if ended < len(trainings):
+            raise NonConformance(
+                f"with {workers} worker(s) it trained {ended} of {len(trainings)} rows to the end."
+            )
+
+
+def suggests_the_same_again(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Asked twice while nothing has changed, it suggests the same."""
+    problem, trainings = _timed_problem(n_objectives, workers=4)
+
+    def twice(problem: Problem, rng: np.random.Generator) -> Any:
+        method: Any = factory(problem, rng)
+        suggest = method.suggest
+
+        def checked(running: Any) -> Any:
+            first, second = suggest(running), suggest(running)
+            if first != second:
+                raise NonConformance(f"suggest gave {first}, and {second} when asked again.")
+            return first
+
+        method.suggest = checked
+        return method
+
+    _timed_trial(twice, problem, trainings)
+
+
+def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """The same generator gives the same trial, and a trial does not change the next one."""
+    problem, trainings = _timed_problem(n_objectives, workers=4)
+    first = _timed_trial(factory, problem, trainings, seed=3)
+    _timed_trial(factory, problem, trainings, seed=4)
+    second = _timed_trial(factory, problem, trainings, seed=3)
+    if first.rows.tolist() != second.rows.tolist():
+        raise NonConformance("two trials with the same generator differ: take all randomness from rng.")
+
+
+def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Curves that end in NaN, or hold nothing else, do not stop it."""
+    problem, given = _timed_problem(n_objectives, workers=4)
+    last = given.starts[1:] - 1
+    for failed in (last[::3], last, slice(0, None)):
+        losses = given.losses.copy()
+        losses[failed] = np.nan
+        _timed_trial(factory, problem, Trainings(given.starts, given.resources, given.costs, losses))
+
+
+def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Where few rows may be begun, it begins so many and trains them all to their end."""
+    problem, trainings = _timed_problem(n_objectives, workers=3)
+    limited = Problem(
+        problem.features, n_objectives, 7, 2, workers=3, resources=problem.resources, clock="cost"
+    )
+    begun = len(set(_timed_trial(factory, limited, trainings).rows.tolist()))
+    if begun != limited.lookups:
+        raise NonConformance(f"it began {begun} rows where problem.lookups is {limited.lookups}.")
+
+
+PARALLEL_CHECKS: tuple[Check, ...] = (
+    trains_every_row_to_its_end,
+    suggests_the_same_again,
+    depends_on_its_generator_alone_on_a_clock,
+    survives_failed_trainings_on_a_clock,
+    keeps_to_its_budget_of_rows,
+)
+
+
+def checks_for(factory: MethodFactory, n_objectives: int = 1) -> tuple[Check, ...]:
+    """The checks for a method, by the functions that it has: `ask`, `suggest` or both."""
+    problem, _ = _timed_problem(n_objectives, workers=1)
+    method = _call("making it", factory, problem, np.random.default_rng(0))
+    parallel = PARALLEL_CHECKS if callable(getattr(method, "suggest", None)) else ()
+    sequential = CONFORMANCE_CHECKS if callable(getattr(method, "ask", None)) or not parallel else ()
+    return sequential + parallel

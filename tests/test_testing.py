@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hpobench_nmt import testing
-from hpobench_nmt.testing import CONFORMANCE_CHECKS, NonConformance
+from hpobench_nmt.testing import CONFORMANCE_CHECKS, PARALLEL_CHECKS, NonConformance, checks_for
 
 
 class Good:
@@ -107,3 +107,98 @@ def test_the_global_state_is_put_back():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     testing.depends_on_its_generator_alone(Good)
     assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+# --- methods that have `suggest` ---------------------------------------------------------------------
+
+
+class Parallel:
+    """Trains every row to its third checkpoint, then the best of them to their end."""
+
+    def __init__(self, problem, rng):
+        self.problem, self.left = problem, rng.permutation(len(problem.features)).tolist()
+        self.loss, self.ended, self.begun = {}, set(), set()
+
+    def suggest(self, running):
+        self.begun |= set(running)
+        new = [row for row in self.left if row not in self.begun]
+        if new and len(self.begun) < self.problem.lookups:
+            return new[0], 3.0
+        rest = [row for row in self.loss if row not in self.ended and row not in running]
+        return min(rest, key=self.loss.__getitem__) if rest else None
+
+    def observe(self, progress):
+        self.begun.add(progress.row)
+        self.loss[progress.row] = float(np.nan_to_num(progress.best[0], nan=1e9))
+        if progress.done:
+            self.ended.add(progress.row)
+
+
+class SuggestsAnew(Parallel):
+    def suggest(self, running):
+        self.left.append(self.left.pop(0))
+        return super().suggest(running)
+
+
+class StopsForGood(Parallel):
+    def suggest(self, running):
+        answer = super().suggest(running)
+        return answer if isinstance(answer, tuple) else None
+
+
+class RemembersOthers(Parallel):
+    made = 0
+
+    def __init__(self, problem, rng):
+        super().__init__(problem, rng)
+        type(self).made += 1
+        self.left = self.left[type(self).made % 7 :] + self.left[: type(self).made % 7]
+
+
+class NeedsNumbers(Parallel):
+    def observe(self, progress):
+        super().observe(progress)
+        if np.isnan(progress.losses).any():
+            raise ValueError("NaN")
+
+
+class BeginsTooFew(Parallel):
+    def __init__(self, problem, rng):
+        super().__init__(problem, rng)
+        self.problem = type("P", (), {"lookups": min(problem.lookups, 5) if problem.lookups < 10 else 10**9})
+
+
+@pytest.mark.parametrize("check", PARALLEL_CHECKS, ids=lambda check: check.__name__)
+def test_a_good_parallel_method_passes(check):
+    check(Parallel)
+    check(Parallel, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "check"),
+    [
+        (SuggestsAnew, testing.suggests_the_same_again),
+        (StopsForGood, testing.trains_every_row_to_its_end),
+        (RemembersOthers, testing.depends_on_its_generator_alone_on_a_clock),
+        (NeedsNumbers, testing.survives_failed_trainings_on_a_clock),
+        (BeginsTooFew, testing.keeps_to_its_budget_of_rows),
+        (Good, testing.trains_every_row_to_its_end),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_a_bad_parallel_method_is_caught(method, check):
+    with pytest.raises(NonConformance) as error:
+        check(method)
+    assert str(error.value)
+
+
+def test_the_checks_that_a_method_needs():
+    class Both(Parallel, Good):
+        pass
+
+    assert checks_for(Good) == CONFORMANCE_CHECKS
+    assert checks_for(Parallel) == PARALLEL_CHECKS
+    assert checks_for(Both) == CONFORMANCE_CHECKS + PARALLEL_CHECKS
+    assert checks_for(lambda problem, rng: None) == CONFORMANCE_CHECKS
+    with pytest.raises(NonConformance):
+        checks_for(lambda problem, rng: 1 / 0)

@@ -12,7 +12,9 @@ from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping
 from hpobench_nmt.methods.partial_training import training_levels
+from hpobench_nmt.methods.random_search import RandomSearch
 from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperband, SuccessiveHalving
+from hpobench_nmt.testing import PARALLEL_CHECKS
 
 METHODS = [ASHA, ASHAStopping, SuccessiveHalving, Hyperband, MedianStopping]
 
@@ -55,41 +57,16 @@ def test_levels():
     assert of(5.0, 6.0, eta=math.inf) == [5.0, math.inf]
 
 
+@pytest.mark.parametrize("method", [*METHODS, RandomSearch])
+@pytest.mark.parametrize("check", PARALLEL_CHECKS, ids=lambda check: check.__name__)
+def test_conformance(method, check):
+    check(method)
+
+
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("workers", [1, 5])
-@pytest.mark.parametrize("resume", [True, False])
-def test_every_row_is_trained_to_its_end_if_there_is_time(method, workers, resume):
-    given = curves(1, n_rows=31, failing=0.2, resume=resume)
-    trial = run(method, given, workers, initial=[3, 7])
-    assert trial.failure == ""
-    ends = given.resources[given.starts[1:] - 1]
-    for row in range(len(given)):
-        assert trial.timeline.resources[trial.rows == row].max() == ends[row]
+def test_on_rows_that_can_only_be_looked_up_whole_they_take_them_all(method):
     plain = Trainings.whole(np.arange(9.0)[:, None], np.arange(1.0, 10))
-    assert sorted(run(method, plain, workers).rows.tolist()) == list(range(9))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_generator_gives_the_same_and_asking_twice_changes_nothing(method):
-    class Twice(method):
-        def suggest(self, running):
-            first, second = super().suggest(running), super().suggest(running)
-            assert first == second
-            return first
-
-    given = curves(2)
-    one, other = run(method, given), run(Twice, given)
-    assert one.failure == other.failure == ""
-    assert one.rows.tolist() == other.rows.tolist()
-    assert one.timeline.finishes.tolist() == other.timeline.finishes.tolist()
-    assert run(method, given, seed=1).rows.tolist() != one.rows.tolist()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_budget_of_rows_is_kept_and_spent(method):
-    trial = run(method, curves(3), lookups=20)
-    assert trial.failure == ""
-    assert len(set(trial.rows.tolist())) == 20
+    assert sorted(run(method, plain, 4).rows.tolist()) == list(range(9))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -101,8 +78,6 @@ def test_good_rows_are_found_sooner_than_by_training_all_to_their_end(method):
     def time_until(trial):
         found = np.flatnonzero(trial.losses[:, 0] <= target)
         return trial.timeline.finishes[found[0]]
-
-    from hpobench_nmt.methods.random_search import RandomSearch
 
     ours, theirs = (
         np.mean([time_until(run(m, given, seed=seed)) for seed in range(15)]) for m in (method, RandomSearch)
