@@ -2,6 +2,7 @@
 
     pip install 'hpobench-nmt[train]'
     python benchmarks/language_models.py speed [--vocabulary 10000 --embedding 200 --hidden 400 --layers 3]
+    python benchmarks/language_models.py losses
     python benchmarks/language_models.py memory
     python benchmarks/language_models.py merit [SPEC.toml]
 
@@ -10,6 +11,9 @@ turns so that other load hits them alike. Training reads batches of 20 streams a
 forward, backward, clipping and update, with all of AWD-LSTM's dropout, AR/TAR and averaging against none of
 it. Dynamic evaluation (RMS with an RMS prior, segments of 5) is held against forward and backward passes
 over the same segments without the update.
+
+losses: what the loss of every token costs in dynamic evaluation, kept in a file as `train --keep` keeps it,
+against the mean loss alone; in turns, by processor time.
 
 memory: the most that dynamic evaluation holds, as a multiple of the parameters (Linux).
 
@@ -24,6 +28,7 @@ import argparse
 import gc
 import itertools
 import re
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +45,7 @@ from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.families.dynamic_evaluation import FAMILY, trained_model
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
-from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_nll, gradient_rms, pieces
 from hpobench_nmt.runner.lm.language_model import detach, parameter_count, set_up
 from hpobench_nmt.runner.lm.measure import tuned_rule
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
@@ -49,8 +54,8 @@ from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.spec import load_spec
 
 BATCH, STEPS, SEGMENT = 20, 70, 5
-TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR = 0.7, 0.5, 5.0
-TURNS = 5
+TRAINING_BAR, DYNAMIC_BAR, MEMORY_BAR, LOSSES_BAR = 0.7, 0.5, 5.0, 0.05
+TURNS, LOSSES_TURNS = 5, 20
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 REGULARISED = Regularisation(0.4, 0.25, 0.4, 0.1, 0.5, 2.0, 1.0)
 RULE = UpdateRule("rms-rms-prior", 1e-4, SEGMENT, 0.005, 1e-4)
@@ -204,6 +209,41 @@ def speed(arguments: argparse.Namespace) -> None:
             print(f"  {rates[names[-1]] / rates[names[i]]:.2f} of {names[i]} (at least {bar})")
 
 
+def losses(arguments: argparse.Namespace) -> None:
+    text = words(arguments, 301)
+    model = awd_lstm(arguments, Regularisation()).eval()
+    rms = gradient_rms(model, text, 5, SEGMENT)
+
+    def mean_alone() -> int:
+        total = torch.zeros(())
+        with adapting_reader(model, RULE, rms) as reader:
+            for piece in pieces(model, text, 1, SEGMENT):
+                total += reader.read(piece).sum()
+        return len(text) - 1 if torch.isfinite(total) else 0
+
+    def every_token() -> int:
+        found = dynamic_nll(model, text, RULE, rms)
+        with tempfile.TemporaryFile() as file:
+            np.savez(file, dev_dynamic=found)
+        return len(found)
+
+    def timed(run: Callable[[], int]) -> float:
+        started = time.process_time()
+        read = run()
+        return (time.process_time() - started) / read
+
+    pairs = []
+    for turn in range(LOSSES_TURNS + 1):
+        order = (mean_alone, every_token) if turn % 2 else (every_token, mean_alone)
+        taken = {run: timed(run) for run in order}
+        pairs.append((taken[mean_alone], taken[every_token]))
+    ratio = float(np.median([every / mean for mean, every in pairs[1:]]))  # the first one loads code
+    names = ("mean loss alone", "the loss of every token, kept")
+    for name, each in zip(names, np.median(pairs[1:], axis=0), strict=True):
+        print(f"{name:45} {1 / each:8,.0f} words/s")
+    print(f"  {ratio - 1:+.1%} of the time, median of {LOSSES_TURNS} turns (at most {LOSSES_BAR:+.0%})")
+
+
 def peak_bytes() -> int:
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return 1024 * int(re.search(r"VmHWM:\s*(\d+)", status).group(1))  # type: ignore[union-attr]
@@ -279,7 +319,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True)
-    for function in (speed, memory):
+    for function in (speed, losses, memory):
         command = commands.add_parser(function.__name__)
         command.set_defaults(run=function)
         command.add_argument("--vocabulary", type=int, default=10_000)
