@@ -1,10 +1,11 @@
-"""AWD-LSTM language models (Merity et al. 2018), with neural cache and dynamic evaluation."""
+"""AWD-LSTM and AWD-QRNN language models (Merity et al. 2018), with neural cache and dynamic evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, TRAINING_SETTINGS, missing
 
@@ -22,14 +23,20 @@ def _dropout(name: str, default: float, what: str) -> Setting:
 
 
 MODEL_SETTINGS = (
-    Setting("layers", 3, int, 1, 20, description="LSTM layers"),
+    Setting(
+        "cell", "lstm", str, choices=("lstm", "qrnn"), description="of the recurrent layers, see lm/qrnn.py"
+    ),
+    Setting("layers", 3, int, 1, 20, description="recurrent layers"),
     Setting("embedding_size", 400, int, 1, 100_000, description="of words, and of the last layer (tied)"),
     Setting("hidden_size", 1150, int, 1, 100_000, description="of every layer but the last"),
     _dropout("dropout_input", 0.4, "embedded words, one mask per sequence"),
     _dropout("dropout_hidden", 0.25, "what goes from layer to layer, one mask per sequence"),
     _dropout("dropout_output", 0.4, "the last layer's output, one mask per sequence"),
     _dropout("dropout_embedding", 0.1, "whole words"),
-    _dropout("weight_drop", 0.5, "single hidden-to-hidden weights, one mask per sequence"),
+    _dropout(
+        "weight_drop", 0.5, "single hidden-to-hidden weights (QRNN: all weights), one mask per sequence"
+    ),
+    _dropout("zoneout", 0.0, "updates of the memory of a QRNN, one mask per time step"),
     Setting("alpha", 2.0, float, 0.0, 1e3, description="activation regularisation (AR)"),
     Setting("beta", 1.0, float, 0.0, 1e3, description="temporal activation regularisation (TAR)"),
     Setting("learning_rate", 30.0, float, 0.0, 1e4, scale="log", description="of a sequence of bptt steps"),
@@ -133,10 +140,12 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> AWDLS
             output=settings["dropout_output"],
             embedding=settings["dropout_embedding"],
             weight=settings["weight_drop"],
+            zoneout=settings["zoneout"],
             alpha=settings["alpha"],
             beta=settings["beta"],
         ),
         generator=generator,
+        cell=settings["cell"],
     )
 
 
@@ -144,8 +153,18 @@ def parameters(settings: Mapping[str, Any], vocabulary: int) -> int:
     """The number of parameters of a model; the embedding, tied to the output layer, counts once."""
     embedding, hidden, layers = (settings[name] for name in ("embedding_size", "hidden_size", "layers"))
     units = [*[hidden] * (layers - 1), embedding]
-    recurrent = sum(4 * n * (m + n + 2) for m, n in zip([embedding, *units], units, strict=False))
+    sizes = list(zip([embedding, *units], units, strict=False))
+    if settings["cell"] == "qrnn":
+        recurrent = sum(3 * n * (m * (1 if layer else 2) + 1) for layer, (m, n) in enumerate(sizes))
+    else:
+        recurrent = sum(4 * n * (m + n + 2) for m, n in sizes)
     return int(vocabulary * (embedding + 1) + recurrent)
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """Refuse what no corpus can make sense of."""
+    if settings["zoneout"] and settings["cell"] != "qrnn":
+        raise InputError("zoneout is of the QRNN: set cell to 'qrnn', or zoneout to 0.")
 
 
 ARCHITECTURE = Architecture(
@@ -166,6 +185,7 @@ FAMILY = Family(
     settings=(*MODEL_SETTINGS, *EVALUATION_SETTINGS),
     metrics=METRICS,
     train=_train,
+    check=check,
     missing=missing,
     architecture=ARCHITECTURE,
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, MODEL_SETTINGS, build, fit
+from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, MODEL_SETTINGS, build, check, fit
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import (
     CLOCK,
@@ -41,7 +41,7 @@ _FORMAT = 1
 # Tokens read before the clock starts: the first call of compiled code loads it.
 _WARM_UP = 50
 # Settings that came later. At their defaults they are no part of the name: models kept before are found.
-_LATER = ("check_updates", "fine_tune", "precision", "accumulate")
+_LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zoneout")
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 _FAILURE = "failure.txt"
@@ -237,6 +237,7 @@ FAMILY = Family(
     metrics=METRICS,
     train=_train,
     seed=lambda settings, replicate: int(settings["model_seed"]) + replicate,
+    check=check,
     missing=missing,
     architecture=ARCHITECTURE,
     pauses=False,

@@ -1,4 +1,4 @@
-"""AWD-LSTM: a stack of LSTMs with dropped recurrent weights and tied embeddings (Merity et al. 2018)."""
+"""AWD-LSTM and AWD-QRNN: layers with dropped weights under tied embeddings (Merity et al. 2018)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +15,11 @@ from torch.nn.functional import embedding
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.lm import single_stream_lstm
 from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
+from hpobench_nmt.runner.lm.qrnn import QRNNLayer
+from hpobench_nmt.runner.lm.recurrent_layers import LayerState, uniform
 
 # Up to so many steps of a single sequence, our own LSTM is faster than torch's on a CPU.
 _FEW_STEPS = 16
-
-# Index of the hidden-to-hidden weights among a layer's weights, in the order of torch.lstm.
-_RECURRENT = 1
-
-LayerState = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,8 @@ class Regularisation:
         hidden: variational dropout between layers.
         output: variational dropout of the last layer.
         embedding: dropout of whole words.
-        weight: DropConnect on the hidden-to-hidden weights.
+        weight: DropConnect on hidden-to-hidden weights; of a QRNN, which has none, on all but the biases.
+        zoneout: of a QRNN: how likely a unit keeps its memory at a time step.
         alpha: activation regularisation (AR), on the dropped output.
         beta: temporal activation regularisation (TAR), on the output's change from step to step.
     """
@@ -43,6 +42,7 @@ class Regularisation:
     output: float = 0.0
     embedding: float = 0.0
     weight: float = 0.0
+    zoneout: float = 0.0
     alpha: float = 0.0
     beta: float = 0.0
 
@@ -52,11 +52,12 @@ class AWDLSTM(nn.Module):
 
     Args:
         vocabulary: number of words, V.
-        layers: number of LSTM layers; a single one has E units.
+        layers: number of recurrent layers; a single one has E units.
         embedding_size: E.
         hidden_size: H, of every layer but the last.
         regularisation: dropout rates and AR/TAR.
         generator: draws the initial weights and, in training, the masks. On the model's device.
+        cell: "lstm", or "qrnn": quasi-recurrent layers, the first with a window of two words (qrnn.py).
     """
 
     def __init__(
@@ -68,44 +69,39 @@ class AWDLSTM(nn.Module):
         hidden_size: int,
         regularisation: Regularisation,
         generator: torch.Generator,
+        cell: str = "lstm",
     ) -> None:
         super().__init__()
-        device = generator.device
-
-        def uniform(bound: float, *shape: int) -> nn.Parameter:
-            return nn.Parameter(
-                torch.empty(shape, device=device).uniform_(-bound, bound, generator=generator)
-            )
-
-        self.output_weight = uniform(0.1, vocabulary, embedding_size)
-        self.output_bias = nn.Parameter(torch.zeros(vocabulary, device=device))
+        self.output_weight = uniform(0.1, generator, vocabulary, embedding_size)
+        self.output_bias = nn.Parameter(torch.zeros(vocabulary, device=generator.device))
         self.hidden_sizes = (*[hidden_size] * (layers - 1), embedding_size)
         self.layers = nn.ModuleList()
         for inputs, units in zip((embedding_size, *self.hidden_sizes), self.hidden_sizes, strict=False):
-            bound = 1.0 / math.sqrt(units)
-            # Gates are input, forget, cell, output.
-            weights = [(4 * units, inputs), (4 * units, units), (4 * units,), (4 * units,)]
-            self.layers.append(nn.ParameterList([uniform(bound, *shape) for shape in weights]))
+            if cell == "qrnn":
+                window = 1 if len(self.layers) else 2
+                self.layers.append(QRNNLayer(inputs, units, window, regularisation.zoneout, generator))
+            else:
+                self.layers.append(_LSTMLayer(inputs, units, generator))
         self.rates = regularisation
         self.generator = generator
         self._outputs: tuple[Tensor, Tensor] | None = None
 
     def initial_state(self, batch: int) -> tuple[LayerState, ...]:
-        """Zeros: for each layer a pair (h, c) of shape (batch, units)."""
-        weight = self.output_weight
-        return tuple((weight.new_zeros(batch, n), weight.new_zeros(batch, n)) for n in self.hidden_sizes)
+        """Zeros, for each layer: (h, c) of an LSTM, each (batch, units); see qrnn.py for the other cell."""
+        layers: Any = self.layers
+        return tuple(layer.initial_state(batch) for layer in layers)
 
     def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Hidden vectors, shape (T, B, E), of tokens, shape (T, B), and the state after them."""
-        rates, draw = self.rates, self.generator
+        rates, draw, layers = self.rates, self.generator, cast(Any, self.layers)
         x = self._embed(tokens)
         after = []
-        for i, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
+        for i, (layer, before) in enumerate(zip(layers, state, strict=True)):
             weights: list[Tensor] = list(layer.parameters())
             if self.training:
-                weights[_RECURRENT] = weight_drop(weights[_RECURRENT], rates.weight, draw)
-            raw, h, c = _lstm(x, h, c, weights)
-            after.append((h, c))
+                weights[layer.dropped] = weight_drop(weights[layer.dropped], rates.weight, draw)
+            raw, new = layer.read(x, before, weights, draw)
+            after.append(new)
             last = i == len(self.layers) - 1
             x = raw
             if self.training:
@@ -119,20 +115,13 @@ class AWDLSTM(nn.Module):
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """The forward pass with h' = h + M h on the first units of each layer (Krause et al. 2018, eq. 9).
 
-        Each layer has one square matrix. Time steps are computed one by one: for evaluation, not training.
+        Each layer has one square matrix. LSTMs compute time steps one by one: for evaluation, not training.
         """
-        x = embedding(tokens, self.output_weight)
+        x, layers = embedding(tokens, self.output_weight), cast(Any, self.layers)
         after = []
-        for layer, (h, c), matrix in zip(self.layers, state, matrices, strict=True):
-            outputs = []
-            for inputs in x:
-                h, c = torch.lstm_cell(inputs, (h, c), *layer.parameters())
-                units = len(matrix)
-                changed = h[:, :units] + h[:, :units] @ matrix.t()
-                h = torch.cat((changed, h[:, units:]), 1)
-                outputs.append(h)
-            x = torch.stack(outputs)
-            after.append((h, c))
+        for layer, before, matrix in zip(layers, state, matrices, strict=True):
+            x, new = layer.adapted(x, before, matrix)
+            after.append(new)
         return x, tuple(after)
 
     def regularisation(self) -> Tensor | float:
@@ -156,6 +145,45 @@ class AWDLSTM(nn.Module):
             return x
         x = embedding_dropout(x, tokens, len(self.output_weight), self.rates.embedding, self.generator)
         return locked_dropout(x, self.rates.input, self.generator)
+
+
+class _LSTMLayer(nn.ParameterList):
+    """A layer's weights as torch.lstm has them: W_ih, W_hh, b_ih, b_hh; gates input, forget, cell, output."""
+
+    dropped = 1  # the hidden-to-hidden weights
+
+    def __init__(self, inputs: int, units: int, generator: torch.Generator) -> None:
+        bound = 1.0 / math.sqrt(units)
+        shapes = [(4 * units, inputs), (4 * units, units), (4 * units,), (4 * units,)]
+        super().__init__([uniform(bound, generator, *shape) for shape in shapes])
+        self.units = units
+
+    def initial_state(self, batch: int) -> LayerState:
+        """Zeros: (h, c)."""
+        return self[0].new_zeros(batch, self.units), self[0].new_zeros(batch, self.units)
+
+    def read(
+        self,
+        x: Tensor,
+        state: LayerState,
+        weights: Sequence[Tensor],
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, LayerState]:
+        """Outputs (T, B, units) and the state after them, with weights of which some may be dropped."""
+        h, c = state
+        output, h, c = _lstm(x, h, c, list(weights))
+        return output, (h, c)
+
+    def adapted(self, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
+        """The same, step by step, with h + M h in place of h; there for the next step, too."""
+        (h, c), outputs = state, []
+        for inputs in x:
+            h, c = torch.lstm_cell(inputs, (h, c), *self.parameters())
+            units = len(matrix)
+            changed = h[:, :units] + h[:, :units] @ matrix.t()
+            h = torch.cat((changed, h[:, units:]), 1)
+            outputs.append(h)
+        return torch.stack(outputs), (h, c)
 
 
 def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:

@@ -113,6 +113,12 @@ def weight(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
     )
 
 
+def uniform(bound: float, generator: torch.Generator, *shape: int) -> nn.Parameter:
+    """A parameter of entries between -bound and bound."""
+    values = torch.empty(shape, device=generator.device)
+    return nn.Parameter(values.uniform_(-bound, bound, generator=generator))
+
+
 def constant(value: float, generator: torch.Generator, *shape: int) -> nn.Parameter:
     """A parameter of equal entries, on the generator's device."""
     return nn.Parameter(torch.full(shape, value, device=generator.device))

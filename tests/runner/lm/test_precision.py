@@ -45,10 +45,11 @@ def build(name, seed=1):
         "rhn": (melis, "rhn", "capped"),
         "nas": (melis, "nas", "capped"),
         "mlstm": (mlstm, "", ""),
+        "qrnn": (awd_lstm, "qrnn", ""),
     }[name]
     settings = {setting.name: setting.default for setting in module.MODEL_SETTINGS}
     settings |= {name: 0.0 for name in settings if name.startswith("dropout") or name == "weight_drop"}
-    settings |= {"embedding_size": 48, "hidden_size": 52, "layers": 2}
+    settings |= {"embedding_size": 48, "hidden_size": 52, "layers": 2, "cell": cell}
     if module is melis:
         settings |= {
             "cell": cell,
@@ -62,7 +63,7 @@ def build(name, seed=1):
     return module.build(settings, 9, seeded(seed))
 
 
-KINDS = ("awd-lstm", "capped", "tied", "rhn", "nas", "mlstm")
+KINDS = ("awd-lstm", "capped", "tied", "rhn", "nas", "mlstm", "qrnn")
 
 
 def gradient(model, precision, batch=4, parts=1):

@@ -58,6 +58,9 @@ FITS = {
         awd_lstm,
         AWD_LSTM | {"fine_tune": True, "patience": 1, "min_improvement": 0.5, "check_updates": 9},
     ),
+    "awd-lstm of QRNNs": (
+        awd_lstm, AWD_LSTM | {"cell": "qrnn", "layers": 2, "zoneout": 0.1, "learning_rate": 10.0},
+    ),
     "awd-lstm in bf16, 2 batches an update": (
         awd_lstm, AWD_LSTM | {"precision": "bf16", "batch_size": 2, "accumulate": 2},
     ),
