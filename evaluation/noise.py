@@ -77,6 +77,7 @@ class SeedNoise:
             difference.
         rows_within: rows of the table that are no further from the best than that, the best included.
         n_rows: rows of the table that have the metric.
+        ranked: those rows, the best first (equal ones in the table's order): row, value, gap to the best.
     """
 
     table: str
@@ -90,6 +91,7 @@ class SeedNoise:
     pairs_within: float
     rows_within: int
     n_rows: int
+    ranked: pd.DataFrame
 
     @property
     def order_holds(self) -> float:
@@ -165,7 +167,8 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
     sign = objective.to_loss(1.0)
     groups.sort(key=lambda g: (np.isnan(g[2]), sign * g[2] if not np.isnan(g[2]) else 0.0))
     pooled = pooled_noise([_with(own, values) for _, _, own, values in groups], lost)
-    losses = np.sort(sign * in_table[~np.isnan(in_table)])
+    ranked = _ranked(sign * in_table)
+    losses = ranked["gap"].to_numpy()
     limit = pooled.smallest_difference
     return SeedNoise(
         table=response.table,
@@ -177,8 +180,9 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
         kendall=_kendall(groups),
         agreement=_agreement(groups),
         pairs_within=_pairs_within(losses, limit),
-        rows_within=int((losses - losses[0] <= limit).sum()) if len(losses) else 0,
+        rows_within=int((losses <= limit).sum()),
         n_rows=len(losses),
+        ranked=ranked.assign(value=sign * ranked["value"]),
     )
 
 
@@ -240,6 +244,14 @@ def _configurations(groups: Sequence[_Group], names: Sequence[str], sd: float, s
         luck = sign * (values.mean() - own) / sd if sd > 0 else np.nan
         lines.append((row, *config, own, len(every), every.mean(), spread, np.ptp(every), luck))
     return pd.DataFrame(lines, columns=["row", *names, "in_table", "n", "mean", "sd", "range", "luck"])
+
+
+def _ranked(losses: Floats) -> pd.DataFrame:
+    """Rows that have a loss, the best first: row, value (the loss), gap to the best."""
+    order = np.argsort(losses, kind="stable")
+    order = order[~np.isnan(losses[order])]
+    best = losses[order[:1]]
+    return pd.DataFrame({"row": order, "value": losses[order], "gap": losses[order] - best})
 
 
 def _kendall(groups: Sequence[_Group]) -> float:

@@ -19,6 +19,8 @@ Notes = tuple[str, ...]
 _POOR_FIT = 0.5
 # Where a smaller share of the grid's points has a row, nothing is said about grid searches.
 SPARSE = 0.1
+# Rows whose distance from the best one is said, by their place.
+_PLACES = {2: "the 2nd", 5: "the 5th", 10: "the 10th"}
 # A grid size is said to be enough if this share of its choices of values succeeds.
 _ENOUGH = 0.95
 
@@ -211,6 +213,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
             f"{found.pairs_within:.1%} of all pairs of the table's {found.n_rows:,} rows differ by no more; "
             f"{alike}."
         )
+    notes += _at_the_top(found, unit)
     if not np.isnan(found.order_holds):
         tau = "" if np.isnan(found.kendall) else f" (Kendall's tau {found.kendall:.2f})"
         notes.append(
@@ -218,6 +221,29 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
             f"{found.order_holds:.0%} of cases{tau}."
         )
     return tuple(notes)
+
+
+def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
+    """Sentences on what separates the best rows, and on the best one trained again."""
+    gaps = found.ranked["gap"].to_numpy()
+    leads = [f"{name} by {gaps[place - 1]:.3g}" for place, name in _PLACES.items() if place <= len(gaps)]
+    if not leads:
+        return []
+    leads[0] = f"{leads[0]} {unit}".strip()
+    notes = [
+        f"The best row leads {', '.join(leads)}. The difference of two trainings of one configuration has "
+        f"standard deviation {2**0.5 * found.pooled.sd:.3g}."
+    ]
+    best = found.configurations[found.configurations["row"] == found.ranked["row"].iloc[0]]
+    for own, n, mean in best[["in_table", "n", "mean"]].itertuples(index=False, name=None):
+        # The mean is of the table's own training, too, which is the one that was lucky.
+        again = (n * mean - own) / (n - 1)
+        times = f"{n - 1} times" if n > 2 else "once"
+        on_average = " on average" if n > 2 else ""
+        notes.append(
+            f"The best row has {_with_unit(own, unit)}; trained again {times}, {again:.3g}{on_average}."
+        )
+    return notes
 
 
 def _with_unit(value: float, unit: str) -> str:

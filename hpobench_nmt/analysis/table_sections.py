@@ -278,6 +278,7 @@ def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
             stem: found.configurations,
             f"{stem}-trainings": found.trainings,
             f"{stem}-order": found.agreement,
+            f"{stem}-best": found.ranked,
         },
         analysis=found,
         unit=unit,

@@ -43,7 +43,10 @@ def figures_of(section: Section) -> dict[str, Callable[[], Figure]]:
                 f"{section.table}-search": partial(table_analyses.plot_search_cost, found),
             }
         case SeedNoise():
-            return {section.stem: partial(table_analyses.plot_seed_noise, found, section.unit)}
+            return {
+                section.stem: partial(table_analyses.plot_seed_noise, found, section.unit),
+                f"{section.stem}-best": partial(table_analyses.plot_best_rows, found, section.unit),
+            }
         case _:
             assert_never(found)
 

@@ -80,12 +80,27 @@ def test_what_is_said_is_what_was_computed(two, again):
     within = f"{n} of 36 configurations ({n / 36:.1%}), the best included, are within 0.7 BLEU of the best."
     assert only(sections, "sensitivity", "toy").notes[0].startswith(within)
     noise = seed_noise(toy.response(), frame)
-    spread, believe, rows, order = only(sections, "noise").notes
+    spread, believe, rows, leads, order = only(sections, "noise").notes
     assert f"{noise.pooled.sd:.3g} BLEU" in spread
     assert "15 degrees of freedom" in spread
     assert f"{noise.pooled.smallest_difference:.3g} BLEU" in believe
     assert f"{noise.rows_within} rows, the best included, cannot be told from the best" in rows
+    bleu = np.sort(toy.column("bleu"))[::-1]
+    assert leads.startswith(
+        f"The best row leads the 2nd by {bleu[0] - bleu[1]:.3g} BLEU, the 5th by {bleu[0] - bleu[4]:.3g}, "
+        f"the 10th by {bleu[0] - bleu[9]:.3g}. "
+    )
+    assert leads.endswith(f"standard deviation {2**0.5 * noise.pooled.sd:.3g}.")
     assert f"{noise.order_holds:.0%} of cases" in order
+
+
+def test_the_best_row_trained_again_is_told(toy, again):
+    best = int(np.argmax(toy.column("bleu")))
+    frame = again(toy, [best, 3], times=4)
+    notes = only(analyze_tables([toy], replicates={"toy": frame}), "noise").notes
+    mean = frame["bleu"][::2].mean()
+    own = toy.column("bleu")[best]
+    assert f"The best row has {own:.3g} BLEU; trained again 4 times, {mean:.3g} on average." in notes
 
 
 def test_a_relation_that_may_be_none_is_called_so(toy):

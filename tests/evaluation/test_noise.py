@@ -118,6 +118,9 @@ def test_pairs_and_rows_that_noise_may_swap(direction):
     best = values.max() if direction == "max" else values.min()
     assert found.rows_within == (np.abs(values - best) <= limit).sum()
     assert found.n_rows == 40
+    assert found.ranked["value"].tolist() == sorted(values.tolist(), reverse=direction == "max")
+    assert found.ranked["gap"].tolist() == np.abs(found.ranked["value"] - best).tolist()
+    assert values[found.ranked["row"]].tolist() == found.ranked["value"].tolist()
 
 
 def test_what_a_shared_seed_does_to_all_alike_is_no_noise():
@@ -187,6 +190,7 @@ def test_configurations_without_a_row_still_tell_of_the_spread():
     assert found.configurations["n"].tolist() == [3, 3, 2]
     assert found.pooled.df == 5
     assert found.n_rows == 1
+    assert found.ranked.to_dict("list") == {"row": [0], "value": [10.0], "gap": [0.0]}
     assert len(found.agreement) == 0
     assert np.isnan(found.kendall)
     assert np.isnan(found.order_holds)

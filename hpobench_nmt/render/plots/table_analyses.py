@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _MOST_PAIRS = 6
+# Rows of plot_best_rows: a few beyond those that cannot be told from the best.
+_LEAST_BEST, _MOST_BEST = 10, 30
 
 
 def plot_rank_correlation(found: RankCorrelation) -> Figure:
@@ -137,6 +139,52 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
         fontsize=11,
     )
     axes.legend(frameon=False, fontsize=9)
+    return plain(figure)
+
+
+def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
+    """The best rows of a table in order, against what the seed alone changes.
+
+    Rows in the shaded band are no further from the best than the smallest difference worth believing. A bar
+    is the 95% interval of a row's mean over seeds, from the pooled spread.
+    """
+    shown = found.ranked.head(min(_MOST_BEST, max(_LEAST_BEST, found.rows_within + 3)))
+    value, within = shown["value"].to_numpy(), (shown["gap"] <= found.pooled.smallest_difference).to_numpy()
+    place = np.arange(len(shown))
+    figure, (axes,) = new_panels(1, (6.8, 4.2))
+    if len(shown):
+        worse = np.sign(value[-1] - value[0])
+        end = value[0] + worse * found.pooled.smallest_difference
+        axes.axhspan(*sorted((value[0], end)), color="black", alpha=0.07, linewidth=0)
+    for some, fill, label in (
+        (within, COLOURS[0], "the table's training, and the 95% interval of its mean over seeds"),
+        (~within, "white", "the same, outside the shaded band"),
+    ):
+        if some.any():
+            axes.errorbar(
+                place[some],
+                value[some],
+                yerr=found.pooled.smallest_difference / 2**0.5,
+                fmt="o",
+                color=COLOURS[0],
+                markerfacecolor=fill,
+                markersize=5,
+                elinewidth=1,
+                label=label,
+            )
+    known = found.configurations.set_index("row").reindex(shown["row"])
+    if known["mean"].notna().any():
+        label = "mean of the trainings with all seeds"
+        axes.scatter(place + 0.3, known["mean"], s=34, marker="D", color=COLOURS[1], label=label, zorder=3)
+    axes.set_xticks(place, [str(row) for row in shown["row"]], rotation=90 if len(shown) > 15 else 0)
+    axes.set_xlabel("row of the table, the best first")
+    axes.set_ylabel(with_unit(found.metric, unit))
+    axes.set_title(
+        f"{found.table}: {found.rows_within} of {found.n_rows} rows are no further from the best than\n"
+        f"the smallest difference worth believing, {found.pooled.smallest_difference:.3g}",
+        fontsize=11,
+    )
+    figure.legend(loc="outside lower center", frameon=False, fontsize=9)
     return plain(figure)
 
 

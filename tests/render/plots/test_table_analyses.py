@@ -77,6 +77,29 @@ def test_seed_noise_is_drawn(toy, again):
     assert axes.get_ylabel() == "bleu (BLEU)"
 
 
+@pytest.mark.parametrize("spec", ["bleu", "seconds"])
+def test_the_best_rows_are_drawn_against_the_noise(toy, again, spec):
+    response = toy.response(spec)
+    sign = response.objective.to_loss(1.0)
+    order = np.argsort(sign * response.values, kind="stable")
+    found = seed_noise(response, again(toy, [int(order[0]), int(order[20])]))
+    (axes,) = table_analyses.plot_best_rows(found, "").axes
+    count = max(10, found.rows_within + 3)
+    assert [t.get_text() for t in axes.get_xticklabels()] == [str(row) for row in order[:count]]
+    inside, outside = (container[0].get_ydata() for container in axes.containers)
+    assert [*inside, *outside] == response.values[order[:count]].tolist()
+    assert len(inside) == found.rows_within
+    # The shaded band goes from the best row to the worse side.
+    (band,) = axes.patches
+    ends = sorted(
+        (response.values[order[0]], response.values[order[0]] + sign * found.pooled.smallest_difference)
+    )
+    assert [band.get_y(), band.get_y() + band.get_height()] == pytest.approx(ends)
+    (means,) = (c.get_offsets() for c in axes.collections if len(c.get_offsets()) == count)
+    known = found.configurations.set_index("row")["mean"]
+    assert means[0, 1] == pytest.approx(known[order[0]])
+
+
 def test_small_and_odd_tables_are_drawn():
     axis = Hyperparameter("a", (1.0, 2.0))
     metric = Metric("loss", "min")
