@@ -15,6 +15,7 @@ import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import printable
+from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
@@ -76,7 +77,11 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
             "complete": len(ended) == spec.size,
         },
     )
-    write_into_folder(table, path.parent, _replicates(spec, ledger.records, names))
+    replicates = _replicates(spec, ledger.records, names)
+    told = "; ".join(filter(None, (_noise(table, name, replicates) for name in table.objectives)))
+    if told:
+        table = replace(table, provenance={**table.provenance, "seed_noise": told})
+    write_into_folder(table, path.parent, replicates)
     return table, path.parent
 
 
@@ -104,6 +109,20 @@ def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> 
     return pd.DataFrame(rows, columns=[*(a.name for a in spec.axes), "replicate", "seed", *names])
 
 
+def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> str:
+    """What trainings with other seeds say of a metric; empty where they say nothing."""
+    try:
+        found = seed_noise(table.response(metric), replicates)
+    except InputError:  # no configuration was trained twice
+        return ""
+    sd, limit, unit = found.pooled.sd, found.pooled.smallest_difference, table.metric(metric).unit
+    return (
+        f"{metric}: standard deviation {f'{sd:.3g} {unit}'.strip()} between trainings of a configuration "
+        f"({found.pooled.df} degrees of freedom); rows less than {limit:.3g} apart cannot be told from one "
+        f"another, and {found.rows_within} of {found.n_rows}, the best included, are that near to the best"
+    )
+
+
 def _provenance(
     spec: Spec, ledger: Ledger, path: Path, done: Sequence[Record], failed: Sequence[Record]
 ) -> dict[str, str]:
@@ -128,6 +147,7 @@ def _provenance(
         "seconds": f"{statistics.median(seconds):.0f} a training in the median, {sum(seconds):.0f} in all",
         "ledger_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
+        "reproducible": _reproducible(done),
     }
     return {key: printable(value, lines=True) for key, value in told.items() if value}
 
@@ -161,6 +181,16 @@ def _not_repeatable(done: Sequence[Record]) -> str:
     """How many trainings would not come out the same bit by bit, and why; empty where none."""
     counted = Counter(record.nondeterministic for record in done if record.nondeterministic)
     return "; ".join(f"{count} (not the same each time: {what})" for what, count in counted.most_common())
+
+
+def _reproducible(done: Sequence[Record]) -> str:
+    """Where a training comes out the same."""
+    but = " and for what not_repeatable names" if _not_repeatable(done) else ""
+    return (
+        "on the same machine, with the same versions, a training gives the same bits but for its "
+        f"times{but}; on another model of processor sums are rounded in another way, and it ends about "
+        "as far from the row as a training with another seed"
+    )
 
 
 def _reasons(failed: Sequence[Record]) -> str:

@@ -50,7 +50,25 @@ def test_a_lone_surrogate_in_a_text_is_escaped(folder):
 def test_rows_that_cannot_be_repeated_are_told(folder):
     append(folder / LEDGER, record(1, nondeterministic="put_"))
     append(folder / LEDGER, record(2))
-    assert build(folder)[0].provenance["not_repeatable"] == "1 (not the same each time: put_)"
+    told = build(folder)[0].provenance
+    assert told["not_repeatable"] == "1 (not the same each time: put_)"
+    assert "but for its times and for what not_repeatable names; on another" in told["reproducible"]
+
+
+def test_the_noise_of_a_row_is_told(folder):
+    for layers, again, ppl in ((1, 0, 50.0), (1, 1, 52.0), (2, 0, 53.0)):
+        append(
+            folder / LEDGER,
+            msgspec.structs.replace(record(layers, metrics={"dev_ppl": ppl}), replicate=again),
+        )
+    told = build(folder)[0].provenance
+    # The spread of 50 and 52 is the root of 2; Student's quantile for one degree of freedom is 12.7.
+    assert told["seed_noise"] == (
+        "dev_ppl: standard deviation 1.41 between trainings of a configuration (1 degrees of freedom); "
+        "rows less than 25.4 apart cannot be told from one another, and 2 of 2, the best included, are that "
+        "near to the best"
+    )
+    assert "but for its times; on another" in told["reproducible"]
 
 
 def test_a_row_off_the_grid_makes_no_table(folder):

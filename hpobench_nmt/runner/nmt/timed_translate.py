@@ -1,4 +1,6 @@
-"""sockeye.translate with one line more at the end of its log: what the decoding itself took.
+"""sockeye.translate, once or several times, with one line more in its log each time: what decoding took.
+
+    python -m hpobench_nmt.runner.nmt.timed_translate TIMES <arguments of sockeye.translate>
 
 Without the start of Python and the loading of the model, which take as long as a small model's decoding.
 Sockeye logs when decoding starts and ends; the times are taken at these two messages.
@@ -9,6 +11,7 @@ from __future__ import annotations
 import importlib
 import logging
 import re
+import sys
 import time
 
 _LOGGER = "sockeye.translate"
@@ -32,19 +35,22 @@ class _Clock(logging.Handler):
 
 
 def main() -> None:
-    """Run Sockeye's own command with this process's arguments, then log the two times."""
+    """Run Sockeye's own command with the arguments after the first one, and log the two times."""
+    times = int(sys.argv.pop(1))
     clock = _Clock()
     logger = logging.getLogger(_LOGGER)
     logger.addHandler(clock)
-    importlib.import_module(_LOGGER).main()
-    seconds, cpu_seconds = (end - start for start, end in zip(clock.started, clock.ended, strict=True))
-    logger.info("Decoding took %.4f s, %.4f s of processor time", seconds, cpu_seconds)
+    translate = importlib.import_module(_LOGGER).main
+    for _ in range(times):
+        translate()
+        seconds, cpu_seconds = (end - start for start, end in zip(clock.started, clock.ended, strict=True))
+        logger.info("Decoding took %.4f s, %.4f s of processor time", seconds, cpu_seconds)
 
 
 def read_times(log: str) -> tuple[float, float]:
-    """Seconds by the clock and of the processor, from the log of this command."""
-    seconds, cpu_seconds = _DECODED.findall(log)[-1]
-    return float(seconds), float(cpu_seconds)
+    """Seconds by the clock and of the processor, from the log of this command: the least of each."""
+    seconds, cpu_seconds = zip(*_DECODED.findall(log), strict=True)
+    return min(map(float, seconds)), min(map(float, cpu_seconds))
 
 
 if __name__ == "__main__":

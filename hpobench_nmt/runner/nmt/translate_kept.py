@@ -55,7 +55,9 @@ def translate(kept: KeptTranslationModel, lines: Sequence[str], device: str) -> 
         job = Job(kept.settings, kept.about.seed, kept.about.corpus, work, work, work, device)
         try:
             run_command(
-                "hpobench_nmt.runner.nmt.timed_translate", decode_arguments(job, model, source, output), log
+                "hpobench_nmt.runner.nmt.timed_translate",
+                ["1", *decode_arguments(job, model, source, output)],
+                log,
             )
         except TrainingFailed as error:
             raise RunError(str(error)) from None

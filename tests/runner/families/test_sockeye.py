@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import signal
 import threading
@@ -64,7 +65,8 @@ def job(base, tmp_path):
 @pytest.fixture(scope="module")
 def undisturbed(base, tmp_path_factory):
     """A training from its beginning to its end, and its outcome."""
-    this = Job(settings(), 5, CORPUS, base, base / "cache", tmp_path_factory.mktemp("scratch"), "cpu")
+    twice = settings(decode_times=2)
+    this = Job(twice, 5, CORPUS, base, base / "cache", tmp_path_factory.mktemp("scratch"), "cpu")
     return this, sockeye.FAMILY.train(this)
 
 
@@ -89,6 +91,10 @@ def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     assert metrics["dev_gpu_time"] < metrics["train_time"]
     # Decoding takes less than starting Python with torch and loading the model, which is left out.
     assert 0.05 < metrics["dev_cpu_time"] < 5
+    log = (this.scratch / "dev.log").read_text("utf-8")
+    times = [float(found) for found in re.findall(r"([0-9.]+) s of processor time", log)]
+    assert len(times) == 2
+    assert metrics["dev_cpu_time"] == min(times)
 
     # BLEU is of words: the score of the translations with their subwords put together by hand.
     import sacrebleu

@@ -64,3 +64,5 @@ def test_a_log_without_the_parameters():
 def test_decoding_times():
     text = "[INFO:sockeye.translate] Decoding took 12.5000 s, 11.2500 s of processor time\n"
     assert read_times("[INFO:x] Translating...\n" + text) == (12.5, 11.25)
+    again = text.replace("12.5", "13.5").replace("11.25", "10.25")
+    assert read_times(text + again) == (12.5, 10.25)
