@@ -165,10 +165,17 @@ def _taken_as_equal(
     )
 
 
+_Point = tuple[tuple[str, float | str], ...]
+
+
 def _by_configuration(
     response: Response, equivalent: Mapping[str, Mapping[float, float]]
-) -> dict[tuple[tuple[str, float], ...], float]:
-    """Loss of each configuration that has one; the key names its hyperparameters, in alphabetical order."""
+) -> dict[_Point, float]:
+    """Loss of each configuration that has one; the key names its hyperparameters, in alphabetical order.
+
+    Keys can be sorted: a number is a float, -inf where inactive, and a label a text, "" where inactive, with
+    a name of its own.
+    """
     names = [h.name for h in response.hyperparameters]
     configs = response.configs.copy()
     for j, name in enumerate(names):
@@ -179,8 +186,16 @@ def _by_configuration(
             f"table {response.table!r}: configurations coincide when values are taken as equal "
             f"({', '.join(name for name in names if name in equivalent)}): it holds both values."
         )
+    columns = {}
+    for h, codes in zip(response.hyperparameters, configs.T, strict=True):
+        if h.is_numeric:
+            columns[h.name] = np.where(np.isnan(codes), -np.inf, codes).tolist()
+        else:
+            columns[f"{h.name} (label)"] = np.array([*h.labels, ""], dtype=object)[h.places(codes)].tolist()
+    names = sorted(columns)
+    points = zip(*(columns[name] for name in names), strict=True)
     return {
-        tuple(sorted(zip(names, config, strict=True))): float(loss)
-        for config, loss in zip(configs.tolist(), response.losses, strict=True)
+        tuple(zip(names, point, strict=True)): float(loss)
+        for point, loss in zip(points, response.losses, strict=True)
         if not np.isnan(loss)
     }

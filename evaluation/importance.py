@@ -17,6 +17,10 @@ set of grid points where f is at least as good as a threshold; the means and var
 over these points only. There hyperparameters are not independent: the share of i is the variance that
 knowing x_i explains, shares may overlap, and a pair adds what it explains beyond its two hyperparameters
 (0 where that is negative). Few points make shares large by chance; see `Importance.n_best`.
+
+A category is one hyperparameter, whatever number of columns its features take: a tree's box spans the
+categories that all of its splits on these columns let through. A hyperparameter counts as its default where
+it is inactive.
 """
 
 from __future__ import annotations
@@ -30,11 +34,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import linalg
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.response import Response
-from hpobench_nmt.core.space import scaled_features
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
@@ -112,9 +116,11 @@ class GridModel:
 
     Attributes:
         response: the metric of each row.
-        features: of the n rows that have the metric, shape (n, H), scaled to [0, 1].
+        features: of the n rows that have the metric, shape (n, F), in [0, 1].
         losses: of these rows, shape (n,).
-        axes: by hyperparameter, the scaled values that occur; the grid is their product.
+        places: of these rows' values among those that occur, shape (n, H).
+        axes: by hyperparameter, the features of the k values that occur, shape (k, columns); the grid is the
+            product of these values.
         forest: a scikit-learn forest fitted to these rows; None where every point of the grid has a row.
         out_of_bag_r2: R^2 of the forest on rows that its trees did not see; NaN without one.
     """
@@ -122,6 +128,7 @@ class GridModel:
     response: Response
     features: Floats
     losses: Floats
+    places: NDArray[np.int64]
     axes: tuple[Floats, ...]
     forest: RandomForestRegressor | None
     out_of_bag_r2: float
@@ -154,11 +161,15 @@ def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -
     losses = losses[known]
     if (losses == losses[0]).all():
         raise InputError(f"{response.where} is the same in every row: there is no variance to explain.")
-    features = scaled_features(response.hyperparameters, response.configs[known])
+    hyperparameters, configs = response.hyperparameters, response.configs[known]
+    columns = [h.counted_as(column) for h, column in zip(hyperparameters, configs.T, strict=True)]
     # A value without a row would only be guessed.
-    axes = tuple(np.unique(column) for column in features.T)
-    whole = GridModel(response, features, losses, axes, None, np.nan)
-    if len(known) == whole.n_grid:
+    values, places = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
+    axes = tuple(h.features(v) for h, v in zip(hyperparameters, values, strict=True))
+    features = np.hstack([axis[place] for axis, place in zip(axes, places, strict=True)])
+    whole = GridModel(response, features, losses, np.column_stack(places), axes, None, np.nan)
+    # Where some are inactive, two rows may count as one point.
+    if len(known) == whole.n_grid and not np.isnan(configs).any():
         return whole
     if len(known) < _FEWEST_ROWS:
         raise InputError(
@@ -208,8 +219,9 @@ def importance(
     if best_share is not None:
         limit = float(np.sort(losses)[ceil(best_share * len(losses) - 1e-9) - 1])
     if model.forest is None:
-        columns = zip(model.features.T, model.axes, strict=True)
-        shares = [variance_shares(losses, [c[:, None] == axis for c, axis in columns], losses <= limit)]
+        columns = zip(model.places.T, model.axes, strict=True)
+        boxes = [place[:, None] == np.arange(len(axis)) for place, axis in columns]
+        shares = [variance_shares(losses, boxes, losses <= limit)]
     else:
         shares = _forest_shares(model.forest, model.axes, limit)
     # A tree may be constant on the best part: then it explains nothing.
@@ -302,7 +314,7 @@ def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools
 
     Args:
         tree: a DecisionTreeRegressor.
-        axes: by hyperparameter, the values of the grid in the units of the tree's features, ascending.
+        axes: by hyperparameter, the features of its values, shape (k, columns).
 
     Returns:
         values of the L leaves, shape (L,); by hyperparameter which of its k cells each leaf spans, (L, k),
@@ -312,23 +324,28 @@ def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools
     """
     nodes = tree.tree_  # type: ignore[attr-defined]
     places, weights = [], []
+    first_column = np.cumsum([0, *(axis.shape[1] for axis in axes)])
     for j, axis in enumerate(axes):
-        splits = np.unique(nodes.threshold[nodes.feature == j])
         # scikit-learn compares features in single precision with thresholds in double; equal goes left.
         place = axis.astype(np.float32)
-        cell = np.searchsorted(splits, place, side="left")
-        _, first, count = np.unique(cell, return_index=True, return_counts=True)
+        splits = [
+            np.unique(nodes.threshold[nodes.feature == first_column[j] + c]) for c in range(place.shape[1])
+        ]
+        cells = [np.searchsorted(s, column, side="left") for s, column in zip(splits, place.T, strict=True)]
+        _, first, count = np.unique(np.column_stack(cells), axis=0, return_index=True, return_counts=True)
         places.append(place[first])
         weights.append(count / len(axis))
-    owner = np.concatenate([np.full(len(place), j) for j, place in enumerate(places)])
-    place = np.concatenate(places)
+    # Every cell of every hyperparameter by every feature; NaN where the feature is another hyperparameter's.
+    place = linalg.block_diag(*places)
+    place[linalg.block_diag(*(np.ones_like(p) for p in places)) == 0] = np.nan
     left, right = nodes.children_left, nodes.children_right
-    box = np.ones((nodes.node_count, len(owner)), dtype=bool)
+    box = np.ones((nodes.node_count, len(place)), dtype=bool)
     level = np.array([0])
     while len(level):
         level = level[left[level] >= 0]
-        other = owner != nodes.feature[level, None]
-        below = place <= nodes.threshold[level, None]
+        at = place[:, nodes.feature[level]].T
+        other = np.isnan(at)
+        below = at <= nodes.threshold[level, None]
         box[left[level]] = box[level] & (other | below)
         box[right[level]] = box[level] & (other | ~below)
         level = np.concatenate([left[level], right[level]])

@@ -33,6 +33,7 @@ from scipy.stats import chi2, kendalltau, t
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.response import Response
+from hpobench_nmt.core.space import Hyperparameter, Value, label
 
 Floats = NDArray[np.float64]
 
@@ -150,13 +151,15 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
     if "replicate" in replicates.columns:
         replicates = replicates[replicates["replicate"] != 0]
     replicates = replicates[replicates[objective.metric].notna()]
-    row_of = {tuple(config): row for row, config in enumerate(response.configs.tolist())}
-    configs = [tuple(config) for config in replicates[names].to_numpy(np.float64).tolist()]
+    axes = response.hyperparameters
+    in_order = _configs([h.column(codes).tolist() for h, codes in zip(axes, response.configs.T, strict=True)])
+    row_of = {config: row for row, config in enumerate(in_order)}
+    configs = _configs([_column(h, replicates[h.name]) for h in axes])
     own_values = {c: float(in_table[row_of[c]]) if c in row_of else np.nan for c in configs}
     values, shared, lost = _without_shared_seeds(
         configs, replicates[objective.metric].to_numpy(np.float64), _seeds(replicates), own_values
     )
-    again: dict[tuple[float, ...], list[float]] = {}
+    again: dict[_Config, list[float]] = {}
     for config, value in zip(configs, values.tolist(), strict=True):
         again.setdefault(config, []).append(value)
     groups = [
@@ -186,7 +189,19 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
     )
 
 
-_Group = tuple[int, tuple[float, ...], float, Floats]
+_Config = tuple[float | str | None, ...]
+"""Numbers and labels, None where inactive."""
+_Group = tuple[int, _Config, float, Floats]
+
+
+def _configs(columns: Sequence[Sequence[Value | None]]) -> list[_Config]:
+    texts = [[label(v) if isinstance(v, str | bool) else v for v in column] for column in columns]
+    return [tuple(None if v != v else v for v in config) for config in zip(*texts, strict=True)]
+
+
+def _column(h: Hyperparameter, values: pd.Series) -> list[Value | None]:
+    """A column of a frame. Numbers need not be on the grid."""
+    return list(values.astype(np.float64) if h.is_numeric else values)
 
 
 def _seeds(replicates: pd.DataFrame) -> list[float]:
@@ -197,13 +212,13 @@ def _seeds(replicates: pd.DataFrame) -> list[float]:
 
 
 def _without_shared_seeds(
-    configs: Sequence[tuple[float, ...]],
+    configs: Sequence[_Config],
     values: Floats,
     seeds: Sequence[float],
-    own_values: Mapping[tuple[float, ...], float],
+    own_values: Mapping[_Config, float],
 ) -> tuple[Floats, int, int]:
     """Values without the effects of shared seeds, the number of shared seeds, degrees of freedom lost."""
-    trained_with: dict[float, set[tuple[float, ...]]] = {}
+    trained_with: dict[float, set[_Config]] = {}
     for config, seed in zip(configs, seeds, strict=True):
         if not np.isnan(seed):
             trained_with.setdefault(seed, set()).add(config)

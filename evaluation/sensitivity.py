@@ -3,7 +3,8 @@
 All distances in a metric are gaps to the best value of the table, in raw units, 0 or more. A row *counts*
 if its gap is at most a tolerance d. Distances between configurations are counted in grid steps: the number
 of moves to a neighbouring value, over all hyperparameters, that lead from one to the other. (A step of a
-hyperparameter with more than 9 values is an eighth of them, so that a fine grid has neighbours too.)
+hyperparameter with more than 9 values is an eighth of them, so that a fine grid has neighbours too.) Any two
+categories are one step apart. A hyperparameter counts as its default where it is inactive.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Sensitivity:
             those farther off; NaN where there are none.
         n_near, n_far: how many rows these are.
         reach: by hyperparameter: best (its value in the first best row), lowest and highest value that
-            still count when it alone is changed, share (of its values, those in between).
+            still count when it alone is changed, share (of its values, those in between). Of categories,
+            which have no order, lowest and highest are all that still count, joined by " or ".
         interval_trials: trials of the grid that has one value in every interval of that length: the product
             of ceil(1 / share), Melis et al.'s reckoning.
         random_trials: trials of a search in random order until a row counts: mean, median, and the number
@@ -91,7 +93,9 @@ def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensi
         tolerance: d, in the metric's unit.
         seed: of the sample of coarse grids, where there are too many to try all.
     """
-    loss, axes, configs = response.losses, response.hyperparameters, response.configs
+    loss, axes = response.losses, response.hyperparameters
+    columns = zip(axes, response.configs.T, strict=True)
+    configs = np.column_stack([h.counted_as(column) for h, column in columns])
     if np.isnan(loss).all():
         raise InputError(f"{response.where} is missing in every row.")
     if np.nanmin(loss) == np.nanmax(loss):
@@ -138,16 +142,18 @@ def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np
     few rows, it takes O(N H) for each of them.
     """
     columns = zip(axes, configs.T, strict=True)
-    ranks = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
-    n_steps = np.array([len(h.values) - 1 for h in axes])
+    ranks = np.column_stack([h.places(column) for h, column in columns])
+    unordered = np.array([h.kind == "categorical" for h in axes])
+    n_steps = np.where(unordered, 1, [len(h.values) - 1 for h in axes])
     scale = np.minimum(1.0, (_MOST_VALUES - 1) / np.maximum(n_steps, 1))
-    if len(rows) > _FEW_ROWS and (scale == 1.0).all():
+    if len(rows) > _FEW_ROWS and (scale == 1.0).all() and not unordered.any():
         distances: Floats = cKDTree(ranks[rows]).query(ranks, p=1)[0]
         return np.rint(distances).astype(np.int64)
     nearest = np.full(len(configs), np.iinfo(np.int64).max)
     for row in rows:
+        away = np.abs(ranks - ranks[row])
         # A difference in rank that is not 0 is a step at least.
-        steps = np.ceil(np.abs(ranks - ranks[row]) * scale - 1e-9).sum(axis=1)
+        steps = np.ceil(np.where(unordered, away > 0, away) * scale - 1e-9).sum(axis=1)
         nearest = np.minimum(nearest, steps.astype(np.int64))
     return nearest
 
@@ -191,7 +197,7 @@ def coarse_grids(
     """
     sizes = [len(h.values) for h in axes]
     columns = zip(axes, configs[counts].T, strict=True)
-    targets = np.column_stack([np.searchsorted(h.values, column) for h, column in columns])
+    targets = np.column_stack([h.places(column) for h, column in columns])
     lines = []
     for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):
         taken = [min(g, size) for size in sizes]
@@ -270,19 +276,26 @@ def _by_steps(gaps: Floats, steps: NDArray[np.int64], counts: Bools) -> pd.DataF
 
 
 def _reach(axes: Sequence[Hyperparameter], configs: Floats, best: int, counts: Bools) -> pd.DataFrame:
-    lines = []
+    lines: list[tuple[str, float | str, float | str, float | str, float]] = []
     for j, h in enumerate(axes):
         others = np.delete(configs, j, axis=1)
         line = (others == others[best]).all(axis=1) & counts
-        good = np.isin(h.values, configs[line, j])
-        here = h.values.index(configs[best, j])
+        good = np.isin(h.numbers, configs[line, j])
+        here = h.numbers.index(configs[best, j])
+        if h.kind == "categorical":
+            kept = " or ".join(text for text, is_good in zip(h.labels, good, strict=True) if is_good)
+            lines.append((h.name, h.labels[here], kept, kept, good.mean()))
+            continue
         low = high = here
         while low > 0 and good[low - 1]:
             low -= 1
         while high + 1 < len(good) and good[high + 1]:
             high += 1
         share = (high - low + 1) / len(good)
-        lines.append((h.name, h.values[here], h.values[low], h.values[high], share))
+        best_value, lowest, highest = (
+            h.numbers[place] if h.is_numeric else h.labels[place] for place in (here, low, high)
+        )
+        lines.append((h.name, best_value, lowest, highest, share))
     return pd.DataFrame(lines, columns=["hyperparameter", "best", "lowest", "highest", "share"])
 
 

@@ -168,8 +168,8 @@ def check_sums(levels: list[Level], history: list[int]) -> None:
 
 def evaluate(grid: tuple[Hyperparameter, ...], train_ids: list[list[int]], dev: Text, test: Text) -> Floats:
     """Metrics of every configuration, in the order of itertools.product, shape (N, 5)."""
-    models = list(itertools.product(*(h.values for h in grid[:3])))
-    caches = list(itertools.product(*(h.values for h in grid[3:])))
+    models = list(itertools.product(*(h.numbers for h in grid[:3])))
+    caches = list(itertools.product(*(h.numbers for h in grid[3:])))
     values = np.full((len(models), len(caches), len(METRICS)), np.inf)
     for turn, (m, (order, discount, train_share)) in itertools.product(range(TURNS), enumerate(models)):
         text = join(train_ids[-round(train_share * len(train_ids)) :])  # the most recent addresses

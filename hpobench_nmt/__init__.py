@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.objectives import Metric, Objective
     from hpobench_nmt.core.pareto import pareto_front
     from hpobench_nmt.core.problem import Method, Problem
+    from hpobench_nmt.core.space import Hyperparameter, Space
     from hpobench_nmt.core.trajectory import Trajectory
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.lookup.table import Table
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
 _LOCATION = {
+    "Hyperparameter": "core.space",
     "InputError": "core.errors",
     "Method": "core.problem",
     "Metric": "core.objectives",
@@ -35,6 +37,7 @@ _LOCATION = {
     "Problem": "core.problem",
     "Results": "benchmarking.results",
     "RunError": "core.errors",
+    "Space": "core.space",
     "Table": "lookup.table",
     "Trajectory": "core.trajectory",
     "benchmark": "benchmarking.run",
@@ -45,6 +48,7 @@ _LOCATION = {
 }
 
 __all__ = [
+    "Hyperparameter",
     "InputError",
     "Method",
     "Metric",
@@ -52,6 +56,7 @@ __all__ = [
     "Problem",
     "Results",
     "RunError",
+    "Space",
     "Table",
     "Trajectory",
     "benchmark",

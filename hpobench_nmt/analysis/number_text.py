@@ -22,7 +22,7 @@ def short(value: float, digits: int = 3) -> str:
 def column_text(values: pd.Series) -> list[str]:
     """A column with five digits and the same number of decimals in every line; a dash where there is none."""
     if not pd.api.types.is_float_dtype(values):
-        return [str(v) for v in values]
+        return [NONE if v is None else str(v) for v in values]
     known = values.dropna().abs()
     brief = [f"{v:.5g}" for v in known if v < 1e5]
     decimals = max((len(text.partition(".")[2]) for text in brief if "e" not in text), default=0)

@@ -74,7 +74,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     goals = tuple(_goal(suite, score, table, objectives, losses) for score in suite.scores)
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
-    problem = Problem(table.features, len(objectives), lookups, suite.n_initial)
+    problem = Problem(table.features, len(objectives), lookups, suite.n_initial, table.space, table.configs)
     return Instance(table, objectives, losses, problem, goals, suite.stop == "settled")
 
 

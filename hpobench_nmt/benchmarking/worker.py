@@ -225,7 +225,7 @@ class _Worker:
             message: Any = self._connection.recv()
             if isinstance(message, TrialTable):
                 # Arrays that come out of a pickle can be written to; a method must not change them.
-                for array in (message.problem.features, message.losses):
+                for array in (message.problem.features, message.problem.configs, message.losses):
                     array.setflags(write=False)
                 self._tables[message.name] = message
             else:

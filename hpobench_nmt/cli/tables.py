@@ -177,7 +177,10 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     \b
     What it may say besides:
         objectives = ["dev_ppl", "seconds"]    # at the top; else the first metric is the only one
-        of a hyperparameter: values (all of the grid's), unit
+        of a hyperparameter: values (all of the grid's), unit, integer (true: whole numbers only),
+                     kind ("numeric", "ordinal" or "categorical"; texts are categories by default),
+                     active_if (such as {optimizer = ["adam"]}; elsewhere its cells are empty),
+                     default (the value that it counts as for models where it is inactive)
         of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
                      missing (the number that stands for "no value")
     """

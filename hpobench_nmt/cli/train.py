@@ -412,6 +412,7 @@ def _print_plan(
     """Print the trainings that `train` would do, from the spec and the ledger alone."""
     from rich.table import Table as Grid
 
+    from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec, refuse_rows_off_the_grid
     from hpobench_nmt.runner.plan import pending
@@ -425,10 +426,12 @@ def _print_plan(
         refuse_rows_off_the_grid(path, ledger, spec.grid)
     todo = pending(spec, ledger, rows, shard)
     grid = Grid(box=None, pad_edge=False)
-    for heading in ("hyperparameter", "values", "scale"):
+    for heading in ("hyperparameter", "values", "scale or kind"):
         grid.add_column(heading)
     for axis in spec.axes:
-        grid.add_row(axis.name, ", ".join(f"{v:g}" for v in axis.values), axis.scale)
+        grid.add_row(
+            axis.name, ", ".join(map(short_label, axis.values)), axis.scale if axis.is_numeric else axis.kind
+        )
     make_console().print(grid, markup=False)
     failed = sum(record.status == "failed" for record in ledger.records)
     say(f"{spec.size} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}.")

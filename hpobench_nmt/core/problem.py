@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key, row_index
 
 Floats = NDArray[np.float64]
 
@@ -27,11 +31,17 @@ class Problem:
     covariance matrix, say) with functools.lru_cache and share it between trials.
 
     Attributes:
-        features: every candidate's hyperparameters scaled to [0, 1], shape (N, H), read-only.
+        features: every candidate as models see it, in [0, 1], shape (N, F), read-only: one column for each
+            hyperparameter, but for categories one column each (see core/space.py).
         n_objectives: number of losses that each look-up gives.
         lookups: the most that a trial may look up, the initial design included; at most N. (The `--lookups`
             of a run, or N.)
         n_initial: number of random rows that a method is told before it is first asked.
+        space: the hyperparameters with their names, values, scales and kinds. Left out: one numeric
+            hyperparameter for each feature, "x1" and so on.
+        configs: every candidate as numbers, shape (N, H), read-only: a hyperparameter's own unit, of a label
+            its place among the values, NaN where inactive. `config(row)` is easier to read. Left out: the
+            features.
         workers: how many trainings can run at a time.
         resources: all resources that some row has a checkpoint at, ascending, shape (R,), read-only; [1.0]
             where rows can only be looked up whole.
@@ -45,16 +55,56 @@ class Problem:
     n_objectives: int
     lookups: int
     n_initial: int
+    space: Space = None  # type: ignore[assignment]  # never None once the problem is made
+    configs: Floats = None  # type: ignore[assignment]  # likewise
     workers: int = 1
     resources: Floats = field(default_factory=_whole_only)
     resume: bool = True
     clock: Literal["lookups", "cost"] = "lookups"
     time: float = math.inf
 
+    def __post_init__(self) -> None:
+        """Describe the features themselves where no space is given."""
+        if (self.space is None) != (self.configs is None):
+            raise InputError("a problem needs both space and configs, or neither.")
+        if self.space is None:
+            object.__setattr__(self, "space", _space_of(self.features))
+            object.__setattr__(self, "configs", self.features)
+
+    def config(self, row: int) -> dict[str, Value]:
+        """A candidate's values by name; a hyperparameter that is inactive in it is not there."""
+        return self.space.decode(self.configs[row])
+
+    def row(self, config: Config) -> int:
+        """The row of a configuration. The first call takes O(N), others O(H).
+
+        Raises:
+            InputError: no candidate has this configuration, or it has a value that is not on the grid.
+        """
+        return find_row(self._rows, self.space, config, "problem")
+
+    @cached_property
+    def _rows(self) -> dict[bytes, int]:
+        return row_index(self.configs)
+
     @property
     def budget(self) -> int:
         """Another name of `lookups`, for methods that were written for the first version."""
         return self.lookups
+
+
+def find_row(rows: dict[bytes, int], space: Space, config: Config, where: str) -> int:
+    """The row of a configuration in an index made by `row_index`."""
+    row = rows.get(config_key(space.encode(config)))
+    if row is None:
+        shown = ", ".join(f"{name}={value}" for name, value in config.items())
+        raise InputError(f"{where}: no row has {shown}: it was not trained, or its training failed.")
+    return row
+
+
+def _space_of(features: Floats) -> Space:
+    axes = (np.unique(column).tolist() for column in features.T)
+    return Space(tuple(Hyperparameter(f"x{j}", tuple(v), integer=False) for j, v in enumerate(axes, 1)))
 
 
 class Method(Protocol):

@@ -21,7 +21,7 @@ class Response:
         table: the name of the table that it comes from, for people.
         objective: the metric, and which way it is better.
         hyperparameters: the H axes of the grid.
-        configs: raw hyperparameter values, shape (N, H), distinct rows.
+        configs: codes of the configurations, shape (N, H), distinct rows: see core/space.py.
         values: of the metric in raw units, shape (N,), NaN where missing.
     """
 

@@ -1,69 +1,242 @@
-"""The search space: named hyperparameters, each with a grid of values and a scale."""
+"""The search space: configurations as dictionaries, as codes and as features.
+
+symbol   shape    meaning
+config            a configuration: value by name; a hyperparameter that is inactive in it is not there
+codes    (N, H)   N configurations as numbers: a number as it is, of a label its place among the values,
+                  NaN where the hyperparameter is inactive
+features (N, F)   what models see, in [0, 1]; F is H, or more where there are categories
+
+core/hyperparameter.py says how one hyperparameter becomes features.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_column
-from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.hyperparameter import Hyperparameter as Hyperparameter
+from hpobench_nmt.core.hyperparameter import Kind as Kind
+from hpobench_nmt.core.hyperparameter import Scale as Scale
+from hpobench_nmt.core.hyperparameter import Value as Value
+from hpobench_nmt.core.hyperparameter import is_number
+from hpobench_nmt.core.hyperparameter import label as label
+from hpobench_nmt.core.hyperparameter import short_label as short_label
+from hpobench_nmt.core.text import printable
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+    from optuna.distributions import BaseDistribution
 
 Floats = NDArray[np.float64]
-Scale = Literal["linear", "log"]
+Config = Mapping[str, Value]
+"""Values by name; one that is inactive is not there."""
 
 
 @dataclass(frozen=True)
-class Hyperparameter:
-    """One axis of the search space.
+class Space(Sequence[Hyperparameter]):
+    """A search space: its H hyperparameters, in the order of a table's columns.
 
     Attributes:
-        name: the column it has in a table.
-        values: the grid, ascending, in raw units. Its ends map to 0 and 1.
-        scale: whether steps or ratios between values matter.
-        unit: for people.
+        hyperparameters: at least one, of different names.
     """
 
-    name: str
-    values: tuple[float, ...]
-    scale: Scale = "linear"
-    unit: str = ""
+    hyperparameters: tuple[Hyperparameter, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a grid that cannot be scaled."""
-        check_column("hyperparameter", self.name, self.unit)
-        where = f"hyperparameter {self.name!r}"
-        if not self.values:
-            raise InputError(f"{where} has no values.")
-        shown = f"{list(self.values[:10])}{'…' if len(self.values) > 10 else ''}"
-        if not all(math.isfinite(v) for v in self.values):
-            raise InputError(f"{where} has a value that is not finite: {shown}.")
-        if max(abs(v) for v in self.values) > LARGEST_VALUE:
-            raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.")
-        if any(b <= a for a, b in zip(self.values, self.values[1:], strict=False)):
-            raise InputError(f"{where}: values must be ascending and distinct, not {shown}.")
-        if self.scale not in ("linear", "log"):
-            raise InputError(f"{where}: scale must be 'linear' or 'log', not {self.scale!r}.")
-        if self.scale == "log" and self.values[0] <= 0:
-            raise InputError(f"{where}: a log scale needs positive values, not {self.values[0]:g}.")
-        if self.scale == "log" and self.values[0] < 1 / LARGEST_VALUE:
-            raise InputError(f"{where}: a log scale needs values of {1 / LARGEST_VALUE:g} or more.")
+        """Refuse names that are used twice, and conditions that cannot be met or told."""
+        names = self.names
+        if not names:
+            raise InputError("a search space needs at least one hyperparameter.")
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"the search space has two hyperparameters {name!r}.")
+        for h in self.hyperparameters:
+            for parent, values in h.active_if:
+                if parent not in names:
+                    raise unknown("hyperparameter", parent, names, f"(active_if of {h.name!r})")
+                if not values:
+                    raise InputError(f"active_if of {h.name!r}: {parent} needs at least one value.")
+                for value in values:
+                    self[parent].code(value)
+        if len(self._parents_first) < len(names):
+            left = next(n for j, n in enumerate(names) if j not in self._parents_first)
+            raise InputError(f"active_if of {left!r}: whether it is active depends on itself.")
 
-    def scaled(self, raw: Floats) -> Floats:
-        """Raw values mapped to [0, 1], any shape. A hyperparameter with one value maps to 0."""
-        low, high = self.values[0], self.values[-1]
-        if low == high:
-            return np.zeros_like(raw)
-        if self.scale == "log":
-            return np.log(raw / low) / math.log(high / low)
-        return (raw - low) / (high - low)
+    @cached_property
+    def _parents_first(self) -> tuple[int, ...]:
+        """Positions of the hyperparameters, each after those that its condition names; no circles."""
+        order: list[int] = []
+        left = list(range(len(self)))
+        while left:
+            known = {self.names[j] for j in order}
+            ready = [j for j in left if all(p in known for p, _ in self.hyperparameters[j].active_if)]
+            if not ready:
+                break
+            order += ready
+            left = [j for j in left if j not in ready]
+        return tuple(order)
+
+    def active(self, codes: Floats) -> NDArray[np.bool_]:
+        """Which hyperparameters are active in configurations given as codes, shape (N, H)."""
+        found = np.ones(codes.shape, dtype=bool)
+        for j in self._parents_first:
+            for parent, values in self.hyperparameters[j].active_if:
+                k = self.names.index(parent)
+                wanted = [self.hyperparameters[k].code(value) for value in values]
+                found[:, j] &= found[:, k] & np.isin(codes[:, k], wanted)
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the hyperparameters, in order."""
+        return tuple(h.name for h in self.hyperparameters)
+
+    def __len__(self) -> int:
+        return len(self.hyperparameters)
+
+    def __iter__(self) -> Iterator[Hyperparameter]:
+        return iter(self.hyperparameters)
+
+    def __getitem__(self, key: Any) -> Any:
+        """A hyperparameter by name or position."""
+        if isinstance(key, str):
+            for hyperparameter in self.hyperparameters:
+                if hyperparameter.name == key:
+                    return hyperparameter
+            raise unknown("hyperparameter", key, self.names)
+        return self.hyperparameters[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.names or key in self.hyperparameters
+
+    @classmethod
+    def of(cls, axes: Mapping[str, object]) -> Space:
+        """A space from a short description, by name.
+
+        A list of numbers is a grid, a list of other values are categories, and a tuple is a range:
+        (low, high) or (low, high, "log"), of whole numbers if both ends are of type int. A Hyperparameter
+        stands for itself, under the name that it has here.
+
+            Space.of({"layers": [1, 2, 4], "optimizer": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
+        """
+        return cls(tuple(_described(name, axis) for name, axis in axes.items()))
+
+    def encode(self, config: Config) -> Floats:
+        """A configuration as codes, shape (H,).
+
+        Raises:
+            InputError: a hyperparameter is missing or unknown, or its value is not on the grid.
+        """
+        for name in config:
+            if name not in self.names:
+                raise unknown("hyperparameter", str(name), self.names)
+        codes = np.empty(len(self))
+        for j, h in enumerate(self.hyperparameters):
+            if h.name not in config and not h.active_if:
+                raise InputError(f"the configuration lacks the hyperparameter {h.name!r}.")
+            codes[j] = h.code(config.get(h.name))
+        wrong = self.wrongly_active(codes[None])
+        if wrong:
+            raise InputError(f"the configuration: {wrong[1]}")
+        return codes
+
+    def wrongly_active(self, codes: Floats) -> tuple[int, str] | None:
+        """The first of N configurations in which a condition is not kept, and what is wrong; None if all are.
+
+        Args:
+            codes: shape (N, H).
+        """
+        if not any(h.active_if for h in self.hyperparameters):
+            return None
+        active, given = self.active(codes), ~np.isnan(codes)
+        places = np.argwhere(active != given)
+        if not len(places):
+            return None
+        row, j = places[0].tolist()
+        h = self.hyperparameters[j]
+        if active[row, j]:
+            return row, f"{h.name} has no value, and it is active if {h.condition}."
+        return row, f"{h.name} has a value, and it is only active if {h.condition}: leave it out."
+
+    def decode(self, codes: Floats) -> dict[str, Value]:
+        """The configuration that codes of shape (H,) stand for."""
+        pairs = zip(self.hyperparameters, np.asarray(codes).tolist(), strict=True)
+        values = {h.name: h.value(code) for h, code in pairs}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def encode_all(self, configs: Iterable[Config]) -> Floats:
+        """Configurations as codes, shape (N, H)."""
+        return np.array([self.encode(config) for config in configs]).reshape(-1, len(self))
+
+    def to_configspace(self, seed: int | None = None) -> ConfigurationSpace:
+        """The same space in ConfigSpace, conditions included; the seed is of what it draws."""
+        from hpobench_nmt.core.space_exchange import to_configspace
+
+        return to_configspace(self, seed)
+
+    @staticmethod
+    def from_configspace(space: ConfigurationSpace) -> Space:
+        """A space of ConfigSpace's; InputError for what cannot be said here, such as forbidden clauses."""
+        from hpobench_nmt.core.space_exchange import from_configspace
+
+        return from_configspace(space)
+
+    def to_optuna(self) -> dict[str, BaseDistribution]:
+        """Optuna's distributions by name, for `study.ask(distributions)`. They know no conditions."""
+        from hpobench_nmt.core.space_exchange import to_optuna
+
+        return to_optuna(self)
+
+    @staticmethod
+    def from_optuna(distributions: Mapping[str, BaseDistribution]) -> Space:
+        """A space from Optuna's distributions by name."""
+        from hpobench_nmt.core.space_exchange import from_optuna
+
+        return from_optuna(distributions)
+
+    def features(self, codes: Floats) -> Floats:
+        """What models see of configurations given as codes, shape (N, F), in [0, 1]."""
+        return scaled_features(self.hyperparameters, codes)
 
 
-def scaled_features(axes: Sequence[Hyperparameter], configs: Floats) -> Floats:
-    """Configurations scaled to [0, 1], one column per hyperparameter, shape (N, H)."""
-    return np.column_stack([axis.scaled(configs[:, j]) for j, axis in enumerate(axes)])
+def _described(name: str, axis: Any) -> Hyperparameter:
+    match axis:
+        case Hyperparameter():
+            return replace(axis, name=name)
+        case (low, high) | (low, high, "linear" | "log") if isinstance(axis, tuple):
+            whole = all(isinstance(end, int | np.integer) for end in (low, high))
+            scale: Scale = "log" if axis[-1] == "log" else "linear"
+            return Hyperparameter(name, (low, high), scale, integer=whole, continuous=True)
+        case list():
+            if all(map(is_number, axis)):
+                return Hyperparameter(name, tuple(sorted(axis)))
+            return Hyperparameter(name, tuple(axis), kind="categorical")
+    raise InputError(
+        f"hyperparameter {name!r} must be a list of values, a range such as (1e-4, 1e-1, 'log'), or a "
+        f"Hyperparameter, not {printable(repr(axis))[:80]}."
+    )
+
+
+def scaled_features(axes: Sequence[Hyperparameter], codes: Floats) -> Floats:
+    """Configurations given as codes as features, shape (N, F), the columns in the order of the axes."""
+    return np.hstack([axis.features(codes[:, j]) for j, axis in enumerate(axes)])
+
+
+def row_index(codes: Floats) -> dict[bytes, int]:
+    """The row of each configuration, by `config_key` of its codes; of equal ones the first."""
+    index: dict[bytes, int] = {}
+    for row, key in enumerate(map(config_key, codes)):
+        index.setdefault(key, row)
+    return index
+
+
+def config_key(codes: Floats) -> bytes:
+    """A key of one configuration given as codes, shape (H,)."""
+    # 0.0 and -0.0, and NaN of any sign, are one value each.
+    return np.where(np.isnan(codes), np.nan, codes + 0.0).tobytes()

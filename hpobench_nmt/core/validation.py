@@ -219,7 +219,10 @@ def _described(kind: Any, several: bool = False) -> str:
         case inspect.LiteralType():
             return _either(repr(value) for value in kind.values)
         case inspect.UnionType():
-            return _either(_described(t, several) for t in kind.types if not isinstance(t, inspect.NoneType))
+            # Where any number will do, a whole one need not be named.
+            any_number = any(isinstance(t, inspect.FloatType) for t in kind.types)
+            left_out = (inspect.NoneType, inspect.IntType) if any_number else inspect.NoneType
+            return _either(_described(t, several) for t in kind.types if not isinstance(t, left_out))
         case inspect.IntType() | inspect.FloatType():
             adjective = "whole" if isinstance(kind, inspect.IntType) else "finite"
             return (f"{adjective} numbers" if several else f"a {adjective} number") + _range(kind)

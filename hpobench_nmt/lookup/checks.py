@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.space import short_label
 from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
@@ -122,10 +123,7 @@ def twins(table: Table) -> list[Rows]:
     needed = max(min(_SUSPICIOUS_AGREEMENT, n_metrics), 2)
     if n_metrics < needed or not table.objectives:
         return []
-    axes = [
-        np.searchsorted(np.array(h.values), column)
-        for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
-    ]
+    axes = [h.places(column) for h, column in zip(table.hyperparameters, table.configs.T, strict=True)]
     metrics = [_codes(column) for column in table.values.T]
     first = metrics.pop([m.name for m in table.metrics].index(table.objective(table.objectives[0]).metric))
     everywhere = np.arange(len(table))
@@ -174,7 +172,16 @@ def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> It
 def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
     n_rows = len(table)
     grid = math.prod(len(h.values) for h in table.hyperparameters)
-    if n_rows < grid:
+    inactive = [
+        h.name for h, c in zip(table.hyperparameters, table.configs.T, strict=True) if np.isnan(c).any()
+    ]
+    if inactive:
+        yield (
+            "note",
+            f"{_listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows",
+            "models see the default there; the grid's points cannot be counted.",
+        )
+    elif n_rows < grid:
         yield (
             "note",
             f"{n_rows:,} of the {_count(grid)} configurations of the grid have a row ({n_rows / grid:.0%})",
@@ -183,9 +190,9 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     else:
         yield "ok", f"all {_count(grid)} configurations of the grid have a row", "the space is complete."
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
-        absent = np.setdiff1d(h.values, column)
+        absent = np.setdiff1d(h.numbers, column)
         if len(absent):
-            values = _listed([f"{v:g}" for v in absent])
+            values = _listed([short_label(h.value(code)) for code in absent])
             yield "note", f"no row has {h.name} of {values}", "this part of the search space is empty."
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         missing = int(np.isnan(values).sum())
@@ -329,7 +336,8 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     heads = np.repeat([group[0] for group in groups], [len(group) for group in groups])
     same = (table.values[rows] == table.values[heads]).all(axis=0)
     agreeing = [m.name for m, agrees in zip(table.metrics, same, strict=True) if agrees]
-    varies = (table.configs[rows] != table.configs[heads]).any(axis=0)
+    configs = np.nan_to_num(table.configs, nan=-np.inf)
+    varies = (configs[rows] != configs[heads]).any(axis=0)
     differing = [h.name for h, differs in zip(table.hyperparameters, varies, strict=True) if differs]
     yield (
         "warning",

@@ -1,11 +1,14 @@
 """Datasheets: what `datasheet.toml` may say of a table, read and written.
 
-format            1
+format            1, or 2 where a hyperparameter has labels or may be inactive
 name              of the table; left out: that of the CSV file
 objectives        metrics to optimise by default; left out: the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
 [replicates]      count and sha256 of replicates.csv
-[hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit
+[hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit, kind ("numeric", "ordinal" or
+                  "categorical"), integer (whether it takes whole numbers only), active_if (where it is
+                  active, such as {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value
+                  that it counts as where it is inactive)
 [metrics.NAME]    direction ("min" or "max"), unit, missing, tolerance, description
 [provenance]      free texts: source, licence, how it was measured
 [claims]          what the source says of the table, for `tables check` to verify
@@ -14,7 +17,7 @@ objectives        metrics to optimise by default; left out: the first metric
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -26,14 +29,15 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_label, check_name, read_toml
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
 Floats = NDArray[np.float64]
 
-FORMAT = 1
+FORMATS = (1, 2)
+"""Those that this version reads. It writes the first one that can hold the table."""
 
 
 class RowsSection(Strict, frozen=True):
@@ -46,9 +50,20 @@ class RowsSection(Strict, frozen=True):
 class AxisSection(Strict, frozen=True):
     """A hyperparameter; values that are left out are those of its column."""
 
-    values: list[Finite] | None = None
-    scale: Literal["linear", "log"] = "linear"
+    values: list[bool | Whole | Finite | str] | None = None
+    scale: Scale = "linear"
     unit: str = ""
+    kind: Kind | None = None
+    integer: bool | None = None
+    active_if: dict[str, list[bool | Whole | Finite | str]] = msgspec.field(default_factory=dict)
+    default: bool | Whole | Finite | str | None = None
+
+    @property
+    def holds(self) -> Kind | None:
+        """The kind, declared or told by the values; None if only the column can tell."""
+        if self.kind is not None or self.values is None:
+            return self.kind
+        return "categorical" if any(isinstance(v, str | bool) for v in self.values) else "numeric"
 
 
 class MetricSection(Strict, frozen=True):
@@ -79,7 +94,7 @@ class Datasheet(Strict, frozen=True):
 
     hyperparameters: dict[str, AxisSection]
     metrics: dict[str, MetricSection]
-    format: Whole = FORMAT
+    format: Whole = FORMATS[0]
     name: str | None = None
     objectives: list[str] | None = None
     rows: RowsSection | None = None
@@ -87,11 +102,27 @@ class Datasheet(Strict, frozen=True):
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
 
-    def axis(self, name: str, column: Floats) -> Hyperparameter:
+    def columns_by_kind(self) -> tuple[list[str], list[str]]:
+        """The columns that hold labels, and those of which only the cells can tell."""
+        kinds = {name: entry.holds for name, entry in self.hyperparameters.items()}
+        return [n for n, k in kinds.items() if k not in (None, "numeric")], [
+            n for n, k in kinds.items() if not k
+        ]
+
+    def axis(self, name: str, column: NDArray[Any]) -> Hyperparameter:
         """The hyperparameter of this name; values that are left out are those of its column."""
         entry = self.hyperparameters[name]
-        values = np.unique(column).tolist() if entry.values is None else entry.values
-        return Hyperparameter(name, tuple(values), entry.scale, entry.unit)
+        kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
+        return Hyperparameter(
+            name,
+            tuple(_values(name, kind, column) if entry.values is None else entry.values),
+            entry.scale,
+            entry.unit,
+            kind,
+            entry.integer,
+            tuple((parent, tuple(values)) for parent, values in entry.active_if.items()),
+            entry.default,
+        )
 
     def metric(self, name: str) -> Metric:
         """The metric of this name."""
@@ -106,9 +137,10 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
         InputError: what is wrong in it, and where.
     """
     content = read_toml(path, follow_link)
-    written = content.get("format", FORMAT)
-    if written != FORMAT:
-        raise InputError(f"{path}: format {written!r} is not supported; this version reads {FORMAT}.")
+    written = content.get("format", FORMATS[0])
+    if written not in FORMATS or isinstance(written, bool):
+        known = " and ".join(map(str, FORMATS))
+        raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
     sheet = checked(content, Datasheet, str(path))
     for key in ("hyperparameters", "metrics"):
         if not getattr(sheet, key):
@@ -139,7 +171,7 @@ def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:
     """The datasheet of a table whose CSV file has this content, as sections and keys."""
     sheet: dict[str, Any] = {
-        "format": FORMAT,
+        "format": _format_for(table.hyperparameters),
         "name": table.name,
         "objectives": list(table.objectives),
         "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
@@ -147,8 +179,7 @@ def datasheet(table: Table, content: bytes) -> dict[str, Any]:
         "metrics": {},
     }
     for h in table.hyperparameters:
-        entry: dict[str, Any] = {"values": [plain(v) for v in h.values], "scale": h.scale}
-        sheet["hyperparameters"][h.name] = entry | ({"unit": h.unit} if h.unit else {})
+        sheet["hyperparameters"][h.name] = _axis_section(h)
     for m in table.metrics:
         entry = {"direction": m.direction}
         for key in ("unit", "missing", "tolerance", "description"):
@@ -161,6 +192,45 @@ def datasheet(table: Table, content: bytes) -> dict[str, Any]:
     if table.claims:
         sheet["claims"] = dict(table.claims)
     return sheet
+
+
+def _format_for(axes: Sequence[Hyperparameter]) -> int:
+    """The first format that can hold these hyperparameters."""
+    of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
+    return FORMATS[0] if of_numbers and all(h.is_numeric for h in axes) else FORMATS[1]
+
+
+def _axis_section(h: Hyperparameter) -> dict[str, Any]:
+    if h.is_numeric:
+        entry: dict[str, Any] = {"values": [plain(float(v)) for v in h.values], "scale": h.scale}
+    else:
+        entry = {"kind": h.kind, "values": list(map(_written, h.values))}
+    if h.unit:
+        entry["unit"] = h.unit
+    if h.integer is not None:
+        entry["integer"] = h.integer
+    if h.active_if:
+        entry["active_if"] = {parent: list(map(_written, values)) for parent, values in h.active_if}
+    if h.default is not None:
+        entry["default"] = _written(h.default)
+    return entry
+
+
+def _written(value: Value) -> Value:
+    """A value as TOML holds it: 2 for 2.0."""
+    return value if isinstance(value, str | bool) else plain(value)
+
+
+def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
+    """The values that occur in a column."""
+    if kind == "ordinal":
+        raise InputError(f"hyperparameter {name!r} is ordinal, so it needs values, in their order.")
+    if column.dtype != object:
+        return list(np.unique(column[~np.isnan(column)]).tolist())
+    texts = {text for text in column if text}
+    if {text.lower() for text in texts} <= {"true", "false"}:
+        return [value for value in (False, True) if str(value).lower() in {text.lower() for text in texts}]
+    return sorted(texts)
 
 
 def check_claims(claims: Mapping[str, Any], table: Table, path: Path) -> None:

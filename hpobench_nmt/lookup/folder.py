@@ -14,15 +14,16 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.space import Hyperparameter, Space, label
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
     RowsSection,
@@ -36,7 +37,7 @@ from hpobench_nmt.lookup.file_names import LEDGER as LEDGER
 from hpobench_nmt.lookup.file_names import REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
-from hpobench_nmt.lookup.table import Table, too_large_value
+from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
@@ -79,7 +80,10 @@ def load_replicates(folder: Path) -> pd.DataFrame:
     if sheet.replicates is None:
         return pd.DataFrame(columns=names, dtype=np.float64)
     content = _rows(folder, REPLICATES, sheet.replicates, "replicates")
-    columns = parse_columns(content, names, folder / REPLICATES)
+    table = load_folder(folder)
+    columns = parse_columns(content, names, folder / REPLICATES, *sheet.columns_by_kind())
+    for h in table.hyperparameters:
+        columns[h.name] = h.column(_codes(h, columns[h.name], folder / REPLICATES))
     return pd.DataFrame({name: columns[name] for name in names})
 
 
@@ -91,12 +95,20 @@ def build_table(content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Pa
         sheet: its datasheet.
         csv_path, sheet_path: where they are from, for messages.
     """
-    columns = parse_columns(content, [*sheet.hyperparameters, *sheet.metrics], csv_path)
+    names = [*sheet.hyperparameters, *sheet.metrics]
+    columns = parse_columns(content, names, csv_path, *sheet.columns_by_kind())
     try:
         metrics = tuple(sheet.metric(name) for name in sheet.metrics)
         for name in sheet.hyperparameters:
-            wrong = ~np.isfinite(columns[name])
-            _first_line(csv_path, wrong, f"hyperparameter {name!r} is missing or not finite.")
+            if columns[name].dtype != object:
+                _first_line(csv_path, np.isinf(columns[name]), f"hyperparameter {name!r} is not finite.")
+        axes = tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters)
+        for axis in axes:
+            columns[axis.name] = _codes(axis, columns[axis.name], csv_path)
+        configs = np.column_stack([columns[axis.name] for axis in axes])
+        wrong = Space(axes).wrongly_active(configs)
+        if wrong:
+            raise InputError(f"{csv_path}, line {wrong[0] + 2}: {wrong[1]}")
         for metric in metrics:
             column = columns[metric.name]
             too_large = np.abs(column) > LARGEST_VALUE
@@ -108,9 +120,9 @@ def build_table(content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Pa
         objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
         table = Table(
             name=csv_path.stem if sheet.name is None else sheet.name,
-            hyperparameters=tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters),
+            hyperparameters=axes,
             metrics=metrics,
-            configs=np.column_stack([columns[name] for name in sheet.hyperparameters]),
+            configs=configs,
             values=np.column_stack([columns[name] for name in sheet.metrics]),
             objectives=tuple(objectives),
             provenance=provenance_of(sheet, sheet_path),
@@ -161,14 +173,19 @@ def _files(
     table: Table, replicates: pd.DataFrame | None, progress: Progress = lambda share: None
 ) -> dict[str, bytes]:
     """Contents by file name, the datasheet last."""
-    columns = {h.name: table.configs[:, j] for j, h in enumerate(table.hyperparameters)}
+    columns: dict[str, NDArray[Any]] = {
+        h.name: _cells(h, table.configs[:, j]) for j, h in enumerate(table.hyperparameters)
+    }
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         columns[metric.name] = values
         if metric.missing is not None:
             columns[metric.name] = np.where(np.isnan(values), np.float64(metric.missing), values)
     files = {ROWS: csv_of(columns, progress)}
     if replicates is not None and len(replicates):
-        files[REPLICATES] = csv_of({str(name): replicates[name].to_numpy() for name in replicates})
+        again = {str(name): replicates[name].to_numpy() for name in replicates}
+        for h in table.hyperparameters:
+            again[h.name] = _cells(h, np.array([h.code(value) for value in again[h.name]]))
+        files[REPLICATES] = csv_of(again)
     sheet = datasheet(table, files[ROWS])
     if REPLICATES in files:
         entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
@@ -252,6 +269,47 @@ def _rows(folder: Path, name: str, entry: RowsSection | None, section: str) -> b
 
 def _follow_links(folder: Path) -> bool:
     return folder.parent == _SHIPPED
+
+
+def _cells(h: Hyperparameter, codes: NDArray[np.float64]) -> NDArray[Any]:
+    """A hyperparameter's column of a CSV file: numbers, or texts of labels."""
+    return codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
+
+
+def _codes(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArray[np.float64]:
+    """The codes of a hyperparameter's column, as parse_columns gives it."""
+    codes = cells
+    if not h.is_numeric:
+        texts = cells if cells.dtype == object else _cells_of_numbers(cells)
+        place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
+        found = {text: place_of.get(_as_label(text, place_of)) for text in set(texts)}
+        wrong = np.array([found[text] is None for text in texts])
+        if wrong.any():
+            line = int(np.flatnonzero(wrong)[0])
+            error = unknown(f"value of {h.name}", texts[line], h.labels)
+            raise InputError(f"{path}, line {line + 2}: {error}")
+        codes = np.array([found[text] for text in texts], dtype=np.float64)
+    if not h.active_if:
+        _first_line(path, np.isnan(codes), NO_VALUE.format(h.name))
+    return codes
+
+
+def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:
+    column = np.empty(len(cells), dtype=object)
+    column[:] = ["" if np.isnan(cell) else label(cell) for cell in cells.tolist()]
+    return column
+
+
+def _as_label(text: str, known: Mapping[str, float]) -> str:
+    """A text as one of the known labels, if it is written in another way: True for true, 1.0 for 1."""
+    if text in known:
+        return text
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        return label(float(text))
+    except (ValueError, OverflowError):
+        return text
 
 
 def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:

@@ -1,7 +1,7 @@
-"""Rows of numbers in CSV files, read and written exactly.
+"""Rows of numbers and labels in CSV files, read and written exactly.
 
 Every number is read to the nearest double, as Python's float() does, and written in the fewest digits that
-are read back as the same double.
+are read back as the same double. Labels are texts; spaces around them do not count.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # it takes long to import, and a table as it should be is rea
     import pandas as pd
 
 Floats = NDArray[np.float64]
+Column = NDArray[Any]
+"""Of a CSV file: doubles, or an object array of texts."""
 Progress = Callable[[float], None]
 """Told the share that is done, from 0 to 1."""
 
@@ -42,31 +44,44 @@ def read_rows(path: Path, follow_link: bool = False) -> bytes:
     return read_bytes(path, MAX_BYTES, follow_link)
 
 
-def parse_columns(content: bytes, names: Sequence[str], path: Path) -> dict[str, Floats]:
-    """Columns of numbers of a CSV file, NaN where a cell is empty.
+def parse_columns(
+    content: bytes,
+    names: Sequence[str],
+    path: Path,
+    labels: Collection[str] = (),
+    either: Collection[str] = (),
+) -> dict[str, Column]:
+    """Columns of a CSV file: doubles, NaN where a cell is empty, or texts, "" where it is empty.
 
-    O(cells): a million rows of ten columns take about a second.
+    O(cells): a million rows of ten columns of numbers take about a second.
 
     Args:
         content: of the file.
         names: every column that it must have, and there may be no other.
         path: for messages.
+        labels: the columns that hold texts.
+        either: columns that hold numbers if every cell is one, else texts.
 
     Raises:
         InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
     """
-    found = _parse_fast(content, names)
-    return _parse_slowly(content, names, path) if found is None else found
+    found = _parse_fast(content, names, labels)
+    if found is None and either:
+        texts = _parse_fast(content, names, {*labels, *either})
+        found = texts and {n: _numbers_if_all(c) if n in either else c for n, c in texts.items()}
+    return _parse_slowly(content, names, path, labels, either) if found is None else found
 
 
-def _parse_fast(content: bytes, names: Sequence[str]) -> dict[str, Floats] | None:
+def _parse_fast(
+    content: bytes, names: Sequence[str], labels: Collection[str] = ()
+) -> dict[str, Column] | None:
     """The columns if the file is as it should be. None: anything is unusual, so look more closely."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
     # A blank line is an empty row. Arrow's parser rounds to the nearest double, too.
     options = arrow.ConvertOptions(
-        column_types={name: pa.float64() for name in names},
+        column_types={name: pa.string() if name in labels else pa.float64() for name in names},
         null_values=list(_EMPTY),
     )
     # Arrow's threads may outlive the reading a little. Were the buffer Python's, one that lets go of it while
@@ -81,9 +96,28 @@ def _parse_fast(content: bytes, names: Sequence[str]) -> dict[str, Floats] | Non
         )
         if sorted(table.column_names) != sorted(names) or table.num_rows == 0:
             return None
-        return {name: np.concatenate([_doubles(c) for c in table.column(name).chunks]) for name in names}
+        return {
+            name: _texts_of(table.column(name).to_pylist())
+            if name in labels
+            else np.concatenate([_doubles(c) for c in table.column(name).chunks])
+            for name in names
+        }
     except (pa.ArrowException, UnicodeDecodeError):
         return None
+
+
+def _texts_of(cells: Sequence[str]) -> Column:
+    column = np.empty(len(cells), dtype=object)
+    column[:] = [cell.strip() for cell in cells]
+    return column
+
+
+def _numbers_if_all(texts: Column) -> Column:
+    """Texts as doubles if each of them is a number or empty."""
+    try:
+        return np.array([np.nan if text in _EMPTY else float(text) for text in texts])
+    except ValueError:
+        return texts
 
 
 def _doubles(chunk: Any) -> Floats:
@@ -96,9 +130,15 @@ def _doubles(chunk: Any) -> Floats:
     return np.where(np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here], found, np.nan)
 
 
-def _parse_slowly(content: bytes, names: Sequence[str], path: Path) -> dict[str, Floats]:
+def _parse_slowly(
+    content: bytes,
+    names: Sequence[str],
+    path: Path,
+    labels: Collection[str] = (),
+    either: Collection[str] = (),
+) -> dict[str, Column]:
     """The columns by Python's own float(), and what is wrong by line."""
-    blocks: dict[str, list[Floats]] = {name: [] for name in names}
+    blocks: dict[str, list[Column]] = {name: [] for name in names}
     first = 0
     for frame in _text_blocks(content, path):
         for name in names:
@@ -108,9 +148,12 @@ def _parse_slowly(content: bytes, names: Sequence[str], path: Path) -> dict[str,
         if extra:
             raise InputError(f"{path}: column {shortened(extra[0])} is not described in its datasheet.")
         for name in names:
-            blocks[name].append(number_column(frame, name, path, first))
+            as_text = name in labels or name in either
+            column = _texts_of(frame[name].tolist()) if as_text else number_column(frame, name, path, first)
+            blocks[name].append(column)
         first += len(frame)
-    return {name: np.concatenate(parts) for name, parts in blocks.items()}
+    columns = {name: np.concatenate(parts) for name, parts in blocks.items()}
+    return {name: _numbers_if_all(c) if name in either else c for name, c in columns.items()}
 
 
 def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
@@ -165,14 +208,13 @@ def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) ->
             numbers[row] = float(text) if text not in _EMPTY else np.nan
         except ValueError:
             raise InputError(
-                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. "
-                "Encode categories as numbers."
+                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number."
             ) from None
     return numbers
 
 
-def csv_of(columns: Mapping[str, NDArray[np.generic]], progress: Progress = lambda share: None) -> bytes:
-    """Columns of numbers as a CSV file: NaN as an empty cell, whole numbers without a decimal point."""
+def csv_of(columns: Mapping[str, Column], progress: Progress = lambda share: None) -> bytes:
+    """Columns of numbers or of texts as a CSV file: NaN as an empty cell, whole numbers without a point."""
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(columns)
     parts = [header.getvalue().encode()]
@@ -189,12 +231,23 @@ def plain(number: float) -> int | float:
     return int(number) if number == math.floor(number) and abs(number) < _WHOLE else float(number)
 
 
-def _texts(numbers: NDArray[np.generic]) -> list[str]:
+def _texts(cells: Column) -> list[str]:
     # Most columns hold few values: each is written once.
-    values, place = np.unique(numbers, return_inverse=True)
+    values, place = np.unique(cells, return_inverse=True)
+    if values.dtype == object:
+        return list(np.array(list(map(_quoted, values)), dtype=object)[place])
     texts = np.array(list(map(repr, values.tolist())), dtype=object)
     if values.dtype.kind == "f":
         whole = (values == np.floor(values)) & (np.abs(values) < _WHOLE)
         texts[whole] = list(map(str, values[whole].astype(np.int64).tolist()))
         texts[np.isnan(values)] = ""
     return list(texts[place])
+
+
+def _quoted(text: str) -> str:
+    """A text as a cell."""
+    if not text:
+        return ""
+    cell = io.StringIO()
+    csv.writer(cell, lineterminator="").writerow([text])
+    return cell.getvalue()

@@ -16,8 +16,9 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Direction, Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
-from hpobench_nmt.core.space import Hyperparameter, scaled_features
+from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index, short_label
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
@@ -32,6 +33,8 @@ _MOST_SHOWN = 10
 # So many rows are shown in a notebook.
 _ROWS_SHOWN = 5
 
+NO_VALUE = "hyperparameter {!r} has no value. If it is inactive there, say where it is active: active_if."
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
@@ -41,7 +44,9 @@ class Table:
         name: short, and usable as a file name.
         hyperparameters: the H axes of the search space.
         metrics: the M measured quantities.
-        configs: raw hyperparameter values, shape (N, H), distinct rows.
+        configs: the hyperparameters' values as numbers, shape (N, H), distinct rows: a number in its own
+            unit, of a label its place among the values, NaN where inactive. `Space.encode_all` makes them
+            from dictionaries of values by name, `config(row)` gives such a dictionary.
         values: raw metric values, shape (N, M), NaN where missing.
         objectives: metrics to optimise by default; the first is the single objective.
         provenance: source, licence, how it was measured: free text by key.
@@ -92,20 +97,14 @@ class Table:
                 raise InputError(f"{where}, row {row}: {too_large_value(metric.name, self.values[row, j])}")
 
     def _check_configs(self, where: str) -> None:
-        codes = []
-        for j, hyperparameter in enumerate(self.hyperparameters):
-            column, values = self.configs[:, j], np.array(hyperparameter.values)
-            code = np.minimum(np.searchsorted(values, column), len(values) - 1)
-            off_grid = np.flatnonzero(values[code] != column)
-            if len(off_grid):
-                row = int(off_grid[0])
-                known = [f"{v:g}" for v in values[:_MOST_SHOWN]] + ["…"] * (len(values) > _MOST_SHOWN)
-                raise InputError(
-                    f"{where}, row {row}: {hyperparameter.name} is {column[row]:g}, which is not among its "
-                    f"values [{', '.join(known)}]."
-                )
-            codes.append(code)
-        ids = group_ids(codes)
+        ranges = [h.name for h in self.hyperparameters if h.continuous]
+        if ranges:
+            raise InputError(f"{where}: {ranges[0]} is a range; a table needs the values that occur.")
+        wrong = Space(self.hyperparameters).wrongly_active(self.configs)
+        if wrong:
+            raise InputError(f"{where}, row {wrong[0]}: {wrong[1]}")
+        columns = zip(self.hyperparameters, self.configs.T, strict=True)
+        ids = group_ids([_checked_places(h, column, where) for h, column in columns])
         rows, follows = in_groups(ids)
         if len(rows):
             same = np.flatnonzero(ids == ids[rows[follows].min()])
@@ -132,9 +131,31 @@ class Table:
         return head + str(self.to_frame(_ROWS_SHOWN).to_html(na_rep="", max_cols=20))
 
     @cached_property
+    def space(self) -> Space:
+        """The search space; it can be exported to other libraries."""
+        return Space(self.hyperparameters)
+
+    def config(self, row: int) -> dict[str, Value]:
+        """A row's hyperparameters by name; one that is inactive there is not in it."""
+        return self.space.decode(self.configs[row])
+
+    def row(self, config: Config) -> int:
+        """The row of a configuration. The first call takes O(N), others O(H).
+
+        Raises:
+            InputError: a hyperparameter is missing or unknown, a value is not on the grid (with the nearest),
+                or no row has this configuration.
+        """
+        return find_row(self._rows, self.space, config, f"table {self.name!r}")
+
+    @cached_property
+    def _rows(self) -> dict[bytes, int]:
+        return row_index(self.configs)
+
+    @cached_property
     def features(self) -> Floats:
-        """Configurations scaled to [0, 1] by the search space, shape (N, H), read-only."""
-        scaled = scaled_features(self.hyperparameters, self.configs)
+        """Configurations as models see them, in [0, 1], shape (N, F), read-only: see core/space.py."""
+        scaled = self.space.features(self.configs)
         scaled.setflags(write=False)
         return scaled
 
@@ -143,10 +164,13 @@ class Table:
         """Hash of the rows, the search space and the metrics. Not of name, objectives and tolerances."""
         digest = hashlib.sha256()
         for h in self.hyperparameters:
-            digest.update(repr((h.name, h.values, h.scale)).encode())
+            # The first version had numbers only: their hashes stay.
+            kind = (h.kind, h.default) if h.active_if or not h.is_numeric else ()
+            digest.update(repr((h.name, h.values, h.scale, *kind)).encode())
         for m in self.metrics:
             digest.update(repr((m.name, m.direction)).encode())
-        digest.update(np.ascontiguousarray(self.configs).astype("<f8").tobytes())
+        configs = np.where(np.isnan(self.configs), np.nan, self.configs)
+        digest.update(np.ascontiguousarray(configs).astype("<f8").tobytes())
         canonical = np.where(np.isnan(self.values), np.nan, self.values)
         digest.update(np.ascontiguousarray(canonical).astype("<f8").tobytes())
         return digest.hexdigest()
@@ -222,11 +246,35 @@ class Table:
         return pareto_front(self.losses(objectives))
 
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
-        """All columns in raw units, one row per configuration; only so many of the first rows if given."""
+        """All columns in raw units, one row per configuration; only so many of the first rows if given.
+
+        Columns of labels hold Python values, and None where inactive; all others hold floats.
+        """
         import pandas as pd
 
-        columns = [h.name for h in self.hyperparameters] + [m.name for m in self.metrics]
-        return pd.DataFrame(np.hstack([self.configs[:rows], self.values[:rows]]), columns=columns)
+        columns = {h.name: h.column(self.configs[:rows, j]) for j, h in enumerate(self.hyperparameters)}
+        columns |= {m.name: self.values[:rows, j] for j, m in enumerate(self.metrics)}
+        return pd.DataFrame(columns)
+
+
+def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
+    """The place of each code among the hyperparameter's values, from 0; one past the last where inactive."""
+    inactive = np.isnan(codes)
+    if inactive.any() and not h.active_if:
+        row = int(np.flatnonzero(inactive)[0])
+        raise InputError(f"{where}, row {row}: {NO_VALUE.format(h.name)}")
+    known = np.array(h.numbers)
+    places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    off_grid = np.flatnonzero((known[places] != codes) & ~inactive)
+    if len(off_grid):
+        row = int(off_grid[0])
+        values = [short_label(v) for v in h.values[:_MOST_SHOWN]] + ["…"] * (len(h.values) > _MOST_SHOWN)
+        shown = f"[{', '.join(values)}]"
+        raise InputError(
+            f"{where}, row {row}: {h.name} is {codes[row]:g}, which is not among its values {shown}."
+        )
+    places[inactive] = len(known)
+    return places
 
 
 def too_large_value(metric: str, value: float) -> str:

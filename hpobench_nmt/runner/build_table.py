@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
@@ -60,14 +61,13 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     names = [m.name for m in metrics]
     failed = [record for record in ended if record.status == "failed"]
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
+    # A value whose every configuration failed is not part of the table's space.
+    axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
     table = Table(
         name=spec.name,
-        # A value whose every configuration failed is not part of the table's space.
-        hyperparameters=tuple(
-            replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes
-        ),
+        hyperparameters=axes,
         metrics=tuple(metrics),
-        configs=np.array([[record.config[a.name] for a in spec.axes] for record in done]),
+        configs=Space(axes).encode_all(record.config for record in done),
         values=_values(done, names),
         objectives=tuple(o for o in spec.objectives if o in names),
         provenance=_provenance(spec, ledger, path, done, failed),
@@ -95,7 +95,7 @@ def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> 
     """Trainings again with other seeds: hyperparameters, replicate, seed, metrics."""
     again = sorted(
         (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
-        key=lambda r: ([r.config[a.name] for a in spec.axes], r.replicate),
+        key=lambda r: (spec.space.encode(r.config).tolist(), r.replicate),
     )
     rows = [
         [

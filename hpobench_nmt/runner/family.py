@@ -10,10 +10,7 @@ from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Scale
-
-Value = int | float | str | bool
-"""A setting's value."""
+from hpobench_nmt.core.space import Scale, Value
 
 
 @dataclass(frozen=True)

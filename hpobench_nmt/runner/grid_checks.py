@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Value
 
 
 class _Noted(Mapping[str, Any]):
@@ -28,10 +29,10 @@ class _Noted(Mapping[str, Any]):
 
 
 def check_all(
-    grid: Mapping[str, Sequence[float]],
-    settings: Callable[[Mapping[str, float]], Mapping[str, Any]],
+    grid: Mapping[str, Sequence[Value]],
+    settings: Callable[[Mapping[str, Value]], Mapping[str, Any]],
     check: Callable[[Mapping[str, Any]], None],
-) -> Iterator[tuple[dict[str, float], tuple[str, ...], str]]:
+) -> Iterator[tuple[dict[str, Value], tuple[str, ...], str]]:
     """Check every configuration of a grid, once for each combination of the values that the check reads.
 
     A check of two hyperparameters with 10 values each is called 100 times, however large the grid is.

@@ -21,9 +21,10 @@ from filelock import FileLock
 
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
-from hpobench_nmt.runner.spec import configuration_key
+from hpobench_nmt.runner.spec import Configuration, configuration_key
 from hpobench_nmt.runner.user_paths import refuse_link
 
 _FORMAT = 1
@@ -73,7 +74,7 @@ class Record(Strict, frozen=True):
             where the same seed gives the same bits on the same machine.
     """
 
-    config: Mapping[str, Whole | Finite]
+    config: Mapping[str, bool | Whole | Finite | str]
     replicate: Natural
     seed: Natural
     status: Status
@@ -94,7 +95,7 @@ class Record(Strict, frozen=True):
         return training_key(self.config, self.replicate)
 
 
-def training_key(config: Mapping[str, float], replicate: int) -> tuple[str, int]:
+def training_key(config: Configuration, replicate: int) -> tuple[str, int]:
     """The key of a training: its configuration in a canonical form, and the number of the replicate."""
     return configuration_key(config), replicate
 
@@ -158,7 +159,7 @@ def parse_record(line: bytes, where: str) -> Record:
         ) from None
 
 
-def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[float]]) -> None:
+def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
     """Raise InputError if a record is of no configuration of the grid.
 
     Args:
@@ -174,8 +175,9 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
             )
         for name, value in record.config.items():
             if value not in axes[name]:
+                shown = printable(short_label(value))[:80]
                 raise InputError(
-                    f"{path}: has a record with {name} = {value:g}, which is not on the grid. Put the value "
+                    f"{path}: has a record with {name} = {shown}, which is not on the grid. Put the value "
                     "back in [grid], or remove the line."
                 )
 

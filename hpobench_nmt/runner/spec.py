@@ -12,8 +12,9 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     metrics       columns of the table; if left out, all that the family measures
     base          folder that files of the corpus are relative to; if left out, the spec's own
     [corpus]      name, and what its file in runner/corpora/ says
-    [grid]        lists of numbers: settings that make up the search space. A range may be in
-                  place of a list, for `tune` alone: learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
+    [grid]        lists of values: settings that make up the search space; texts and booleans are
+                  categories. A range may be in place of a list, for `tune` alone:
+                  learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
     candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from; 1000
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
     [fixed]       settings that are the same in every configuration
@@ -39,15 +40,24 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.core.space import (
+    Hyperparameter,
+    Scale,
+    Space,
+    Value,
+    config_key,
+    label,
+    row_index,
+    short_label,
+)
 from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
-from hpobench_nmt.runner.candidates import draw
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.family import Family
+from hpobench_nmt.runner.family import Family, Setting
 from hpobench_nmt.runner.grid_checks import check_all
 from hpobench_nmt.runner.user_paths import user_path
 
@@ -58,7 +68,7 @@ _CANDIDATES, _MAX_CANDIDATES = 1000, 100_000
 SAME_SEED = 1_000_000
 """Trainings again with the seed of the row itself are the replicates from SAME_SEED + 1 on."""
 
-Configuration = Mapping[str, float]
+Configuration = Mapping[str, Value]
 """Values on the grid by hyperparameter."""
 
 
@@ -81,7 +91,7 @@ class _SpecFile(Strict, frozen=True):
     name: str
     family: str
     corpus: dict[str, Any]
-    grid: dict[str, list[Whole | Finite] | _Range]
+    grid: dict[str, list[bool | Whole | Finite | str] | _Range]
     scale: dict[str, Scale] = msgspec.field(default_factory=dict)
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)
     replicates: _Replicates | None = None
@@ -149,47 +159,58 @@ class Spec:
 
     @cached_property
     def configs(self) -> NDArray[np.float64]:
-        """Every configuration of the grid, shape (N, H), the last axis fastest. Made when first asked for."""
+        """Codes of every configuration, shape (N, H), the last axis fastest. Made when first asked for."""
         if self.drawn is not None:
             return self.drawn
-        columns = np.meshgrid(*(np.array(axis.values) for axis in self.axes), indexing="ij")
+        columns = np.meshgrid(*(np.array(axis.numbers) for axis in self.axes), indexing="ij")
         return np.column_stack([column.ravel() for column in columns])
 
     @property
-    def grid(self) -> dict[str, tuple[float, ...]]:
+    def grid(self) -> dict[str, tuple[Value, ...]]:
         """The values of each hyperparameter."""
         return {axis.name: axis.values for axis in self.axes}
 
-    def configuration(self, row: int) -> dict[str, float]:
+    @cached_property
+    def space(self) -> Space:
+        """The grid as a search space."""
+        return Space(self.axes)
+
+    def configuration(self, row: int) -> dict[str, Value]:
         """A row of the grid by name, whole numbers as int."""
         if self.drawn is not None:
-            values = self.drawn[row].tolist()
+            codes = self.drawn[row].tolist()
         else:
             places = np.unravel_index(row, [len(axis.values) for axis in self.axes])
-            values = [axis.values[place] for axis, place in zip(self.axes, places, strict=True)]
-        return {a.name: int(v) if v == int(v) else v for a, v in zip(self.axes, values, strict=True)}
+            codes = [axis.numbers[place] for axis, place in zip(self.axes, places, strict=True)]
+        values = ((a, a.value(code)) for a, code in zip(self.axes, codes, strict=True))
+        return {
+            a.name: int(v) if isinstance(v, float) and v == int(v) else v for a, v in values if v is not None
+        }
 
     def row(self, configuration: Configuration) -> int | None:
         """The row of the grid that a configuration is, or None. Costs O(H)."""
         if self.drawn is not None:
-            return self._drawn_rows.get(tuple(configuration.get(a.name, math.nan) for a in self.axes))
+            try:
+                return self._drawn_rows.get(config_key(self.space.encode(configuration)))
+            except InputError:
+                return None
         row = 0
         for axis, places in zip(self.axes, self._places, strict=True):
-            place = places.get(configuration.get(axis.name, math.nan))
+            place = places.get(_key(configuration.get(axis.name)))
             if place is None:
                 return None
             row = row * len(places) + place
         return row
 
     @cached_property
-    def _drawn_rows(self) -> dict[tuple[float, ...], int]:
+    def _drawn_rows(self) -> dict[bytes, int]:
         """The row of each candidate."""
-        return {tuple(values): row for row, values in enumerate(self.configs.tolist())}
+        return row_index(self.configs)
 
     @cached_property
-    def _places(self) -> list[dict[float, int]]:
+    def _places(self) -> list[dict[tuple[bool, Any], int]]:
         """The place of each value on its axis, axis by axis."""
-        return [{value: place for place, value in enumerate(axis.values)} for axis in self.axes]
+        return [{_key(value): place for place, value in enumerate(axis.values)} for axis in self.axes]
 
     def settings(self, configuration: Configuration) -> dict[str, Any]:
         """Every setting of the family for a configuration, in the settings' own types."""
@@ -235,7 +256,14 @@ class Spec:
 
 def configuration_key(configuration: Configuration) -> str:
     """A canonical text of a configuration, the same whatever the order and types of its numbers."""
-    return json.dumps({k: float(v) for k, v in sorted(configuration.items())})
+    return json.dumps(
+        {k: v if isinstance(v, str | bool) else float(v) for k, v in sorted(configuration.items())}
+    )
+
+
+def _key(value: object) -> tuple[bool, Any]:
+    """A value as a key of a dictionary, in which True is not 1."""
+    return isinstance(value, bool), value
 
 
 def short_key(configuration: Configuration, replicate: int) -> str:
@@ -332,8 +360,7 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
         raise InputError(f"{spec.path}: [replicates] are of a grid, and [grid] has ranges.")
     if file.candidates > _MAX_CANDIDATES:
         raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {_MAX_CANDIDATES:,}.")
-    whole = {name: spec.family.setting(name, "[grid]").kind is int for name in ranges}
-    drawn = draw(spec.axes, whole, file.candidates or _CANDIDATES, spec.seed)
+    drawn = draw(spec.axes, file.candidates or _CANDIDATES, generator(spec.seed, "candidates"))
     about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
     spec = replace(spec, drawn=drawn, ranges=about)
     trainable, wrong = [], ""
@@ -346,7 +373,10 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     if not trainable:
         raise InputError(f"{spec.path}: [grid]: no candidate can be trained: {wrong}")
     drawn = drawn[trainable]
-    axes = [replace(a, values=tuple(np.unique(drawn[:, j]).tolist())) for j, a in enumerate(spec.axes)]
+    axes = [
+        replace(a, values=tuple(np.unique(drawn[:, j]).tolist()), continuous=False) if a.is_numeric else a
+        for j, a in enumerate(spec.axes)
+    ]
     return replace(spec, drawn=drawn, axes=tuple(axes))
 
 
@@ -368,7 +398,7 @@ def copy_for(spec: Spec, folder: Path) -> str:
 
 def describe(configuration: Configuration) -> str:
     """A configuration for people."""
-    return " ".join(f"{name}={value:g}" for name, value in configuration.items())
+    return " ".join(f"{name}={short_label(value)}" for name, value in configuration.items())
 
 
 def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
@@ -379,19 +409,24 @@ def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
         name, equals, text = condition.partition("=")
         if name not in names:
             raise unknown("hyperparameter", name, names, "(--only takes NAME=VALUE)")
-        try:
-            value = float(text)
-        except ValueError:
-            raise InputError(f"--only {condition!r}: takes NAME=VALUE, the value a number.") from None
         axis = spec.axes[names.index(name)]
-        if not equals or value not in axis.values:
-            known = ", ".join(f"{v:g}" for v in axis.values)
+        wanted = _as_label(text, axis)
+        if not equals or wanted not in axis.labels:
+            known = ", ".join(map(short_label, axis.values))
             raise InputError(f"--only {condition!r}: {name} has the values {known}.")
-        chosen[names.index(name)] &= np.array(axis.values) == value
+        chosen[names.index(name)] &= np.array(axis.labels) == wanted
     rows = np.ones(1, dtype=bool)
     for mask in chosen:
         rows = np.logical_and.outer(rows, mask).ravel()
     return np.flatnonzero(rows)
+
+
+def _as_label(text: str, axis: Hyperparameter) -> str:
+    """A text of the command line as the label of a value: 1e-2 is 0.01."""
+    try:
+        return label(float(text)) if axis.is_numeric else text
+    except (ValueError, OverflowError):
+        return text
 
 
 def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
@@ -404,20 +439,7 @@ def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, 
             raise InputError(
                 f"{path}: {name} ({setting.description}) cannot be on the grid: put it in [fixed]."
             )
-        if setting.kind not in (int, float):
-            raise InputError(f"{path}: {name} is a {setting.kind.__name__}; only numbers can be on the grid.")
-        scale = file.scale.get(name, setting.scale)
-        if isinstance(values, _Range):
-            if values.low >= values.high:
-                raise InputError(f"{path}: [grid] {name}: from must be smaller than to.")
-            scale = values.scale or scale
-            values = [values.low, values.high]
-        if not values:
-            raise InputError(f"{path}: [grid] {name} has no values.")
-        checked_values = [float(setting.check(v, f"{path}, [grid]")) for v in values]
-        if len(set(checked_values)) < len(checked_values):
-            raise InputError(f"{path}: [grid] {name} has a value twice.")
-        axes.append(Hyperparameter(name, tuple(sorted(checked_values)), scale, setting.unit))
+        axes.append(_axis(setting, values, file.scale.get(name), path))
     for name in file.scale:
         if name not in file.grid:
             raise unknown("hyperparameter", name, file.grid, f"({path}, [scale])")
@@ -427,6 +449,27 @@ def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, 
             f"{path}: the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
         )
     return tuple(axes)
+
+
+def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, path: Path) -> Hyperparameter:
+    name, where = setting.name, f"{path}, [grid]"
+    of_numbers = setting.kind in (int, float)
+    if not of_numbers and (scale or isinstance(values, _Range)):
+        raise InputError(f"{where}: {name} has labels: it takes a list of them, and no scale.")
+    if isinstance(values, _Range):
+        if values.low >= values.high:
+            raise InputError(f"{where} {name}: from must be smaller than to.")
+        ends = tuple(float(setting.check(v, where)) for v in (values.low, values.high))
+        scale = values.scale or scale or setting.scale
+        return Hyperparameter(name, ends, scale, setting.unit, integer=setting.kind is int, continuous=True)
+    if not values:
+        raise InputError(f"{where} {name} has no values.")
+    found = [setting.check(v, where) for v in values]
+    if len(set(found)) < len(found):
+        raise InputError(f"{where} {name} has a value twice.")
+    if not of_numbers:
+        return Hyperparameter(name, tuple(found), unit=setting.unit, kind="categorical")
+    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale or setting.scale, setting.unit)
 
 
 def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, ...]:

@@ -14,7 +14,7 @@ from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.space import scaled_features
+from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.ledger import Record, training_key
 from hpobench_nmt.runner.ledger_tail import recorded
@@ -69,7 +69,8 @@ def tune(
     spec = workspace.spec
     lookups = min(lookups, spec.size)
     n_initial = min(n_initial, lookups)
-    problem = Problem(scaled_features(spec.axes, spec.configs), len(metrics), lookups, n_initial)
+    space = Space(spec.axes)
+    problem = Problem(space.features(spec.configs), len(metrics), lookups, n_initial, space, spec.configs)
     processes = Processes()
     steps = 0
 

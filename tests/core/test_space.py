@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.space import Hyperparameter, scaled_features
+from hpobench_nmt.core.space import Hyperparameter, Space, config_key, row_index, scaled_features
 
 SCALES = pytest.mark.parametrize("scale", ["linear", "log"])
 
@@ -123,3 +123,244 @@ def test_features_are_one_column_per_hyperparameter_in_their_order():
 def test_names_and_units_that_cannot_be_shown(name, unit):
     with pytest.raises(InputError, match="hyperparameter"):
         Hyperparameter(name, (1.0,), unit=unit)
+
+
+ORDERED = Hyperparameter("size", ("small", "medium", "large"), kind="ordinal")
+RULE = Hyperparameter("rule", ("sgd", "rms", "adam"), kind="categorical")
+TIED = Hyperparameter("tied", (False, True), kind="categorical")
+RATE = Hyperparameter("rate", (0.1, 0.2, 0.4), "log")
+DECAY = Hyperparameter("decay", (0.0, 0.5, 0.9), active_if=(("rule", ("rms", "adam")),), default=0.9)
+EXTRA = Hyperparameter("extra", ("a", "b"), kind="categorical", active_if=(("decay", (0.5, 0.9)),))
+MIXED = Space((RATE, RULE, ORDERED, TIED, DECAY, EXTRA))
+FULL = {"rate": 0.2, "rule": "adam", "size": "large", "tied": True, "decay": 0.5, "extra": "b"}
+PLAIN = {"rate": 0.4, "rule": "sgd", "size": "small", "tied": False}
+
+
+def test_configurations_as_codes_and_back():
+    codes = MIXED.encode_all([FULL, PLAIN, {**FULL, "decay": 0.0, "extra": None}])
+    np.testing.assert_array_equal(
+        codes,
+        [[0.2, 2, 2, 1, 0.5, 1], [0.4, 0, 0, 0, np.nan, np.nan], [0.2, 2, 2, 1, 0.0, np.nan]],
+    )
+    assert [MIXED.decode(line) for line in codes] == [
+        FULL,
+        PLAIN,
+        {k: v for k, v in FULL.items() if k != "extra"} | {"decay": 0.0},
+    ]
+    assert MIXED.decode(codes[0])["tied"] is True
+    assert list(MIXED.decode(codes[0])) == list(MIXED.names)
+    np.testing.assert_array_equal(MIXED.active(codes), ~np.isnan(codes))
+
+
+def test_features_of_labels():
+    features = MIXED.features(MIXED.encode_all([FULL, PLAIN]))
+    half = 1 / math.sqrt(2)
+    expected = [
+        [0.5, 0, 0, half, 1, 0, half, 0.5 / 0.9, 0, half],
+        [
+            1.0,
+            half,
+            0,
+            0,
+            0,
+            half,
+            0,
+            1.0,
+            half,
+            0,
+        ],  # an inactive one counts as its default, or else its first
+    ]
+    np.testing.assert_allclose(features, expected)
+    assert MIXED.features(np.empty((0, 6))).shape == (0, 10)
+    one = Hyperparameter("only", ("a",), kind="categorical")
+    np.testing.assert_array_equal(one.features(np.zeros(2)), np.zeros((2, 1)))
+
+
+def test_any_two_categories_are_1_apart_and_numbers_of_a_category_have_no_order():
+    batch = Hyperparameter("batch", (64, 16, 32), kind="categorical")
+    features = batch.features(np.arange(3.0))
+    distance = np.sqrt(((features[:, None] - features) ** 2).sum(axis=2))
+    np.testing.assert_allclose(distance, 1 - np.eye(3))
+    assert [batch.value(code) for code in range(3)] == [64, 16, 32]
+    assert batch.code(16) == batch.code(16.0) == batch.code(np.int64(16)) == 1.0
+    assert batch.labels == ("64", "16", "32")
+
+
+def test_true_is_not_one():
+    both = Hyperparameter("x", (True, 1, "1.0"), kind="categorical")
+    assert [both.code(v) for v in (True, 1, "1.0")] == [0.0, 1.0, 2.0]
+    with pytest.raises(InputError, match=r"x is False, which is none of \[True, 1, '1\.0'\]\."):
+        both.code(False)
+    with pytest.raises(InputError, match="tied is 1, which is none of"):
+        TIED.code(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rule": "sdg"}, "unknown value of rule 'sdg'. Did you mean 'sgd'?"),
+        ({"rate": 0.3}, "rate is 0.3, which is none of [0.1, 0.2, 0.4]."),
+        ({"rate": "fast"}, "rate is 'fast', which is none of [0.1, 0.2, 0.4]."),
+        ({"rate": True}, "rate is True, which is none of"),
+        ({"rate": [0.1]}, "rate is [0.1], which is none of"),
+        ({"rate": None}, "hyperparameter 'rate' is always active: give it a value."),
+        ({"raet": 1}, "unknown hyperparameter 'raet'. Did you mean 'rate'?"),
+        ({"decay": None, "extra": None}, "decay has no value, and it is active if rule is rms or adam."),
+        ({"extra": None}, "extra has no value, and it is active if decay is 0.5 or 0.9."),
+        ({"rule": "sgd"}, "decay has a value, and it is only active if rule is rms or adam: leave it out."),
+    ],
+)
+def test_a_wrong_configuration_is_explained(change, message):
+    with pytest.raises(InputError) as error:
+        MIXED.encode({**FULL, **change})
+    assert message in str(error.value)
+
+
+def test_a_missing_hyperparameter_is_named():
+    with pytest.raises(InputError, match="the configuration lacks the hyperparameter 'size'"):
+        MIXED.encode({name: value for name, value in FULL.items() if name != "size"})
+
+
+def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
+    rates = Hyperparameter("rate", (1e-4, 3e-4, 1e-3), "log")
+    for rate in rates.numbers:
+        assert rates.code(math.exp(math.log(rate))) == rate
+        assert rates.code(rate * (1 + 1e-12)) == rate
+    with pytest.raises(InputError):
+        rates.code(3.0001e-4)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"values": ("a", "b")}, "['a', 'b'] are not all numbers; labels need kind = 'categorical'."),
+        ({"values": (1, True)}, "[1, True] are not all numbers"),
+        ({"values": ("a", "a"), "kind": "categorical"}, "'a' is among its labels twice."),
+        ({"values": ("1", 1), "kind": "ordinal"}, "'1' is among its labels twice."),
+        ({"values": ("a", ""), "kind": "ordinal"}, "an empty text is no label"),
+        (
+            {"values": ("a", None), "kind": "ordinal"},
+            "a label must be a text, a boolean or a number, not None.",
+        ),
+        (
+            {"values": ("a", math.nan), "kind": "ordinal"},
+            "a label must be a text, a boolean or a number, not nan.",
+        ),
+        ({"values": ("a ", "b"), "kind": "ordinal"}, "begins or ends with a space"),
+        ({"values": ("a\x1b", "b"), "kind": "ordinal"}, r"holds the character \x1b"),
+        (
+            {"values": ("a", "b"), "kind": "nominal"},
+            "kind must be 'numeric', 'ordinal' or 'categorical', not 'nominal'.",
+        ),
+        ({"values": ("a", "b"), "kind": "ordinal", "scale": "log"}, "scales and ranges are of numbers"),
+        ({"values": (1, 2.5), "integer": True}, "takes whole numbers only, not [1.0, 2.5]."),
+        ({"values": (1, 2, 3), "continuous": True}, "a range has two ends, not [1.0, 2.0, 3.0]."),
+        ({"values": (1, 2), "default": 1}, "say when: active_if."),
+        (
+            {"values": (1, 2), "default": 3, "active_if": (("y", (1,)),)},
+            "x is 3, which is none of [1.0, 2.0].",
+        ),
+    ],
+)
+def test_a_wrong_hyperparameter_is_explained(given, message):
+    with pytest.raises(InputError) as error:
+        Hyperparameter("x", **given)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ((), "at least one hyperparameter"),
+        ((RATE, RATE), "two hyperparameters 'rate'"),
+        ((RATE, DECAY), "unknown hyperparameter 'rule'. Did you mean 'rate'? (active_if of 'decay')"),
+        ((RULE, Hyperparameter("x", (1, 2), active_if=(("rule", ()),))), "rule needs at least one value"),
+        ((RULE, Hyperparameter("x", (1, 2), active_if=(("rule", ("add",)),))), "unknown value of rule 'add'"),
+        (
+            (Hyperparameter("x", (1, 2), active_if=(("x", (1,)),)),),
+            "of 'x': whether it is active depends on itself",
+        ),
+        (
+            (
+                RULE,
+                Hyperparameter("x", (1, 2), active_if=(("y", (1,)),)),
+                Hyperparameter("y", (1, 2), active_if=(("x", (1,)),)),
+            ),
+            "of 'x': whether it is active depends on itself",
+        ),
+    ],
+)
+def test_a_wrong_space_is_explained(axes, message):
+    with pytest.raises(InputError) as error:
+        Space(axes)
+    assert message in str(error.value)
+
+
+def test_a_condition_may_stand_before_what_it_depends_on():
+    space = Space((EXTRA, DECAY, RULE))
+    codes = space.encode({"rule": "rms", "decay": 0.9, "extra": "a"})
+    assert space.active(codes[None]).all()
+    assert space.decode(space.encode({"rule": "sgd"})) == {"rule": "sgd"}
+
+
+def test_a_short_description_of_a_space():
+    space = Space.of(
+        {
+            "layers": [4, 1, 2],
+            "rule": ["sgd", "rms", "adam"],
+            "tied": [True, False],
+            "rate": (1e-4, 1e-1, "log"),
+            "size": (16, 64),
+            "share": (0, 1.0),
+            "decay": DECAY,
+        }
+    )
+    assert [h.kind for h in space] == ["numeric", "categorical", "categorical"] + ["numeric"] * 4
+    assert space["layers"].values == (1.0, 2.0, 4.0)
+    assert space["rate"].scale == "log" and space["rate"].continuous and not space["rate"].whole
+    assert space["size"].whole and space["size"].continuous and not space["share"].whole
+    assert space["decay"] == DECAY and "decay" in space and "nothing" not in space and len(space) == 7
+    assert space.encode(
+        {"layers": 2, "rule": "sgd", "tied": True, "rate": 0.05, "size": 20, "share": 0.3}
+    ).shape == (7,)
+    for wrong in ("adam", (1, 2, 3), (1,), {1, 2}, None, []):
+        with pytest.raises(InputError, match="hyperparameter 'x'"):
+            Space.of({"x": wrong})
+
+
+def test_a_range_takes_what_lies_between_its_ends():
+    size = Hyperparameter("size", (16, 64), "log", integer=True, continuous=True)
+    assert (
+        size.code(20) == 20.0
+        and size.value(20.0) == 20
+        and size.scaled(np.array([32.0])) == pytest.approx(0.5)
+    )
+    for wrong, message in (
+        (15, "size is 15, which is not between 16 and 64"),
+        (20.5, "whole numbers only, not 20.5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            size.code(wrong)
+
+
+def test_whole_numbers_are_int_if_all_of_the_grid_are():
+    assert isinstance(Hyperparameter("x", (1.0, 2.0)).value(2.0), int)
+    assert isinstance(Hyperparameter("x", (1.0, 2.5)).value(1.0), float)
+    assert isinstance(Hyperparameter("x", (1.0, 2.0), integer=False).value(2.0), float)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_rows_are_found_by_configuration(seed):
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.choice(h.numbers, 40) for h in MIXED])
+    codes[~MIXED.active(codes)] = np.nan
+    codes[~MIXED.active(codes)] = np.nan  # what depends on an inactive one
+    codes = codes[sorted({config_key(line): row for row, line in enumerate(codes)}.values())]
+    index = row_index(codes)
+    assert MIXED.wrongly_active(codes) is None
+    for row, line in enumerate(codes):
+        config = MIXED.decode(line)
+        shuffled = dict(rng.permutation(np.array(list(config.items()), dtype=object)).tolist())
+        assert index[config_key(MIXED.encode(shuffled))] == row
+    assert config_key(np.array([0.0, np.nan])) == config_key(np.array([-0.0, -np.nan]))

@@ -59,6 +59,10 @@ grids = st.lists(st.integers(1, 4), min_size=1, max_size=4).flatmap(
 )
 
 
+def with_labels(h):
+    return Hyperparameter(h.name, tuple(f"{v:g}" for v in h.values), kind="categorical")
+
+
 @settings(deadline=None)
 @given(grids, st.floats(0.05, 1.0))
 def test_a_full_grid_is_exact(grid, best_share):
@@ -124,16 +128,21 @@ def test_large_offsets_do_not_drown_small_effects():
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) >= 6),
     st.floats(0.3, 1.0),
+    st.integers(0, 15),
 )
-def test_a_forests_shares_are_those_of_its_predictions_over_the_grid(seed, shape, best_share):
+def test_a_forests_shares_are_those_of_its_predictions_over_the_grid(seed, shape, best_share, labelled):
     # The oracle asks every tree for its prediction at every grid point, and averages by the definition.
     rng = np.random.default_rng(seed)
     full = grid_table(shape, rng.normal(size=int(np.prod(shape))))
+    hyperparameters = [with_labels(h) if labelled & 2**j else h for j, h in enumerate(full.hyperparameters)]
+    columns = [h.places(full.configs[:, j]) for j, h in enumerate(full.hyperparameters)]
+    codes = [np.array(h.numbers)[c] for h, c in zip(hyperparameters, columns, strict=True)]
+    full = replace(full, hyperparameters=tuple(hyperparameters), configs=np.column_stack(codes))
     rows = rng.random(len(full)) < 0.7
     assume(rows.sum() >= 3)
     x, y = full.features[rows], full.values[rows, 0]
     forest = RandomForestRegressor(8, random_state=0).fit(x, y)
-    axes = [np.unique(column) for column in full.features.T]
+    axes = [h.features(np.array(h.numbers)) for h in full.hyperparameters]
     limit = np.quantile(y, best_share)
     for tree in forest.estimators_:
         f = tree.predict(full.features)

@@ -111,7 +111,10 @@ def test_add_takes_a_folder_with_and_without_a_hash(own, tmp_path, toy):
     ("csv", "message"),
     [
         ("lr,ppl\n0.001,50\n0.01,forty\n", "mine.csv, line 3: 'ppl' is 'forty', not a number"),
-        ("lr,ppl\n0.001,50\n,40\n", "mine.csv, line 3: hyperparameter 'lr' is missing or not finite"),
+        (
+            "lr,ppl\n0.001,50\n,40\n",
+            "mine.csv, line 3: hyperparameter 'lr' has no value. If it is inactive there",
+        ),
         ("lr,ppl\n0.001,50\n0.01,inf\n", "mine.csv, line 3: metric 'ppl' is infinite"),
         ("lr,ppl\n0.001,50\n0.01,-1e151\n", "mine.csv, line 3: metric 'ppl' is -1e+151, beyond 1e+150"),
         ("lr,ppl\n0.001,50\n1e200,40\n", "mine.toml: hyperparameter 'lr' has a value beyond 1e+150"),
@@ -153,7 +156,7 @@ def test_add_names_what_is_wrong_with_a_csv(own, tmp_path, csv, message):
         (('name = "mine"', "format = 7"), "format 7 is not supported"),
         (("[metrics.ppl]", "[metrics.pp]"), "unknown column 'pp'. Did you mean 'ppl'?"),
         (('scale = "log"', "values = [0.001, 0.01]"), "row 2: lr is 0.1, which is not among its values"),
-        (('scale = "log"', 'values = ["a"]'), "values[0] must be a finite number, not 'a'"),
+        (('scale = "log"', 'values = ["a"]'), "mine.csv, line 2: unknown value of lr '0.001'. Known: a."),
     ],
 )
 def test_add_names_what_is_wrong_with_a_datasheet(own, tmp_path, change, message):

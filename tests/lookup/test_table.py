@@ -100,7 +100,10 @@ def test_the_hash_tells_versions_apart(order):
     [
         ({"configs": [[1.0], [2.0], [2.0], [4.0]]}, "rows 1, 2 have the same configuration"),
         ({"configs": [[1.0], [2.0], [2.5], [4.0]]}, "row 2: x is 2.5, which is not among its values"),
-        ({"configs": [[1.0], [2.0], [np.nan], [4.0]]}, "row 2: x is nan"),
+        (
+            {"configs": [[1.0], [2.0], [np.nan], [4.0]]},
+            "row 2: hyperparameter 'x' has no value. If it is inactive",
+        ),
         ({"values": [[1.0], [np.inf], [1.0], [1.0]]}, "row 1: metric 'loss' is infinite"),
         ({"values": [[1.0], [1.0], [1.1e150], [1.0]]}, "row 2: metric 'loss' is 1.1e+150, beyond 1e+150"),
         ({"values": [[1.0], [2.0]]}, "4 configurations but 2 rows of metrics"),

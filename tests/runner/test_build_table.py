@@ -114,3 +114,32 @@ def test_a_spec_that_is_a_link_is_not_followed(folder, tmp_path):
     (folder / SPEC).symlink_to(folder / "elsewhere.toml")
     with pytest.raises(InputError, match="is a symbolic link"):
         build(folder)
+
+
+def test_texts_and_booleans_on_a_grid_become_categories(tmp_path):
+    grid = 'dynamic_rule = ["sgd", "rms-prior", "none"]\nfine_tune = [true, false]\nlearning_rate = [10, 1]'
+    (tmp_path / SPEC).write_text(TEXT.replace("layers = [1, 2]", grid))
+    spec = load_spec(tmp_path / SPEC)
+    assert spec.size == 12 and [spec.row(spec.configuration(row)) for row in range(12)] == list(range(12))
+    assert spec.configuration(0) == {"dynamic_rule": "sgd", "fine_tune": True, "learning_rate": 1}
+    assert spec.settings(spec.configuration(0))["fine_tune"] is True
+    assert len({spec.training_seed(spec.configuration(row), 0) for row in range(12)}) == 12
+    open_ledger(tmp_path / LEDGER, spec.identity, {"licence": "MIT"})
+    for row in (5, 0, 7):
+        record = Record(
+            spec.configuration(row), 0, 1, "done", metrics={"dev_ppl": 50.0 + row}, started="2026"
+        )
+        append(tmp_path / LEDGER, record)
+    append(
+        tmp_path / LEDGER,
+        Record(spec.configuration(7), 1, 2, "done", metrics={"dev_ppl": 9.0}, started="2026"),
+    )
+    table, _ = build(tmp_path)
+    assert [table.config(row) for row in range(3)] == [spec.configuration(row) for row in (0, 5, 7)]
+    assert table.space["dynamic_rule"].values == ("sgd", "rms-prior")  # no row has the third
+    assert table.space["fine_tune"].kind == "categorical"
+    again = pd.read_csv(tmp_path / "replicates.csv")
+    assert again[["dynamic_rule", "fine_tune"]].to_numpy().tolist() == [["rms-prior", False]]
+    append(tmp_path / LEDGER, Record({**spec.configuration(1), "dynamic_rule": "sdg"}, 0, 1, "done"))
+    with pytest.raises(InputError, match="dynamic_rule = sdg, which is not on the grid"):
+        build(tmp_path)

@@ -7,20 +7,19 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
+from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.runner.candidates import draw
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.spec import load_spec
 
 AXES = (
-    Hyperparameter("rate", (1e-4, 1e-2), "log"),
-    Hyperparameter("share", (0.2, 0.7)),
-    Hyperparameter("layers", (1, 3)),
-    Hyperparameter("size", (4, 400), "log"),
+    Hyperparameter("rate", (1e-4, 1e-2), "log", continuous=True),
+    Hyperparameter("share", (0.2, 0.7), continuous=True),
+    Hyperparameter("layers", (1, 3), integer=True, continuous=True),
+    Hyperparameter("size", (4, 400), "log", integer=True, continuous=True),
     Hyperparameter("batch", (10, 20, 40)),
 )
-RANGES = {"rate": False, "share": False, "layers": True, "size": True}
 
 SPEC = """
 name = "drawn"
@@ -46,7 +45,7 @@ dynamic_rule = "none"
 
 
 def test_each_axis_is_drawn_uniformly_on_its_scale():
-    rate, share, layers, size, batch = draw(AXES, RANGES, 4000, 1).T
+    rate, share, layers, size, batch = draw(AXES, 4000, np.random.default_rng(1)).T
     off = 4 * np.sqrt(0.25 / 4000)  # four standard errors of a share of one half
     for column, middle in ((rate, 1e-3), (share, 0.45), (size, 40.5)):
         assert abs((column < middle).mean() - 0.5) < off
@@ -61,10 +60,10 @@ def test_each_axis_is_drawn_uniformly_on_its_scale():
 
 
 def test_more_candidates_begin_with_the_same_and_none_is_there_twice():
-    few, many = draw(AXES, RANGES, 100, 3), draw(AXES, RANGES, 300, 3)
+    few, many = draw(AXES, 100, np.random.default_rng(3)), draw(AXES, 300, np.random.default_rng(3))
     assert many[: len(few)].tolist() == few.tolist()
-    assert draw(AXES, RANGES, 100, 4).tolist() != few.tolist()
-    small = draw(AXES[2:3], {"layers": True}, 100, 0)
+    assert draw(AXES, 100, np.random.default_rng(4)).tolist() != few.tolist()
+    small = draw(AXES[2:3], 100, np.random.default_rng(0))
     assert sorted(small.ravel()) == [1, 2, 3]
 
 

@@ -112,7 +112,7 @@ def test_a_damaged_line_in_the_middle_is_named(path):
         ({"metrics": {"ppl": None}}, "metrics.ppl must be a finite number"),
         ({"metrics": [1]}, "metrics must be"),
         ({"metrics": {"ppl": 10**400}}, "metrics.ppl must be a finite number"),
-        ({"config": {"a": "x"}}, "config.a must be"),
+        ({"config": {"a": [1]}}, "config.a must be"),
         ({"config": {"a": 10**400}}, "config.a must be"),
         ({"config": [["a", 1]]}, "config must be"),
         ({"curve": [{"dev_ppl": "x"}]}, r"curve\[0\].dev_ppl must be"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpobench_nmt.lookup.collections import nmthpo
+from hpobench_nmt.lookup.collections import nmthpo, nmtlc
 from hpobench_nmt.lookup.collections.collection import Collection
 
-_ALL = (nmthpo.COLLECTION,)
+_ALL = (nmthpo.COLLECTION, nmtlc.COLLECTION)
 
 COLLECTIONS: dict[str, Collection] = {collection.name: collection for collection in _ALL}
 """By name, in the order in which they are listed."""

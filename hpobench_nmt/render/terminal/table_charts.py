@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
@@ -142,10 +143,15 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
     values = table.column(metric)
     per_axis = []
     for j, h in enumerate(table.hyperparameters):
-        # Neighbouring values together where there are too many.
-        stretches = np.array_split(np.array(h.values), min(len(h.values), _MOST_VALUES))
-        labels = [f"{s[0]:g}" if len(s) == 1 else f"{s[0]:g} to {s[-1]:g}" for s in stretches]
-        groups = [values[np.isin(table.configs[:, j], s) & ~np.isnan(values)] for s in stretches]
+        # Neighbouring values together where there are too many; of categories, those listed side by side.
+        stretches = np.array_split(np.array(h.numbers), min(len(h.values), _MOST_VALUES))
+        ends = [(short_label(h.value(s[0])), short_label(h.value(s[-1]))) for s in stretches]
+        labels = [first if first == last else f"{first} to {last}" for first, last in ends]
+        if np.isnan(table.configs[:, j]).any():
+            stretches.append(np.array([np.nan]))
+            labels.append("inactive")
+        places = h.places(table.configs[:, j])
+        groups = [values[np.isin(places, h.places(s)) & ~np.isnan(values)] for s in stretches]
         per_axis.append((labels, [float(np.median(g)) if len(g) else np.nan for g in groups]))
     every = np.concatenate([medians for _, medians in per_axis])
     # One scale for all of them, so that a flat line means a hyperparameter that does little.

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.analysis.number_text import NONE
+from hpobench_nmt.core.space import short_label
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 
@@ -19,9 +20,16 @@ def print_summary(table: Table, console: Console, n_best: int) -> None:
         if not key.startswith("sha256"):
             print_text(f"  {key}: {text}", console)
     console.print()
-    head = ("hyperparameter", "values", "scale", "unit")
-    space = [(h.name, ", ".join(f"{v:g}" for v in h.values), h.scale, h.unit) for h in table.hyperparameters]
+    of_numbers = all(h.is_numeric for h in table.hyperparameters)
+    head = ("hyperparameter", "values", "scale" if of_numbers else "scale or kind", "unit")
+    space = [
+        (h.name, ", ".join(map(short_label, h.values)), h.scale if h.is_numeric else h.kind, h.unit)
+        for h in table.hyperparameters
+    ]
     print_grid(head, space, console, wrapped=("values",))
+    for h in table.hyperparameters:
+        if h.active_if:
+            print_text(f"{h.name} is active if {h.condition}", console)
     console.print()
     shown = ("metric", "best is", "unit", "missing", "best", "median", "worst")
     print_grid(shown, [_metric(table, i) for i in range(len(table.metrics))], console, right=shown[3:])

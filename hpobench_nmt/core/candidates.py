@@ -1,4 +1,4 @@
-"""Candidates for tuning without a grid: configurations drawn at random from ranges.
+"""Candidates where there is no grid: configurations drawn at random from ranges.
 
 N    configurations asked for
 H    hyperparameters
@@ -8,12 +8,11 @@ u    uniform numbers in [0, 1), shape (N, H), drawn row by row
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter
 
 Floats = NDArray[np.float64]
@@ -21,23 +20,22 @@ Floats = NDArray[np.float64]
 _DIGITS = 4
 
 
-def draw(axes: Sequence[Hyperparameter], ranges: Mapping[str, bool], count: int, seed: int) -> Floats:
-    """Configurations drawn uniformly on each axis' scale, shape (at most N, H); repeated ones are left out.
+def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -> Floats:
+    """Codes of configurations drawn uniformly on each axis' scale, shape (at most N, H); each is there once.
 
     The first configurations are the same for a larger count. Numbers of a range are rounded to four digits,
     so that they are the same on every machine and can be read.
 
     Args:
-        axes: one per hyperparameter; of a range, the values are its two ends.
-        ranges: the names of those that are ranges, and whether they take whole numbers only.
+        axes: one per hyperparameter: ranges (continuous) or grids.
         count: N.
-        seed: of the draws.
+        rng: of the draws.
     """
-    u = generator(seed, "candidates").random((count, len(axes)))
+    u = rng.random((count, len(axes)))
     columns = [
-        _in_range(axis, u[:, j], ranges[axis.name])
-        if axis.name in ranges
-        else np.array(axis.values)[(u[:, j] * len(axis.values)).astype(np.intp)]
+        _in_range(axis, u[:, j])
+        if axis.continuous
+        else np.array(axis.numbers)[(u[:, j] * len(axis.numbers)).astype(np.intp)]
         for j, axis in enumerate(axes)
     ]
     found = np.column_stack(columns)
@@ -46,8 +44,9 @@ def draw(axes: Sequence[Hyperparameter], ranges: Mapping[str, bool], count: int,
     return kept
 
 
-def _in_range(axis: Hyperparameter, u: Floats, whole: bool) -> Floats:
-    low, high = axis.values[0], axis.values[-1]
+def _in_range(axis: Hyperparameter, u: Floats) -> Floats:
+    whole = axis.whole
+    low, high = axis.ends
     if whole and axis.scale == "linear":  # each as likely as any other
         return np.minimum(low + np.floor(u * (high - low + 1)), high)
     if axis.scale == "log":

@@ -1,0 +1,282 @@
+"""One hyperparameter: its values, its scale, and what models see of it.
+
+Numbers are scaled so that the ends of the grid are 0 and 1. Ordered labels are scaled by their rank.
+Categories take one column each (none if there is one only), 1/sqrt(2) for the category that a configuration
+has and 0 elsewhere, so that any two categories are 1 apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, TypeGuard, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import check_column, check_label
+from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.text import printable
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+Scale = Literal["linear", "log"]
+Kind = Literal["numeric", "ordinal", "categorical"]
+Value = float | int | str | bool
+"""Of a hyperparameter: a number, or a label, which is a text, a boolean or a number."""
+
+_MOST_SHOWN = 10
+# Numbers that differ by a smaller share are one value of a grid.
+_SAME = 1e-9
+# Below this, every whole number is a double of its own.
+_WHOLE = 2**53
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One axis of the search space.
+
+    Attributes:
+        name: the column it has in a table.
+        values: the grid. Of a numeric one ascending numbers in raw units, whose ends map to 0 and 1; of an
+            ordinal one labels in their order; of a categorical one labels in any order.
+        scale: of a numeric one, whether steps or ratios between values matter.
+        unit: for people.
+        kind: "numeric", "ordinal" (labels that have an order) or "categorical" (labels that have none).
+        integer: of a numeric one, whether it takes whole numbers only; None: if all of its values are whole.
+        active_if: where it has a meaning: pairs of another hyperparameter's name and the values that this one
+            must have, such as (("optimizer", ("adam", "rmsprop")),); every pair must hold. Elsewhere it is
+            inactive. Empty: it is always active.
+        default: the value that an inactive one counts as for models; None: the first one.
+        continuous: of a numeric one, whether any number between its two values, which are then the ends, may
+            be taken. Tables have grids; a function that is minimised may have such a range.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    scale: Scale = "linear"
+    unit: str = ""
+    kind: Kind = "numeric"
+    integer: bool | None = None
+    active_if: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+    default: Value | None = None
+    continuous: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a grid that cannot be scaled, or labels that cannot be told apart."""
+        check_column("hyperparameter", self.name, self.unit)
+        where = f"hyperparameter {self.name!r}"
+        for attribute, choices in (("kind", get_args(Kind)), ("scale", get_args(Scale))):
+            if getattr(self, attribute) not in choices:
+                names = [repr(choice) for choice in choices]
+                listed = f"{', '.join(names[:-1])} or {names[-1]}"
+                raise InputError(f"{where}: {attribute} must be {listed}, not {getattr(self, attribute)!r}.")
+        if not self.values:
+            raise InputError(f"{where} has no values.")
+        if self.kind == "numeric":
+            self._check_numbers(where)
+        else:
+            self._check_labels(where)
+        if self.default is not None:
+            if not self.active_if:
+                raise InputError(f"{where}: a default is for one that may be inactive; say when: active_if.")
+            self.code(self.default)
+
+    def _check_numbers(self, where: str) -> None:
+        if not all(is_number(v) for v in self.values):
+            shown = _shown(self.values)
+            raise InputError(f"{where}: {shown} are not all numbers; labels need kind = 'categorical'.")
+        # 1 and 1.0 are one number, and tables that hold one or the other have the same hash.
+        object.__setattr__(self, "values", tuple(map(float, self.values)))
+        numbers, shown = self.numbers, _shown(self.values)
+        if not all(math.isfinite(v) for v in numbers):
+            raise InputError(f"{where} has a value that is not finite: {shown}.")
+        if max(abs(v) for v in numbers) > LARGEST_VALUE:
+            raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.")
+        if any(b <= a for a, b in pairwise(numbers)):
+            raise InputError(f"{where}: values must be ascending and distinct, not {shown}.")
+        if self.scale == "log" and numbers[0] <= 0:
+            raise InputError(f"{where}: a log scale needs positive values, not {numbers[0]:g}.")
+        if self.scale == "log" and numbers[0] < 1 / LARGEST_VALUE:
+            raise InputError(f"{where}: a log scale needs values of {1 / LARGEST_VALUE:g} or more.")
+        if self.continuous and len(numbers) != 2:
+            raise InputError(f"{where}: a range has two ends, not {shown}.")
+        if self.integer and any(v != math.floor(v) for v in numbers):
+            raise InputError(f"{where} takes whole numbers only, not {shown}.")
+
+    def _check_labels(self, where: str) -> None:
+        if self.scale != "linear" or self.integer is not None or self.continuous:
+            raise InputError(f"{where}: scales and ranges are of numbers, and its kind is {self.kind!r}.")
+        texts = []
+        for value in self.values:
+            if not (isinstance(value, str | bool) or is_number(value)) or value != value:
+                raise InputError(f"{where}: a label must be a text, a boolean or a number, not {value!r}.")
+            texts.append(check_label(f"{where}: the label", label(value)))
+            if not texts[-1]:
+                raise InputError(f"{where}: an empty text is no label: an empty cell means inactive.")
+        twice = {text for text in texts if texts.count(text) > 1} if len(set(texts)) < len(texts) else ()
+        if twice:
+            raise InputError(f"{where}: {min(twice)!r} is among its labels twice.")
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its values are numbers on a scale, not labels."""
+        return self.kind == "numeric"
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is numeric and takes whole numbers only."""
+        if not self.is_numeric:
+            return False
+        return all(v == math.floor(v) for v in self.numbers) if self.integer is None else self.integer
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The values of a numeric one as floats; the places of labels."""
+        return (
+            tuple(float(v) for v in self.values)
+            if self.is_numeric
+            else tuple(map(float, range(len(self.values))))
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its values as texts, as people and CSV files see them."""
+        return tuple(map(label, self.values))
+
+    @property
+    def condition(self) -> str:
+        """Where it is active, in words; "" if everywhere."""
+        pairs = ((name, " or ".join(map(short_label, values))) for name, values in self.active_if)
+        return " and ".join(f"{name} is {values}" for name, values in pairs)
+
+    @property
+    def n_features(self) -> int:
+        """Columns that it takes among the features."""
+        return len(self.values) if self.kind == "categorical" and len(self.values) > 1 else 1
+
+    @cached_property
+    def _place_of(self) -> dict[Any, int]:
+        # True and 1, or 1 and 1.0, are one key of a dictionary, and different labels.
+        return {_key(value): place for place, value in enumerate(self.values)}
+
+    def code(self, value: object) -> float:
+        """A value as a number: itself, or a label's place; NaN for None or NaN, which mean inactive.
+
+        Raises:
+            InputError: it is none of the values, with the nearest one.
+        """
+        if value is None or value != value:
+            if self.active_if:
+                return math.nan
+            raise InputError(f"hyperparameter {self.name!r} is always active: give it a value.")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if self.continuous and is_number(value) and self.ends[0] <= value <= self.ends[1]:
+            if value == math.floor(value) or not self.whole:
+                return float(value)
+            raise InputError(f"{self.name} takes whole numbers only, not {value!r}.")
+        place = self._place_of.get(_key(value) if isinstance(value, str | bool | int | float) else None)
+        if place is not None:
+            return self.numbers[place]
+        if self.is_numeric and is_number(value):
+            # Other programs may have taken a logarithm and its inverse on the way.
+            near = [v for v in self.numbers if math.isclose(v, value, rel_tol=_SAME)]
+            if near:
+                return near[0]
+        if isinstance(value, str) and not self.is_numeric:
+            raise unknown(f"value of {self.name}", value, self.labels)
+        known = (
+            f"not between {self.ends[0]:g} and {self.ends[1]:g}"
+            if self.continuous
+            else f"none of {_shown(self.values)}"
+        )
+        raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
+
+    def value(self, code: float) -> Value | None:
+        """The value that a code stands for, whole numbers as int; None for NaN, which means inactive."""
+        if math.isnan(code):
+            return None
+        if not self.is_numeric:
+            return self.values[int(code)]
+        return int(code) if self.whole else float(code)
+
+    def column(self, codes: Floats) -> NDArray[Any]:
+        """Codes of shape (N,) as values: floats, or an object array of labels with None where inactive."""
+        if self.is_numeric:
+            return codes
+        return np.array([*self.values, None], dtype=object)[self.places(codes)]
+
+    def places(self, codes: Floats) -> Places:
+        """The place of each code among the values, shape as codes; one past the last where inactive."""
+        if not self.is_numeric:
+            return np.where(np.isnan(codes), len(self.values), np.nan_to_num(codes)).astype(np.int64)
+        return np.searchsorted(np.array(self.numbers), codes)
+
+    def counted_as(self, codes: Floats) -> Floats:
+        """The codes, and the default's where inactive."""
+        if not np.isnan(codes).any():
+            return codes
+        return np.where(
+            np.isnan(codes), self.code(self.values[0] if self.default is None else self.default), codes
+        )
+
+    def scaled(self, codes: Floats) -> Floats:
+        """Codes of numbers or ordered labels mapped to [0, 1], any shape. One value alone maps to 0.
+
+        An inactive one counts as its default.
+        """
+        codes = self.counted_as(codes)
+        low, high = self.ends
+        if low == high:
+            return np.zeros_like(codes)
+        if self.scale == "log":
+            return np.log(codes / low) / math.log(high / low)
+        return (codes - low) / (high - low)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest number, or the first and the last place of labels."""
+        return self.numbers[0], self.numbers[-1]
+
+    def features(self, codes: Floats) -> Floats:
+        """Codes of shape (N,) as features, shape (N, n_features)."""
+        if self.n_features == 1:
+            return self.scaled(codes)[:, None]
+        marks: Floats = (self.counted_as(codes)[:, None] == np.arange(len(self.values))) / math.sqrt(2)
+        return marks
+
+
+def label(value: Value) -> str:
+    """A value as people and CSV files see it: true and false, whole numbers without a point."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    return repr(int(value)) if value == math.floor(value) and abs(value) < _WHOLE else repr(float(value))
+
+
+def short_label(value: Value | None) -> str:
+    """A value in a message or a chart: numbers with six digits at most."""
+    if value is None:
+        return "inactive"
+    return label(value) if isinstance(value, str | bool) else f"{value:g}"
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, bool), value
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a number, and no boolean."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _shown(values: Sequence[Value]) -> str:
+    """Values in a message, some of them if there are many."""
+    shown = ", ".join(printable(repr(v))[:60] for v in values[:_MOST_SHOWN])
+    return f"[{shown}]{'…' * (len(values) > _MOST_SHOWN)}"

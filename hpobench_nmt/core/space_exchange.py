@@ -1,0 +1,184 @@
+"""Search spaces for other libraries, and from them: ConfigSpace and Optuna.
+
+Every configuration that one of these libraries draws from an exported grid is a configuration of the grid,
+with the same Python values, so that `table.row(config)` takes it as it is.
+
+Here                          ConfigSpace                     Optuna
+range of numbers              Float or Integer                FloatDistribution or IntDistribution
+grid of numbers               Ordinal of the numbers          IntDistribution with a step, if steps are equal;
+                                                              else CategoricalDistribution
+ordered labels                Ordinal                         CategoricalDistribution, which has no order
+categories                    Categorical                     CategoricalDistribution
+condition (active_if)         InCondition                     none: ask only for what is active
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Hyperparameter, Space, Value
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+    from optuna.distributions import BaseDistribution
+
+# Distances between the values of a grid may differ by rounding.
+_SAME_STEP = 1e-9
+
+
+def library(name: str, extra: str) -> ModuleType:
+    """An optional library, imported now.
+
+    Raises:
+        InputError: it is not installed, with the command that installs it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"{name} is not installed: pip install 'hpobench-nmt[{extra}]'.") from None
+
+
+def to_configspace(space: Space, seed: int | None = None) -> ConfigurationSpace:
+    """The space as one of ConfigSpace's.
+
+    Args:
+        space: any.
+        seed: of the configurations that ConfigSpace draws.
+    """
+    cs = library("ConfigSpace", "smac")
+    axes = {h.name: _configspace_axis(cs, h) for h in space}
+    made = cs.ConfigurationSpace(seed=seed)
+    made.add(*axes.values())
+    for h in space:
+        tests = [
+            cs.InCondition(axes[h.name], axes[parent], _values(space[parent], values))
+            for parent, values in h.active_if
+        ]
+        if tests:
+            made.add(tests[0] if len(tests) == 1 else cs.AndConjunction(*tests))
+    return made  # type: ignore[no-any-return]
+
+
+def from_configspace(space: ConfigurationSpace) -> Space:
+    """One of ConfigSpace's spaces as ours.
+
+    Raises:
+        InputError: it has a forbidden clause, a condition other than "equals" or "in", or a hyperparameter
+            that is neither uniform, ordinal, categorical nor constant.
+    """
+    cs = library("ConfigSpace", "smac")
+    if space.forbidden_clauses:
+        raise InputError(f"a forbidden clause cannot be expressed here: {space.forbidden_clauses[0]}.")
+    conditions: dict[str, list[tuple[str, tuple[Value, ...]]]] = {}
+    for condition in space.conditions:
+        parts = condition.components if isinstance(condition, cs.AndConjunction) else [condition]
+        for part in parts:
+            if not isinstance(part, cs.EqualsCondition | cs.InCondition):
+                raise InputError(f"the condition {condition} cannot be expressed here.")
+            values = part.values if isinstance(part, cs.InCondition) else [part.value]
+            conditions.setdefault(part.child.name, []).append((part.parent.name, tuple(map(_plain, values))))
+    axes = []
+    for axis in space.values():
+        about: dict[str, Any] = {"active_if": tuple(conditions.get(axis.name, ()))}
+        match axis:
+            case cs.UniformFloatHyperparameter() | cs.UniformIntegerHyperparameter():
+                whole = isinstance(axis, cs.UniformIntegerHyperparameter)
+                axes.append(_range(axis.name, axis.lower, axis.upper, axis.log, whole, about))
+            case cs.OrdinalHyperparameter():
+                axes.append(_listed(axis.name, axis.sequence, "ordinal", about))
+            case cs.CategoricalHyperparameter():
+                axes.append(_listed(axis.name, axis.choices, "categorical", about))
+            case cs.Constant():
+                axes.append(_listed(axis.name, [axis.value], "categorical", about))
+            case _:
+                raise InputError(f"{axis.name}: a {type(axis).__name__} cannot be expressed here.")
+    return Space(tuple(axes))
+
+
+def to_optuna(space: Space) -> dict[str, BaseDistribution]:
+    """The space as Optuna's distributions by name, for `study.ask(fixed_distributions)`."""
+    distributions = library("optuna", "optuna").distributions
+    return {h.name: _optuna_axis(distributions, h) for h in space}
+
+
+def from_optuna(distributions: Mapping[str, BaseDistribution]) -> Space:
+    """Optuna's distributions by name as a space of ours.
+
+    One with a step is a grid, any other one of numbers a range.
+    """
+    known = library("optuna", "optuna").distributions
+    axes = []
+    for name, given in distributions.items():
+        match given:
+            case known.CategoricalDistribution():
+                axes.append(_listed(name, given.choices, "categorical", {}))
+            case known.FloatDistribution() | known.IntDistribution():
+                whole = isinstance(given, known.IntDistribution)
+                if given.step is None or (whole and given.step == 1):
+                    axes.append(_range(name, given.low, given.high, given.log, whole, {}))
+                else:
+                    count = round((given.high - given.low) / given.step) + 1
+                    grid = [given.low + i * given.step for i in range(count)]
+                    axes.append(Hyperparameter(name, tuple(grid), integer=whole))
+            case _:
+                raise InputError(f"{name}: a {type(given).__name__} cannot be expressed here.")
+    return Space(tuple(axes))
+
+
+def _configspace_axis(cs: ModuleType, h: Hyperparameter) -> Any:
+    values = _values(h, h.values)
+    if h.continuous:
+        kind = cs.UniformIntegerHyperparameter if h.whole else cs.UniformFloatHyperparameter
+        return kind(h.name, *values, log=h.scale == "log")
+    if len(values) == 1:
+        return cs.Constant(h.name, values[0])
+    if h.kind == "categorical":
+        return cs.CategoricalHyperparameter(h.name, values)
+    return cs.OrdinalHyperparameter(h.name, values)
+
+
+def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
+    values = _values(h, h.values)
+    kind = distributions.IntDistribution if h.whole else distributions.FloatDistribution
+    if h.continuous:
+        return kind(*values, log=h.scale == "log")
+    if h.is_numeric and h.scale == "linear" and len(values) > 1:
+        steps = np.diff(h.numbers)
+        if h.whole and (steps == steps[0]).all():
+            return kind(values[0], values[-1], step=int(steps[0]))
+    return distributions.CategoricalDistribution(values)
+
+
+def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value | None]:
+    """Values as `config` gives them: of a numeric one whole numbers as int if it takes no others."""
+    return [h.value(h.code(value)) for value in values]
+
+
+def _range(
+    name: str, low: float, high: float, log: bool, whole: bool, about: Mapping[str, Any]
+) -> Hyperparameter:
+    if low == high:
+        return Hyperparameter(name, (low,), integer=whole, **about)
+    return Hyperparameter(
+        name, (low, high), "log" if log else "linear", integer=whole, continuous=True, **about
+    )
+
+
+def _listed(name: str, values: Any, kind: Any, about: Mapping[str, Any]) -> Hyperparameter:
+    """A hyperparameter of labels; ascending numbers that are called ordinal are a numeric one."""
+    plain = tuple(map(_plain, values))
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain)
+    if kind == "ordinal" and numbers and list(plain) == sorted(set(plain)):
+        return Hyperparameter(name, plain, **about)
+    return Hyperparameter(name, plain, kind=kind, **about)
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python's own type: these libraries hold some as NumPy's."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,133 @@
+"""NMTLC: two tables of language models that were fine-tuned to translate (Zhang & Duh, AMTA 2024).
+
+Six language models, fine-tuned with LoRA on a grid of rank, batch size and learning rate. The language model
+is a category. The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, and
+is read without unpickling (lookup/plain_pickle.py). Its entries of models trained from scratch are of the
+collection nmthpo.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.validation import Finite, Whole, checked
+from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
+from hpobench_nmt.lookup.collections.nmthpo import COMMIT
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
+from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
+from hpobench_nmt.lookup.table import Table
+
+NAME = "nmtlc"
+FILE = "nmtlc.pkl"
+SHA256 = "42ecab6a7f3c93c7697714cf1082318274e232e04d79bf4400bfc55d6a766eca"
+ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/lc_datasets"
+PAIRS = ("zh-en", "fr-en")
+
+# The file gives the family, the model dimension and the number of layers. The names are the releases'.
+_LANGUAGE_MODELS = {
+    ("bloomz", 1024, 24): "bloomz-560m",
+    ("bloomz", 2048, 24): "bloomz-1b7",
+    ("bloomz", 2560, 30): "bloomz-3b",
+    ("xglm", 1024, 24): "xglm-564M",
+    ("xglm", 2048, 24): "xglm-1.7B",
+    ("xglm", 2048, 48): "xglm-2.9B",
+}
+_SPACE = Space(
+    (
+        Hyperparameter("language_model", tuple(_LANGUAGE_MODELS.values()), kind="categorical"),
+        Hyperparameter("lora_rank", (2, 16, 64), "log"),
+        Hyperparameter("batch_size", (16, 32, 64), "log", "sentences"),
+        Hyperparameter("learning_rate", (2e-5, 1e-4, 2e-4), "log"),
+    )
+)
+_METRICS = (
+    Metric("dev_bleu", "max", "BLEU", tolerance=0.5, description="best BLEU on the development set"),
+    Metric("dev_ppl", "min", description="least perplexity on the development set"),
+    Metric("checkpoints", "min", description="checkpoints until the training stopped by itself"),
+)
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """Settings of a training. The file names more of them, which are the same for each language model."""
+
+    initial_lr: Finite
+    model_size: Whole
+    num_layers: Whole
+    batch_size: Whole
+    r: Whole
+
+
+class _Training(msgspec.Struct, frozen=True):
+    """An entry of the file."""
+
+    task: Literal["scratch", "finetune"]
+    dataset_name: str
+    basemodel: str
+    hyperparams: _Settings
+    perplexity_curve: list[Finite]
+    perplexity_optimal: Finite
+    bleu_curve: list[Finite] = msgspec.field(default_factory=list)
+    bleu_optimal: Finite | None = None
+
+
+def fetch(
+    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
+) -> list[Path]:
+    """Install the two tables as folders under target, both or none; see Fetch for the arguments."""
+    content = published_file(FILE, SHA256, source, address or ADDRESS, limits)
+    entries = checked(read_plain_pickle(content, Path(FILE)), list[_Training], FILE)
+    tuned = [entry for entry in entries if entry.task == "finetune"]
+    return install(NAME, [_table(pair, tuned) for pair in PAIRS], target)
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="two of Zhang & Duh (2024): language models fine-tuned to translate",
+    tables=tuple(f"{NAME}-{pair}" for pair in PAIRS),
+    licence="MIT, copyright (c) 2020 Xuan Zhang",
+    address=ADDRESS,
+    files="`lc_datasets` of a clone of github.com/Este1le/hpo_nmt",
+    fetch=fetch,
+)
+
+
+def _table(pair: str, tuned: list[_Training]) -> Table:
+    trainings = [t for t in tuned if t.dataset_name == pair]
+    return Table(
+        name=f"{NAME}-{pair}",
+        hyperparameters=_SPACE.hyperparameters,
+        metrics=_METRICS,
+        configs=_SPACE.encode_all(map(_config, trainings)),
+        values=np.array(
+            [[t.bleu_optimal, t.perplexity_optimal, len(t.perplexity_curve)] for t in trainings],
+            dtype=np.float64,
+        ),
+        objectives=("dev_bleu",),
+        provenance={
+            "title": f"Language models fine-tuned with LoRA to translate, {pair}",
+            "source": f"github.com/Este1le/hpo_nmt, file lc_datasets/{FILE}, commit {COMMIT}",
+            "licence": "MIT, copyright (c) 2020 Xuan Zhang",
+            "citation": "Zhang and Duh, AMTA 2024: Best Practices of Successive Halving on Neural Machine "
+            "Translation and Large Language Models",
+            "measured": "one run a configuration; no times are given",
+            "sha256": SHA256,
+        },
+        claims={"collection": NAME, "collection_tables": len(PAIRS)},
+    )
+
+
+def _config(training: _Training) -> dict[str, float | str]:
+    settings = training.hyperparams
+    model = _LANGUAGE_MODELS[training.basemodel, settings.model_size, settings.num_layers]
+    return {
+        "language_model": model,
+        "lora_rank": settings.r,
+        "batch_size": settings.batch_size,
+        "learning_rate": settings.initial_lr,
+    }

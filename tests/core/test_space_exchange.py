@@ -1,0 +1,105 @@
+"""Spaces for ConfigSpace and Optuna, and from them, with the real libraries."""
+
+import math
+
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Hyperparameter, Space
+
+SPACE = Space(
+    (
+        Hyperparameter("rate", (1e-4, 3e-4, 1e-3), "log"),
+        Hyperparameter("layers", (1, 2, 3)),
+        Hyperparameter("only", (7,)),
+        Hyperparameter("size", ("small", "medium", "large"), kind="ordinal"),
+        Hyperparameter("rule", ("sgd", "rms", "adam"), kind="categorical"),
+        Hyperparameter("tied", (False, True), kind="categorical"),
+        Hyperparameter("decay", (0.0, 0.5), active_if=(("rule", ("rms", "adam")), ("tied", (True,)))),
+        Hyperparameter("extra", ("a", "b"), kind="categorical", active_if=(("decay", (0.5,)),)),
+    )
+)
+RANGES = Space.of(
+    {"rate": (1e-4, 1e-1, "log"), "size": (16, 64), "share": (0.0, 1.0), "wide": (1, 100, "log")}
+)
+
+
+def test_every_configuration_that_configspace_draws_is_one_of_ours():
+    pytest.importorskip("ConfigSpace")
+    drawn = [dict(config) for config in SPACE.to_configspace(seed=0).sample_configuration(200)]
+    codes = SPACE.encode_all(drawn)
+    assert SPACE.wrongly_active(codes) is None
+    assert [SPACE.decode(line) for line in codes] == [
+        {name: c[name] for name in SPACE.names if name in c} for c in drawn
+    ]
+    for j, h in enumerate(SPACE):  # every value is drawn, and inactive where there is a condition
+        assert set(codes[:, j][codes[:, j] == codes[:, j]]) == set(h.numbers)
+        assert any(map(math.isnan, codes[:, j])) == bool(h.active_if)
+
+
+def test_configspace_and_back():
+    pytest.importorskip("ConfigSpace")
+    back = Space.from_configspace(SPACE.to_configspace())
+    assert set(back.names) == set(SPACE.names)
+    for h in SPACE:
+        there = back[h.name]
+        assert dict(there.active_if).keys() == dict(h.active_if).keys()
+        assert {p: set(v) for p, v in there.active_if} == {p: set(v) for p, v in h.active_if}
+        if h.name == "only":
+            assert there.labels == ("7",)  # a constant
+        else:
+            assert (there.kind, there.values) == (h.kind, h.values)
+    ranges = Space.from_configspace(RANGES.to_configspace())
+    assert {h.name: h for h in ranges} == {h.name: h for h in RANGES}
+
+
+def test_what_configspace_has_and_we_have_not():
+    cs = pytest.importorskip("ConfigSpace")
+    space = cs.ConfigurationSpace(
+        {"a": (1, 5), "b": [1, 2], "c": cs.Float("c", (0.0, 1.0), distribution=cs.Normal(0.5, 1))}
+    )
+    with pytest.raises(InputError, match="c: a NormalFloatHyperparameter cannot be expressed here"):
+        Space.from_configspace(space)
+    space = cs.ConfigurationSpace({"a": (1, 5), "b": (0.0, 1.0)})
+    space.add(cs.GreaterThanCondition(space["b"], space["a"], 3))
+    with pytest.raises(InputError, match=r"the condition .* cannot be expressed here"):
+        Space.from_configspace(space)
+    space = cs.ConfigurationSpace({"a": (1, 5)})
+    space.add(cs.ForbiddenEqualsClause(space["a"], 4))
+    with pytest.raises(InputError, match="a forbidden clause cannot be expressed here"):
+        Space.from_configspace(space)
+
+
+def test_every_configuration_that_optuna_draws_is_one_of_ours():
+    optuna = pytest.importorskip("optuna")
+    flat = Space(tuple(h for h in SPACE if not h.active_if))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    drawn = [study.ask(flat.to_optuna()).params for _ in range(100)]
+    codes = flat.encode_all(drawn)
+    assert [flat.decode(line) for line in codes] == drawn
+    assert isinstance(drawn[0]["layers"], int) and isinstance(drawn[0]["tied"], bool)
+    for j, h in enumerate(flat):
+        assert set(codes[:, j]) == set(h.numbers)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for params in (study.ask(RANGES.to_optuna()).params for _ in range(50)):
+        assert RANGES.decode(RANGES.encode(params)) == params
+
+
+def test_optuna_and_back():
+    optuna = pytest.importorskip("optuna")
+    assert Space.from_optuna(RANGES.to_optuna()) == RANGES
+    back = Space.from_optuna(SPACE.to_optuna())
+    assert back["layers"].ends == (1.0, 3.0) and back["layers"].whole
+    assert back["rule"] == SPACE["rule"] and back["tied"] == SPACE["tied"]
+    stepped = {"x": optuna.distributions.FloatDistribution(0.1, 0.5, step=0.2)}
+    assert Space.from_optuna(stepped)["x"].values == pytest.approx((0.1, 0.3, 0.5))
+
+
+def test_a_missing_library_is_one_line_with_the_command(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ConfigSpace", None)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for call, extra in ((SPACE.to_configspace, "smac"), (SPACE.to_optuna, "optuna")):
+        with pytest.raises(InputError, match=rf"is not installed: pip install 'hpobench-nmt\[{extra}\]'\."):
+            call()
