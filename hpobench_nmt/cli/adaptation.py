@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.dynamic import UpdateRule
     from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
 
+_TITLES = {
+    "timescales": "Losses over time, means of {parts} sequences",
+    "shift": "Losses before and after the change of text",
+}
 _RELATED = 10  # words that the terminal shows; the file has all
 
 
@@ -64,7 +68,8 @@ def adaptation(
     --parts sequences that are begun anew or carried on. With --then FILE, OUT/shift.csv has them before and
     after the change to another text. With --word WORD, OUT/related.csv says how seeing the word for the first
     time changes the log-probabilities of all words. With --sample N, OUT/samples.txt has what the static and
-    the adapted model write after the first --context tokens of the last text.
+    the adapted model write after the first --context tokens of the last text. The losses are drawn, too, in
+    files .png and .pdf beside the .csv files.
     """
     from hpobench_nmt.runner.families import load_family
     from hpobench_nmt.runner.kept_models import read_kept
@@ -73,6 +78,9 @@ def adaptation(
     require_family(load_family(read_kept(model).family))
     import numpy as np
 
+    from hpobench_nmt.render.plots.adaptation import plot_adaptation
+    from hpobench_nmt.render.plots.style import save
+    from hpobench_nmt.render.section_files import FIGURE_FORMATS
     from hpobench_nmt.runner.lm.adaptation import adaptation_curve, sample, timescales
     from hpobench_nmt.runner.lm.evaluate_kept import kept_rule
     from hpobench_nmt.runner.lm.kept_files import load_language_model
@@ -99,6 +107,10 @@ def adaptation(
         out.mkdir(parents=True, exist_ok=True)
         for name, frame in frames.items():
             frame.to_csv(out / f"{name}.csv", index=False)
+            if name in _TITLES:
+                figure = plot_adaptation(frame, _TITLES[name].format(parts=parts))
+                for form in FIGURE_FORMATS:
+                    save(figure, out / f"{name}.{form}", form)
         if texts:
             (out / "samples.txt").write_text("\n".join(texts), encoding="utf-8")
     last = frames["timescales"].iloc[-1]
@@ -106,7 +118,8 @@ def adaptation(
     say(f"At the end of {parts} sequences: {losses}.")
     if "related" in frames:
         _print_related(frames["related"])
-    say(f"Written to {out}: {', '.join([f'{n}.csv' for n in frames] + ['samples.txt'] * bool(texts))}.")
+    names = ", ".join([f"{name}.csv" for name in frames] + ["samples.txt"] * bool(texts))
+    say(f"Written to {out}: {names}, and figures of the losses.")
 
 
 def _tokens(kept: KeptLanguageModel, path: Path) -> NDArray[np.int64]:

@@ -70,11 +70,15 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     say(f"{describe_kept(about)}, trained on {corpus.name}")
     known = f"the vocabulary of {len(corpus.vocabulary):,}"
     say(f"{path}: {len(tokens):,} {corpus.unit}s, {outside:,} ({outside / len(tokens):.2%}) out of {known}")
-    cells = [
-        (e.name, f"{e.score:.2f}" if math.isfinite(e.score) else "diverged", f"{e.seconds:.1f}")
-        for e in found
-    ]
+    cells = [(e.name, _shown(e.score), f"{e.seconds:.1f}") for e in found]
     print_grid(("evaluation", score, "seconds"), cells, make_console())
+
+
+def _shown(score: float) -> str:
+    """A perplexity or bits per character; that of a model which has diverged may have hundreds of digits."""
+    if not math.isfinite(score):
+        return "diverged"
+    return f"{score:.2f}" if score < 1e6 else f"{score:.3g}"
 
 
 def one_device(text: str) -> str:

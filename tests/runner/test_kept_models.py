@@ -325,6 +325,8 @@ def test_how_a_model_adapts_to_a_text(place, awd_lstm, tmp_path, capsys):
     before = shift[shift.position < 0]
     static = losses["test_static"]
     assert (before.static * before.tokens).sum() == pytest.approx(static.sum())
+    drawn = sorted(path.name for path in out.glob("*.p*"))
+    assert drawn == ["shift.pdf", "shift.png", "timescales.pdf", "timescales.png"]
     related = pd.read_csv(out / "related.csv")
     assert sorted(related.word) == sorted(kept.corpus.vocabulary)
     assert related.word[0] == "w3" and related.cosine.is_monotonic_decreasing

@@ -1,0 +1,64 @@
+"""Figures of how dynamic evaluation changes a language model (Krause et al. 2018, figure 2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hpobench_nmt.render.plots.style import COLOURS, GREY, legend, new_panels, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Static losses have one colour, dynamic ones another. Dashed: state and weights are carried on.
+_LINES = {
+    "static": ("static", COLOURS[0], "-", "o"),
+    "dynamic": ("dynamic", COLOURS[1], "-", "s"),
+    "static_carried": ("static, carried on", COLOURS[0], "--", ""),
+    "dynamic_carried": ("dynamic, carried on", COLOURS[1], "--", ""),
+}
+# A last window of fewer tokens is left out: it would be mostly noise.
+_LEAST_SHARE = 0.5
+_MARKERS = 12
+
+
+def plot_adaptation(frame: pd.DataFrame, title: str = "") -> Figure:
+    """Mean losses against the tokens read, a point in the middle of each window.
+
+    Args:
+        frame: of `timescales` or `adaptation_curve`: position, tokens, and columns of losses in nats. Where
+            positions are negative, a line at 0 marks the change to another text. Windows of less than half
+            the usual number of tokens are not drawn.
+        title: of the figure.
+    """
+    figure, (axes,) = new_panels(1, (7.6, 4.2))
+    axes.grid(alpha=0.25, linewidth=0.6)
+    shown = frame[frame["tokens"] >= _LEAST_SHARE * frame["tokens"].max()]
+    changes = bool((frame["position"] < 0).any())
+    if changes:
+        # No line joins what lies before the change and what lies after it.
+        gap = pd.DataFrame({"position": [0.0], "tokens": [1.0]})
+        shown = pd.concat([shown[shown["position"] < 0], gap, shown[shown["position"] >= 0]])
+        axes.axvline(0, color=GREY, linewidth=1.2, linestyle=":", label="change of text")
+    middle = shown["position"] + (shown["tokens"] - 1) / 2
+    for name, (label, colour, dash, marker) in _LINES.items():
+        if name in shown:
+            axes.plot(
+                middle,
+                shown[name],
+                color=colour,
+                linestyle=dash,
+                linewidth=1.6 if dash == "-" else 1.2,
+                marker=marker,
+                markersize=4,
+                markevery=max(1, len(shown) // _MARKERS),
+                label=label,
+            )
+    axes.set(
+        xlabel="tokens read since the change of text" if changes else "tokens read",
+        ylabel="mean loss (nats a token)",
+        title=title,
+    )
+    legend(axes)
+    return plain(figure)
