@@ -92,7 +92,7 @@ def read_curves(
             lengths += np.bincount(part["row"].astype(np.int64), minlength=n_rows)
             for parts, name in zip(columns, names[2:], strict=True):
                 parts.append(part[name])
-        whole = [np.concatenate(parts) for parts in columns]
+        whole = [np.concatenate(columns.pop(0)) for _ in names[2:]]  # letting go of the parts one by one
         if section.count is not None and section.count != len(whole[0]):
             raise InputError(f"has {len(whole[0])} checkpoints; [curves] count is {section.count}.")
         return Curves(
