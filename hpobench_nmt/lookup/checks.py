@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import short_label
+from hpobench_nmt.lookup.curve_checks import curve_facts
 from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
@@ -57,7 +58,8 @@ def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
         table: the rows.
         folder: where they were loaded from, for what lies beside them.
     """
-    facts = [*_facts(table), *(_ledger(table, folder) if folder else ())]
+    curves = () if table.curves is None else curve_facts(table, table.curves)
+    facts = [*_facts(table), *curves, *(_ledger(table, folder) if folder else ())]
     found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
     if not any(f.kind == "warning" for f in found):
         found.append(

@@ -1,10 +1,11 @@
 """Datasheets: what `datasheet.toml` may say of a table, read and written.
 
-format            1, or 2 where a hyperparameter has labels or may be inactive
+format            1, or 2 where a hyperparameter has labels or may be inactive, or rows have curves
 name              of the table; left out: that of the CSV file
 objectives        metrics to optimise by default; left out: the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
 [replicates]      count and sha256 of replicates.csv
+[curves]          what curves.csv holds; see curve_files.py
 [hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit, kind ("numeric", "ordinal" or
                   "categorical"), integer (whether it takes whole numbers only), active_if (where it is
                   active, such as {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value
@@ -31,6 +32,7 @@ from hpobench_nmt.core.files import check_label, check_name, read_toml
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
+from hpobench_nmt.lookup.curve_files import CurvesSection
 from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
@@ -99,6 +101,7 @@ class Datasheet(Strict, frozen=True):
     objectives: list[str] | None = None
     rows: RowsSection | None = None
     replicates: RowsSection | None = None
+    curves: CurvesSection | None = None
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -171,7 +174,7 @@ def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:
     """The datasheet of a table whose CSV file has this content, as sections and keys."""
     sheet: dict[str, Any] = {
-        "format": _format_for(table.hyperparameters),
+        "format": _format_for(table.hyperparameters) if table.curves is None else FORMATS[1],
         "name": table.name,
         "objectives": list(table.objectives),
         "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},

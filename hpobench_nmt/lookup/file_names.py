@@ -3,5 +3,6 @@
 DATASHEET = "datasheet.toml"
 ROWS = "table.csv"
 REPLICATES = "replicates.csv"
+CURVES = "curves.csv"
 SPEC = "spec.toml"
 LEDGER = "ledger.jsonl"

@@ -1,7 +1,8 @@
 """Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
 
-Where configurations were trained again with other seeds, `replicates.csv` holds those trainings. A table
-that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it, with the learning curves.
+Where configurations were trained again with other seeds, `replicates.csv` holds those trainings, and
+`curves.csv` the learning curves of the rows, if they are known. A table that the runner filled has its
+`spec.toml` and its `ledger.jsonl` beside it.
 
 The datasheet names every column, its scale or direction and unit, says where the rows come from, and
 carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled, and
@@ -24,6 +25,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.space import Hyperparameter, Space, label
+from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section, read_curves
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
     RowsSection,
@@ -32,9 +34,9 @@ from hpobench_nmt.lookup.datasheet import (
     provenance_of,
     read_datasheet,
 )
+from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.file_names import LEDGER as LEDGER
-from hpobench_nmt.lookup.file_names import REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
 from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
@@ -54,7 +56,8 @@ def load_folder(folder: Path) -> Table:
         raise InputError(f"{folder}: no such folder.")
     sheet = _datasheet(folder)
     content = _rows(folder, ROWS, sheet.rows, "rows")
-    table = build_table(content, sheet, folder / ROWS, folder / DATASHEET)
+    curves = None if sheet.curves is None else _rows(folder, CURVES, sheet.curves, "curves")
+    table = build_table(content, sheet, folder / ROWS, folder / DATASHEET, curves)
     if sheet.rows is None or sheet.rows.count != len(table):
         count = sheet.rows.count if sheet.rows else None
         raise InputError(f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {len(table)} rows.")
@@ -87,13 +90,16 @@ def load_replicates(folder: Path) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in names})
 
 
-def build_table(content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path) -> Table:
+def build_table(
+    content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, curves: bytes | None = None
+) -> Table:
     """A table from the content of a CSV file and a datasheet, which may leave out values, counts and hashes.
 
     Args:
         content: of the CSV file.
         sheet: its datasheet.
         csv_path, sheet_path: where they are from, for messages.
+        curves: the content of curves.csv, where the datasheet describes one.
     """
     names = [*sheet.hyperparameters, *sheet.metrics]
     columns = parse_columns(content, names, csv_path, *sheet.columns_by_kind())
@@ -127,10 +133,13 @@ def build_table(content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Pa
             objectives=tuple(objectives),
             provenance=provenance_of(sheet, sheet_path),
             claims=sheet.claims,
+            curves=None
+            if curves is None or sheet.curves is None
+            else read_curves(curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES)),
         )
         check_claims(sheet.claims, table, sheet_path)
     except InputError as error:
-        if str(error).startswith((str(csv_path), str(sheet_path))):
+        if str(error).startswith((str(csv_path), str(sheet_path), str(csv_path.with_name(CURVES)))):
             raise
         raise InputError(f"{sheet_path}: {error}") from None
     return table
@@ -190,6 +199,9 @@ def _files(
     if REPLICATES in files:
         entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
         sheet["replicates"] = entry
+    if table.curves is not None:
+        files[CURVES] = curves_csv(table.curves)
+        sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
     return files | {DATASHEET: tomli_w.dumps(sheet).encode()}
 
 
@@ -198,7 +210,8 @@ def add_table(
 ) -> tuple[Table, Path]:
     """Install a table from a CSV file and its datasheet, or from a table folder, under target/NAME.
 
-    The spec and the ledger of a folder come along.
+    The spec and the ledger of a folder come along. Learning curves are read from `curves.csv` beside the rows
+    if the datasheet has a section [curves].
 
     Args:
         source: the CSV file or folder.
@@ -225,7 +238,8 @@ def add_table(
                 if (source / name).exists() or (source / name).is_symlink()
             }
         else:
-            table = build_table(read_rows(source / ROWS), sheet, source / ROWS, source / DATASHEET)
+            curves = read_rows(source / CURVES) if sheet.curves else None
+            table = build_table(read_rows(source / ROWS), sheet, source / ROWS, source / DATASHEET, curves)
     elif os.path.exists(source):  # noqa: PTH110
         sheet_path = datasheet or source.with_suffix(".toml")
         if not os.path.isfile(sheet_path):  # noqa: PTH113
@@ -235,7 +249,8 @@ def add_table(
             )
         # These two are named by the user, so that links to them are what is meant.
         sheet = read_datasheet(sheet_path, follow_link=True)
-        table = build_table(read_rows(source, follow_link=True), sheet, source, sheet_path)
+        curves = read_rows(source.with_name(CURVES), follow_link=True) if sheet.curves else None
+        table = build_table(read_rows(source, follow_link=True), sheet, source, sheet_path, curves)
     else:
         raise InputError(f"{source}: no such file or folder.")
     progress(_READ_SHARE)
@@ -251,7 +266,7 @@ def _datasheet(folder: Path) -> Datasheet:
     return read_datasheet(path, _follow_links(folder))
 
 
-def _rows(folder: Path, name: str, entry: RowsSection | None, section: str) -> bytes:
+def _rows(folder: Path, name: str, entry: RowsSection | CurvesSection | None, section: str) -> bytes:
     """The content of a CSV file of the folder, which must be the one that the datasheet means."""
     content = read_rows(folder / name, _follow_links(folder))
     if entry is None or entry.sha256 is None:

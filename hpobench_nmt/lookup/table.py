@@ -19,6 +19,8 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index, short_label
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
@@ -51,6 +53,7 @@ class Table:
         objectives: metrics to optimise by default; the first is the single objective.
         provenance: source, licence, how it was measured: free text by key.
         claims: what the source says of the table, for `tables check` to verify.
+        curves: the learning curves of the rows; None if the table has none.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Table:
     objectives: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
+    curves: Curves | None = None
 
     def __post_init__(self) -> None:
         """Check the parts against one another and freeze the arrays."""
@@ -90,11 +94,24 @@ class Table:
         for objective in self.objectives:
             self.objective(objective)
         self._check_configs(where)
+        self._check_curves(where)
         for j, metric in enumerate(self.metrics):
             too_large = np.flatnonzero(np.abs(self.values[:, j]) > LARGEST_VALUE)
             if len(too_large):
                 row = int(too_large[0])
                 raise InputError(f"{where}, row {row}: {too_large_value(metric.name, self.values[row, j])}")
+
+    def _check_curves(self, where: str) -> None:
+        if self.curves is None:
+            return
+        if len(self.curves) != len(self):
+            raise InputError(f"{where}: {len(self)} rows, but curves of {len(self.curves)} rows.")
+        known = {metric.name: metric.direction for metric in self.metrics}
+        for metric, own in zip(self.curves.metrics, self.curves.own, strict=True):
+            if known.get(metric.name, metric.direction) != metric.direction:
+                raise InputError(f"{where}: {metric.name} has another direction in the curves.")
+            if own is not None and metric.name not in known:
+                raise InputError(f"{where}: the curves' {metric.name} is none of its metrics.")
 
     def _check_configs(self, where: str) -> None:
         ranges = [h.name for h in self.hyperparameters if h.continuous]
@@ -209,6 +226,52 @@ class Table:
             values = self.column(objective.metric)
             columns.append(objective.to_loss(values))
         return np.column_stack(columns)
+
+    def curve(self, row: int) -> Curve:
+        """The learning curve of a row; without checkpoints if it has none.
+
+        Raises:
+            InputError: the table has no curves.
+        """
+        return self._some_curves[row]
+
+    def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
+        """The trainings of all rows with their costs, to be simulated on a clock (core/timed_loop.py).
+
+        An objective that is not in the curves has the row's own value at every checkpoint.
+
+        Args:
+            objectives: the first one says which checkpoint is the best.
+            resume: whether a training can be paused and go on later.
+
+        Raises:
+            InputError: the table or one of its rows has no curve, or the curves lack the first objective.
+        """
+        curves = self._some_curves
+        goals = [self.objective(spec) for spec in objectives]
+        curves.metric(goals[0].metric)
+        none = np.flatnonzero(curves.lengths == 0)
+        if len(none):
+            raise InputError(
+                f"table {self.name!r}: {len(none)} of {len(self)} rows have no learning curve, "
+                f"row {none[0]} for one."
+            )
+        known = [metric.name for metric in curves.metrics]
+        columns = [
+            goal.to_loss(
+                curves.column(goal.metric)
+                if goal.metric in known
+                else np.repeat(self.column(goal.metric), curves.lengths)
+            )
+            for goal in goals
+        ]
+        return Trainings(curves.starts, curves.resources, curves.costs, np.column_stack(columns), resume)
+
+    @property
+    def _some_curves(self) -> Curves:
+        if self.curves is None:
+            raise InputError(f"table {self.name!r} has no learning curves.")
+        return self.curves
 
     def response(self, objective: str | Objective | None = None) -> Response:
         """One metric as a function of the configuration; by default `main_metric`. O(1)."""

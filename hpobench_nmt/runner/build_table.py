@@ -14,11 +14,14 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.runner.build_curves import ledger_curves
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledger import (
     Ledger,
@@ -76,6 +79,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
             "failed": len(failed),
             "complete": len(ended) == spec.size,
         },
+        curves=_curves(path, done, metrics),
     )
     replicates = _replicates(spec, ledger.records, names)
     told = "; ".join(filter(None, (_noise(table, name, replicates) for name in table.objectives)))
@@ -83,6 +87,13 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
     write_into_folder(table, path.parent, replicates)
     return table, path.parent
+
+
+def _curves(path: Path, done: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
+    try:
+        return ledger_curves(done, metrics)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _values(
