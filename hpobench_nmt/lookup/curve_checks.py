@@ -45,7 +45,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     unit = f" in {curves.cost_unit}" if curves.cost_unit else ""
     yield (
         "note",
-        f"{len(curves.costs):,} checkpoints by {curves.resource}: {lengths[held].min():,} to "
+        f"{len(curves.costs):,} checkpoints (resource: {curves.resource}): {lengths[held].min():,} to "
         f"{lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
         f"{curves.costs[curves.starts[1:][held] - 1].sum():,.10g}{unit}",
         "random search on the cost clock needs about half of that, on average, until it has the best row.",
@@ -84,7 +84,7 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
     if len(wrong):
         yield (
             "warning",
-            f"the curves of {len(wrong)} rows do not end at their {name} (rows {_listed(wrong)})",
+            f"the curves of {len(wrong)} row(s) do not end at their {name} (rows {_listed(wrong)})",
             "they are cut, or hold checkpoints of another training.",
         )
     else:
@@ -101,7 +101,7 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
     if len(wrong):
         yield (
             "warning",
-            f"{name} of {len(wrong)} rows is not the {own} of its curve (rows {_listed(wrong)})",
+            f"{name} of {len(wrong)} row(s) is not the {own} of its curve (rows {_listed(wrong)})",
             "the curves there are of other trainings, or the datasheet is wrong.",
         )
     else:

@@ -42,10 +42,11 @@ SOUND = [[9, 7, 8], [9, 5, 6, 7]]
 def test_what_is_said_of_sound_curves():
     kinds = [kind for kind, *_ in facts(SOUND)]
     assert kinds == ["note", "ok", "ok"]
-    assert found("checkpoints by", SOUND) == [
+    assert found("checkpoints (", SOUND) == [
         (
             "note",
-            "7 checkpoints by update: 3 to 4 a row, 3.5 in the median; all trainings cost 70 in updates",
+            "7 checkpoints (resource: update): 3 to 4 a row, 3.5 in the median; "
+            "all trainings cost 70 in updates",
         )
     ]
 
@@ -123,7 +124,7 @@ def test_curves_that_go_back_in_one_step(curve, counts):
 def test_curves_that_do_not_end_where_the_training_did():
     assert found("num_updates", SOUND) == [("ok", "every curve ends at its row's num_updates")]
     assert found("num_updates", SOUND, updates=[30.0, 50.0]) == [
-        ("warning", "the curves of 1 rows do not end at their num_updates (rows 1)")
+        ("warning", "the curves of 1 row(s) do not end at their num_updates (rows 1)")
     ]
     assert found("num_updates", SOUND, updates=[3.0, 5.0], resource="epoch") == []
 

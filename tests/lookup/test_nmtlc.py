@@ -1,5 +1,6 @@
 """The tables of fine-tuned language models, from the authors' file."""
 
+import dataclasses
 import pickle
 from pathlib import Path
 
@@ -7,8 +8,13 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.collections import nmtlc
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.checks import check_table
+from hpobench_nmt.lookup.collections import nmthpo, nmtlc
+from hpobench_nmt.lookup.collections.nmtlc_curves import with_curves
+from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.lookup.table import Table
 
 FOLDER = Path(__file__).parents[3] / "shared" / "nmtlc"
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' file is not in ../shared/nmtlc")
@@ -62,6 +68,105 @@ def test_categories_as_columns_let_bo_find_the_best_soon(tables, name, most):
 
     results = hb.benchmark(tables[name], ["BO_EI_M_std"], trials=20, scores=["ftb"])
     assert results.scores()["mean"].item() <= most
+
+
+@here
+def test_the_tables_have_the_curves_of_the_file(tables):
+    entries = pickle.loads((FOLDER / nmtlc.FILE).read_bytes())  # noqa: S301 - the test's own second reading
+    for pair in nmtlc.PAIRS:
+        table, tuned = tables[f"nmtlc-{pair}"], [e for e in entries if e["dataset_name"] == pair]
+        assert len(table.curves) == len(tuned)
+        for row, entry in enumerate(tuned):
+            curve = table.curve(row)
+            assert curve.values[:, 0].tolist() == entry["bleu_curve"]
+            assert curve.values[:, 1].tolist() == entry["perplexity_curve"]
+            assert curve.resources.tolist() == list(range(1, len(entry["bleu_curve"]) + 1))
+        largest = table.row(table.config(0) | {"language_model": "bloomz-3b"})
+        assert table.curve(largest).costs[0] == 3.0
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The tables of nmthpo before and after their curves were fetched."""
+    if not FOLDER.is_dir() or not (FOLDER.parent / "nmthpo").is_dir():
+        pytest.skip("the authors' files are not in ../shared")
+    target = tmp_path_factory.mktemp("both")
+    before = {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
+    after = {f.name: load_folder(f) for f in nmtlc.fetch(target, FOLDER)}
+    return before, {name: after[name] for name in before}
+
+
+def test_1903_rows_of_nmthpo_have_exactly_one_curve(published):
+    before, after = published
+    held = {name: int((table.curves.lengths > 0).sum()) for name, table in after.items()}
+    assert held == {"zh-en": 43, "ru-en": 176, "ja-en": 150, "en-ja": 163, "sw-en": 767, "so-en": 604}
+    for name, table in after.items():
+        assert table.sha256 == before[name].sha256
+        assert table.claims == before[name].claims
+        assert table.provenance == before[name].provenance
+        rows = np.flatnonzero(table.curves.lengths)
+        least = np.minimum.reduceat(table.curves.column("dev_ppl"), table.curves.starts[:-1][rows])
+        np.testing.assert_allclose(least, table.column("dev_ppl")[rows], atol=0.006)
+        ends = table.curves.resources[table.curves.starts[1:][rows] - 1]
+        wrong = rows[ends != table.column("num_updates")[rows]]
+        assert wrong.tolist() == ([89] if name == "zh-en" else [])
+
+
+def test_check_finds_the_known_facts_of_the_curves(published):
+    _, after = published
+    facts = {name: [f.fact for f in check_table(table)] for name, table in after.items()}
+    assert any("75 of 118 rows have no learning curve" in fact for fact in facts["zh-en"])
+    assert any("5 of 168 rows have no learning curve" in fact for fact in facts["en-ja"])
+    assert any(
+        "the curves of 1 row(s) do not end at their num_updates (rows 89)" in f for f in facts["zh-en"]
+    )
+    assert any("the first checkpoint in 460 of 604" in fact for fact in facts["so-en"])
+    for name in after:
+        assert "dev_ppl of every row is the best of its curve" in facts[name]
+    for name in ("ja-en", "en-ja", "ru-en", "sw-en", "so-en"):
+        assert "every curve ends at its row's num_updates" in facts[name]
+
+
+@here
+def test_a_table_of_another_collection_is_left_alone(tmp_path, toy):
+    save_folder(dataclasses.replace(toy, name="zh-en"), tmp_path / "zh-en")
+    before = (tmp_path / "zh-en" / "datasheet.toml").read_bytes()
+    assert sorted(f.name for f in nmtlc.fetch(tmp_path, FOLDER)) == ["nmtlc-fr-en", "nmtlc-zh-en"]
+    assert (tmp_path / "zh-en" / "datasheet.toml").read_bytes() == before
+
+
+def test_a_row_that_several_curves_fit_has_none():
+    class Entry:
+        def __init__(self, *curve):
+            self.perplexity_curve, self.perplexity_optimal = curve, min(curve)
+
+    table = Table(
+        "t",
+        tuple(
+            Hyperparameter(name, values)
+            for name, values in {
+                "num_layers": (2.0,),
+                "num_embed": (256.0,),
+                "num_hidden": (1024.0,),
+                "num_heads": (1.0, 2.0, 4.0, 8.0),
+                "learning_rate": (0.1, 0.2),
+            }.items()
+        ),
+        (Metric("dev_ppl", "min"),),
+        np.array(
+            [
+                [2, 256, 1024, heads, rate]
+                for heads, rate in ((1, 0.1), (2, 0.1), (4, 0.1), (8, 0.1), (1, 0.2))
+            ]
+        ),
+        np.array([[5.0], [6.0], [7.0], [7.0], [5.0]]),
+    )
+    settings = (2.0, 256.0, 1024.0, 0.1)
+    entries = {settings: [Entry(9.0, 5.004), Entry(8.0, 6.002), Entry(7.5, 5.996), Entry(7.001, 8.0)]}
+    curves = with_curves(table, entries).curves
+    # Rows 2 and 3 both claim the last one.
+    assert curves.lengths.tolist() == [2, 0, 0, 0, 0]
+    assert curves[0].resources.tolist() == curves[0].costs.tolist() == [2000.0, 4000.0]
 
 
 def test_another_file_is_refused_before_it_is_read(tmp_path):

@@ -2,12 +2,13 @@
 
 Six language models, fine-tuned with LoRA on a grid of rank, batch size and learning rate. The language model
 is a category. The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, and
-is read without unpickling (lookup/plain_pickle.py). Its entries of models trained from scratch are of the
-collection nmthpo.
+is read without unpickling (lookup/plain_pickle.py). Its entries of models trained from scratch are learning
+curves of the collection nmthpo: where its tables are installed, they get them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Literal
 
@@ -17,9 +18,12 @@ import numpy as np
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.validation import Finite, Whole, checked
+from hpobench_nmt.lookup.collections import nmthpo
 from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
 from hpobench_nmt.lookup.collections.nmthpo import COMMIT
+from hpobench_nmt.lookup.collections.nmtlc_curves import Settings, tuned_curves, with_curves
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
+from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.lookup.plain_pickle import read_plain_pickle
 from hpobench_nmt.lookup.table import Table
 
@@ -37,6 +41,15 @@ _LANGUAGE_MODELS = {
     ("xglm", 1024, 24): "xglm-564M",
     ("xglm", 2048, 24): "xglm-1.7B",
     ("xglm", 2048, 48): "xglm-2.9B",
+}
+# Billions of parameters, by the same names.
+_SIZES = {
+    "bloomz-560m": 0.56,
+    "bloomz-1b7": 1.7,
+    "bloomz-3b": 3.0,
+    "xglm-564M": 0.564,
+    "xglm-1.7B": 1.7,
+    "xglm-2.9B": 2.9,
 }
 _SPACE = Space(
     (
@@ -58,6 +71,7 @@ class _Settings(msgspec.Struct, frozen=True):
 
     initial_lr: Finite
     model_size: Whole
+    ff_num_hidden: Whole
     num_layers: Whole
     batch_size: Whole
     r: Whole
@@ -68,6 +82,8 @@ class _Training(msgspec.Struct, frozen=True):
 
     task: Literal["scratch", "finetune"]
     dataset_name: str
+    src: str
+    trg: str
     basemodel: str
     hyperparams: _Settings
     perplexity_curve: list[Finite]
@@ -79,16 +95,22 @@ class _Training(msgspec.Struct, frozen=True):
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the two tables as folders under target, both or none; see Fetch for the arguments."""
+    """Install the two tables as folders under target, both or none; see Fetch for the arguments.
+
+    Tables of the collection nmthpo that are installed there get their learning curves.
+    """
     content = published_file(FILE, SHA256, source, address or ADDRESS, limits)
     entries = checked(read_plain_pickle(content, Path(FILE)), list[_Training], FILE)
     tuned = [entry for entry in entries if entry.task == "finetune"]
-    return install(NAME, [_table(pair, tuned) for pair in PAIRS], target)
+    scratch = [entry for entry in entries if entry.task == "scratch"]
+    published = [_with_curves(target / name, scratch) for name in nmthpo.TABLES]
+    tables = [_table(pair, tuned) for pair in PAIRS] + [table for table in published if table is not None]
+    return install(NAME, tables, target)
 
 
 COLLECTION = Collection(
     name=NAME,
-    title="two of Zhang & Duh (2024): language models fine-tuned to translate",
+    title="two of Zhang & Duh (2024): language models fine-tuned to translate; learning curves for nmthpo",
     tables=tuple(f"{NAME}-{pair}" for pair in PAIRS),
     licence="MIT, copyright (c) 2020 Xuan Zhang",
     address=ADDRESS,
@@ -97,13 +119,29 @@ COLLECTION = Collection(
 )
 
 
+def _with_curves(folder: Path, scratch: list[_Training]) -> Table | None:
+    """A table of nmthpo with its curves; None if it is not installed, or another one has its name."""
+    if not folder.is_dir():
+        return None
+    table = load_folder(folder)
+    if table.claims.get("collection") != nmthpo.NAME:
+        return None
+    entries: dict[Settings, list[_Training]] = defaultdict(list)
+    for entry in scratch:
+        if f"{entry.src}-{entry.trg}" == table.name:
+            h = entry.hyperparams
+            entries[h.num_layers, h.model_size, h.ff_num_hidden, h.initial_lr].append(entry)
+    return with_curves(table, entries)
+
+
 def _table(pair: str, tuned: list[_Training]) -> Table:
     trainings = [t for t in tuned if t.dataset_name == pair]
+    configs = list(map(_config, trainings))
     return Table(
         name=f"{NAME}-{pair}",
         hyperparameters=_SPACE.hyperparameters,
         metrics=_METRICS,
-        configs=_SPACE.encode_all(map(_config, trainings)),
+        configs=_SPACE.encode_all(configs),
         values=np.array(
             [[t.bleu_optimal, t.perplexity_optimal, len(t.perplexity_curve)] for t in trainings],
             dtype=np.float64,
@@ -119,6 +157,11 @@ def _table(pair: str, tuned: list[_Training]) -> Table:
             "sha256": SHA256,
         },
         claims={"collection": NAME, "collection_tables": len(PAIRS)},
+        curves=tuned_curves(
+            [t.perplexity_curve for t in trainings],
+            [t.bleu_curve for t in trainings],
+            [_SIZES[str(config["language_model"])] for config in configs],
+        ),
     )
 
 
