@@ -14,6 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpobench_nmt.adapters.minimize import Minimum, minimize
+    from hpobench_nmt.adapters.optimizer import Optimizer
     from hpobench_nmt.benchmarking.results import Results
     from hpobench_nmt.benchmarking.run import benchmark
     from hpobench_nmt.benchmarking.store import load_results
@@ -33,7 +35,9 @@ _LOCATION = {
     "InputError": "core.errors",
     "Method": "core.problem",
     "Metric": "core.objectives",
+    "Minimum": "adapters.minimize",
     "Objective": "core.objectives",
+    "Optimizer": "adapters.optimizer",
     "Problem": "core.problem",
     "Results": "benchmarking.results",
     "RunError": "core.errors",
@@ -43,6 +47,7 @@ _LOCATION = {
     "benchmark": "benchmarking.run",
     "load_results": "benchmarking.store",
     "load_table": "lookup.catalogue",
+    "minimize": "adapters.minimize",
     "pareto_front": "core.pareto",
     "plot_regret": "render.plots.run_progress",
 }
@@ -52,7 +57,9 @@ __all__ = [
     "InputError",
     "Method",
     "Metric",
+    "Minimum",
     "Objective",
+    "Optimizer",
     "Problem",
     "Results",
     "RunError",
@@ -62,6 +69,7 @@ __all__ = [
     "benchmark",
     "load_results",
     "load_table",
+    "minimize",
     "pareto_front",
     "plot_regret",
 ]

@@ -50,6 +50,14 @@ def test_the_python_example_runs(home):
     assert Path("regret.png").stat().st_size > 5000
 
 
+def test_the_function_is_minimised_and_the_same_call_goes_on(home):
+    example = blocks("python")[4]
+    done = [subprocess.run([sys.executable, "-c", example], capture_output=True, text=True) for _ in range(2)]
+    assert [d.stderr for d in done] == ["", ""]
+    assert "'kind': 'a'" in done[0].stdout and done[0].stdout == done[1].stdout
+    assert float(done[0].stdout.split()[-1]) < 0.001
+
+
 def test_every_command_exists(home, run_command):
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("hpobench-nmt")]
     assert len(lines) > 10

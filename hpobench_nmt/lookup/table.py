@@ -165,6 +165,15 @@ class Table:
         """
         return find_row(self._rows, self.space, config, f"table {self.name!r}")
 
+    def lookup(self, config: Config) -> dict[str, float]:
+        """The metrics of a configuration by name, NaN where missing: the table as a function to optimise.
+
+        Raises:
+            InputError: as `row`; above all where the configuration was not trained, or its training failed.
+        """
+        row = self.values[self.row(config)].tolist()
+        return {metric.name: value for metric, value in zip(self.metrics, row, strict=True)}
+
     @cached_property
     def _rows(self) -> dict[bytes, int]:
         return row_index(self.configs)

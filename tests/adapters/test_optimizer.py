@@ -1,0 +1,282 @@
+"""Our methods on live functions: ask and tell, minimize, several pending, and going on from a file."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.adapters.optimizer import MOST_CANDIDATES, Optimizer
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.space import Hyperparameter, Space
+
+SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
+
+
+def loss(config):
+    return abs(config["layers"] - 4) + {"sgd": 2.0, "adam": 0.0, "rms": 1.0}[config["rule"]] + config["rate"]
+
+
+@pytest.mark.parametrize("method", ["RS", "BO_EI_M", "BO_EI_M_std", "GB_EI_M", "GB_EIF_M"])
+def test_it_asks_for_what_the_benchmarks_loop_looks_up(method):
+    optimizer = Optimizer(SPACE, method, seed=3)
+    configs = []
+    for _ in range(30):
+        configs.append(optimizer.ask())
+        optimizer.tell(configs[-1], loss(configs[-1]))
+    space = Space.of(SPACE)
+    codes = np.array([space.encode(c) for c in (optimizer._problem.config(r) for r in range(48))])
+    problem = Problem(space.features(codes), 1, 48, 3, space, codes)
+    rng = generator(3, "method", "optimizer", method)
+    initial = generator(3, "initial", "optimizer").choice(48, size=3, replace=False)
+    evaluate = lambda row: np.array([loss(problem.config(row))])  # noqa: E731
+    factory = optimizer._method.load()
+    rows = run_trial(problem, evaluate, factory, rng, initial.tolist()).rows[:30]
+    assert configs == [problem.config(row) for row in rows]
+
+
+def test_every_candidate_is_asked_for_once_and_then_no_more():
+    optimizer = Optimizer(SPACE, "BO_EI_M_std")
+    seen = [optimizer.ask() for _ in range(48)]  # all pending at once
+    assert len({tuple(c.items()) for c in seen}) == 48 == optimizer.n_candidates
+    with pytest.raises(InputError, match="all 48 candidates have been asked for or told"):
+        optimizer.ask()
+
+
+@pytest.mark.parametrize("method", ["RS", "BO_EI_M_std", "GB_EI_M", "GB_EIF_M"])
+def test_pending_configurations_are_not_asked_for_again_and_results_may_come_in_any_order(method):
+    optimizer = Optimizer(SPACE, method, seed=1)
+    rng = np.random.default_rng(0)
+    told = []
+    while len(told) < 40:
+        while len(optimizer.pending) < 4 and len(told) + len(optimizer.pending) < 48:
+            asked = optimizer.ask()
+            assert asked not in told
+        config = optimizer.pending[rng.integers(len(optimizer.pending))]
+        optimizer.tell(config, loss(config))
+        told.append(config)
+    assert len({tuple(c.items()) for c in told}) == 40
+
+
+def test_several_pending_ones_do_not_crowd_together():
+    optimizer = Optimizer({"x": [float(i) for i in range(101)]}, "BO_EI_M_std", seed=0)
+    for x in (0.0, 30.0, 60.0, 100.0):
+        optimizer.tell({"x": x}, (x - 42) ** 2)
+    batch = [optimizer.ask()["x"] for _ in range(6)][3:]  # after the initial design
+    assert len(set(batch)) == 3
+
+
+def test_what_is_told_need_not_have_been_asked_for():
+    optimizer = Optimizer(SPACE, "BO_EI_M_std")
+    config = {"rule": "adam", "rate": 0.1, "layers": 4}
+    optimizer.tell(config, 0.0)
+    assert optimizer.told[0][0] == config
+    assert all(optimizer.ask() != config for _ in range(47))
+
+
+def test_failures_two_losses_and_conditions():
+    space = Space.of({**SPACE, "decay": Hyperparameter("decay", (0.5, 0.9), active_if=(("rule", ("rms",)),))})
+    optimizer = Optimizer(space, objectives=2)
+    assert optimizer.n_candidates == 4 * 4 * (2 + 2)
+    for step in range(20):
+        config = optimizer.ask()
+        assert ("decay" in config) == (config["rule"] == "rms")
+        optimizer.tell(config, None if step % 5 == 0 else [loss(config), -config["layers"]])
+    assert sum(np.isnan(losses).all() for _, losses in optimizer.told) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda o: o.tell({**o.ask(), "rule": "add"}, 1.0), "unknown value of rule 'add'"),
+        (lambda o: o.tell(o.ask(), [1.0, 2.0]), r"1 loss\(es\) expected, not \[1.0, 2.0\]"),
+        (lambda o: o.tell(o.ask(), math.inf), "a loss is infinite"),
+        (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
+        (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
+        (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objectives, not 2"),
+        (lambda o: Optimizer(SPACE, objectives=3), "name a method: none is set for 3 objectives"),
+        (lambda o: Optimizer(SPACE, candidates=0), "candidates must be from 1 to 100,000, not 0"),
+        (lambda o: Optimizer({"x": "abc"}), "hyperparameter 'x' must be a list of values"),
+        (lambda o: hb.minimize(loss, SPACE, budget=0), "budget must be 1 or more"),
+    ],
+)
+def test_what_is_wrong_is_told(call, message):
+    with pytest.raises(InputError, match=message):
+        call(Optimizer(SPACE))
+
+
+class Stubborn:
+    def __init__(self, problem, rng):
+        self.row = 0
+
+    def ask(self):
+        return self.row
+
+    def tell(self, index, losses):
+        self.row = index
+
+
+def test_a_method_that_answers_nonsense_is_named():
+    optimizer = Optimizer(SPACE, Stubborn)
+    for _ in range(3):
+        optimizer.tell(optimizer.ask(), 1.0)
+    with pytest.raises(RunError, match="method Stubborn answered"):
+        optimizer.ask()
+
+
+def test_ranges_are_sampled_and_large_grids_too():
+    found = hb.minimize(
+        lambda c: (math.log10(c["rate"]) + 2) ** 2 + (c["size"] - 40) ** 2 / 100 + (c["rule"] == "sgd"),
+        {"rate": (1e-4, 1.0, "log"), "size": (16, 64), "rule": ["sgd", "adam"]},
+        budget=40,
+    )
+    assert found.loss < 0.2 and found.best["rule"] == "adam" and len(found.configs) == 40
+    assert all(isinstance(c["size"], int) and 16 <= c["size"] <= 64 for c in found.configs)
+    large = Optimizer({f"x{j}": list(range(10)) for j in range(6)}, "RS", candidates=500)
+    assert MOST_CANDIDATES < 10**6 and 490 <= large.n_candidates <= 500
+
+
+def test_the_best_of_what_was_evaluated():
+    found = hb.minimize(lambda c: None if c["rule"] == "sgd" else loss(c), SPACE, budget=48)
+    assert found.best == {"layers": 4, "rule": "adam", "rate": 0.1} and found.loss == pytest.approx(0.1)
+    assert np.isnan(found.losses).sum() == 16
+    assert list(found.to_frame().columns) == ["layers", "rule", "rate", "loss_1"]
+    assert "after 48 evaluations" in repr(found)
+    nothing = hb.minimize(lambda c: math.nan, SPACE, budget=4)
+    assert nothing.best is None and math.isnan(nothing.loss) and len(nothing.front) == 0
+
+
+def test_two_losses_have_a_front():
+    found = hb.minimize(lambda c: (loss(c), c["layers"]), SPACE, budget=48, objectives=2)
+    assert {(c["layers"], c["rule"]) for c in (found.configs[i] for i in found.front)} == {
+        (1, "adam"), (2, "adam"), (4, "adam"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["RS", "BO_EI_M_std", "GB_EIF_M", "NSGA2"])
+def test_a_file_goes_on_where_it_was(method, tmp_path):
+    objectives = 2 if method == "NSGA2" else 1
+    value = (lambda c: [loss(c), c["rate"]]) if objectives == 2 else loss
+
+    def drive(optimizer, steps):
+        asked = []
+        for step in range(steps):
+            asked.append(optimizer.ask())
+            if step % 3 != 2:  # every third stays pending for a while
+                optimizer.tell(asked[-1], value(asked[-1]))
+            elif optimizer.pending:
+                optimizer.tell(optimizer.pending[0], None)
+        return asked
+
+    whole = Optimizer(SPACE, method, objectives=objectives, seed=2)
+    first = drive(whole, 12)
+    whole.save(tmp_path / "state.json")
+    again = Optimizer.load(tmp_path / "state.json")
+    assert again.pending == whole.pending and [c for c, _ in again.told] == [c for c, _ in whole.told]
+    assert drive(again, 12) == drive(whole, 12)
+    assert json.loads((tmp_path / "state.json").read_text())["events"][0] == {"config": first[0]}
+
+
+MINE = """
+class Last:
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+
+    def ask(self):
+        return self.left[-1]
+
+    def tell(self, row, losses):
+        self.left.remove(row)
+"""
+
+
+def test_a_method_of_ones_own_is_named_again(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    spec = f"{tmp_path / 'mine.py'}:Last"
+    optimizer = Optimizer(SPACE, spec)
+    for _ in range(5):
+        optimizer.tell(optimizer.ask(), 1.0)
+    optimizer.save(tmp_path / "state.json")
+    again = Optimizer.load(tmp_path / "state.json", spec)
+    assert again.ask() == optimizer.ask()
+    with pytest.raises(InputError, match="is not one of the package's"):
+        Optimizer.load(tmp_path / "state.json")
+    with pytest.raises(InputError, match=r"state\.json: is of the method '.*:Last'"):
+        Optimizer.load(tmp_path / "state.json", "RS")
+
+
+def test_a_file_from_elsewhere_is_checked(tmp_path):
+    path = tmp_path / "state.json"
+    optimizer = Optimizer(SPACE)
+    optimizer.tell(optimizer.ask(), 1.0)
+    optimizer.save(path)
+    good = json.loads(path.read_text())
+    for change, message in [
+        ({"format": 2}, "format 2 is not supported"),
+        ({"method": "os:system"}, "the method 'os:system' is not one of the package's. If you trust it"),
+        ({"method": "nowhere/x.py:A\x1b"}, r"the method 'nowhere/x.py:A.x1b' is not"),
+        ({"events": [{"config": {"layers": 3}}]}, "state.json"),
+        ({"events": good["events"] * 2}, "asked for twice|were told before"),
+        ({"space": []}, "at least one hyperparameter"),
+        ({"space": [{"name": "x", "values": [2, 1]}]}, "ascending"),
+        ({"seed": -1}, "seed must be a whole number of 0 or more"),
+        ({"candidates": 10**9}, "candidates must be"),
+        ({"sed": 1}, "unknown key 'sed'. Did you mean 'seed'"),
+    ]:
+        path.write_text(json.dumps({**good, **change}))
+        with pytest.raises(InputError, match=message) as error:
+            Optimizer.load(path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="was given as an object"):
+        Optimizer(SPACE, Stubborn).save(path)
+
+
+KILLED = """
+import sys, time
+import hpobench_nmt as hb
+
+def loss(config):
+    with open("log", "a") as log:
+        log.write(f"{sorted(config.items())}\\n")
+    if len(open("log").readlines()) == int(sys.argv[1]):
+        print("now", flush=True)
+        time.sleep(60)
+    return abs(config["x"] - 7.3)
+
+found = hb.minimize(loss, {"x": [float(i) for i in range(40)]}, budget=12, state="state.json")
+print(found.loss)
+"""
+
+
+def test_minimize_goes_on_after_a_kill(tmp_path):
+    (tmp_path / "run.py").write_text(KILLED)
+    run = lambda at: [sys.executable, str(tmp_path / "run.py"), str(at)]  # noqa: E731
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    subprocess.run(run(0), cwd=whole, check=True, capture_output=True)
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    process = subprocess.Popen(run(7), cwd=killed, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"now\n"
+    time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    subprocess.run(run(0), cwd=killed, check=True, capture_output=True)
+    log = (killed / "log").read_text().splitlines()
+    assert log[6] == log[7]  # what was interrupted is evaluated again
+    assert log[:7] + log[8:] == (whole / "log").read_text().splitlines()
+    assert (killed / "state.json").read_bytes() == (whole / "state.json").read_bytes()
+    with pytest.raises(InputError, match=r"the state of another call, with another seed"):
+        hb.minimize(
+            loss, {"x": [float(i) for i in range(40)]}, budget=12, seed=1, state=killed / "state.json"
+        )

@@ -1,0 +1,102 @@
+"""Our methods as samplers of Optuna, and tables as its objectives, with the real library."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("optuna", reason="needs: pip install 'hpobench-nmt[optuna]'")
+
+import optuna
+
+from hpobench_nmt.adapters.optimizer import Optimizer
+from hpobench_nmt.adapters.optuna import MethodSampler, suggest, table_objective
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.lookup.table import Table
+
+SPACE = Space(
+    (
+        Hyperparameter("layers", (1, 2, 3)),
+        Hyperparameter("rate", (0.1, 0.2, 0.4), "log"),
+        Hyperparameter("decay", (0.5, 0.9), active_if=(("rule", ("adam",)),)),
+        Hyperparameter("rule", ("sgd", "adam"), kind="categorical"),
+    )
+)
+
+
+def loss(config):
+    return abs(config["layers"] - 2) + config["rate"] + (config["rule"] == "sgd") + config.get("decay", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_a_study_tries_what_the_optimizer_asks_for(direction):
+    sign = 1 if direction == "minimize" else -1
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "BO_EI_M_std", seed=4), direction=direction)
+    study.optimize(lambda trial: sign * loss(suggest(trial, SPACE)), n_trials=15)
+    optimizer = Optimizer(SPACE, "BO_EI_M_std", seed=4)
+    for trial in study.trials:
+        config = optimizer.ask()
+        assert trial.params == config
+        optimizer.tell(config, loss(config))
+    assert study.best_params == {"layers": 2, "rate": 0.1, "rule": "adam", "decay": 0.5}
+
+
+def test_a_study_ends_with_the_grid_and_failures_are_told():
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "GB_EI_M"))
+    study.optimize(
+        lambda t: float("nan") if suggest(t, SPACE)["layers"] == 1 else loss(t.params), n_trials=99
+    )
+    assert len(study.trials) == 27
+    assert sum(t.state == optuna.trial.TrialState.FAIL for t in study.trials) == 9
+
+
+def test_several_jobs_try_nothing_twice():
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "BO_EI_M_std"))
+    study.optimize(lambda trial: loss(suggest(trial, SPACE)), n_trials=20, n_jobs=4)
+    assert len({tuple(sorted(t.params.items())) for t in study.trials}) == 20
+
+
+def test_a_study_goes_on_with_a_new_sampler():
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "BO_EI_M_std"))
+    study.optimize(lambda trial: loss(suggest(trial, SPACE)), n_trials=10)
+    study.sampler = MethodSampler(SPACE, "BO_EI_M_std")
+    again = study.trials[3].params
+    study.enqueue_trial(again)  # somebody tries one a second time
+    study.optimize(lambda trial: loss(suggest(trial, SPACE)), n_trials=9)
+    configs = [tuple(sorted(t.params.items())) for t in study.trials]
+    assert configs[10] == configs[3] and len(set(configs)) == 18
+
+
+def test_what_is_not_in_the_space_is_refused():
+    study = optuna.create_study(sampler=MethodSampler(SPACE))
+    with pytest.raises(InputError, match="suggests 'momentum', which is not in the space"):
+        study.optimize(lambda trial: trial.suggest_float("momentum", 0, 1), n_trials=1)
+
+
+def test_a_table_is_an_objective(toy):
+    study = optuna.create_study(
+        sampler=MethodSampler(toy.space, "BO_M_std"), directions=["maximize", "minimize"]
+    )
+    study.optimize(table_objective(toy, ["bleu", "seconds"]), n_trials=len(toy))
+    rows = {toy.row(trial.params): trial.values for trial in study.trials}
+    assert sorted(rows) == list(range(len(toy)))
+    assert all(rows[row] == toy.values[row, :2].tolist() for row in rows)
+    assert {toy.row(trial.params) for trial in study.best_trials} == set(
+        toy.front(["bleu", "seconds"]).tolist()
+    )
+
+
+def test_a_configuration_that_was_not_trained_is_a_failed_trial_with_its_reason(toy):
+    half = Table("half", toy.hyperparameters, toy.metrics, toy.configs[::2], toy.values[::2], toy.objectives)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(table_objective(half), n_trials=40)
+    failed = [t for t in study.trials if t.state == optuna.trial.TrialState.FAIL]
+    assert 10 < len(failed) < 30
+    assert all("no row has layers=" in t.user_attrs["missing"] for t in failed)
+    with pytest.raises(InputError, match="was not trained, or its training failed"):
+        half.lookup(toy.config(1))
+    np.testing.assert_equal(half.lookup(toy.config(2))["bleu"], toy.values[2, 0])
