@@ -49,6 +49,7 @@ from hpobench_nmt.runner.lm.dynamic import UpdateRule, adapting_reader, dynamic_
 from hpobench_nmt.runner.lm.language_model import detach, parameter_count, set_up
 from hpobench_nmt.runner.lm.measure import tuned_rule
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
+from hpobench_nmt.runner.lm.precision import products_in
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.spec import load_spec
@@ -138,28 +139,34 @@ def training_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[],
 
         return step
 
-    model = awd_lstm(arguments, REGULARISED)
-    parameters = list(model.parameters())
-    optimiser = NTASGD(parameters, learning_rate=1.0, weight_decay=1.2e-6, window=0, patience=5)
-    for loss in (1.0, 2.0):
-        optimiser.checked(loss)  # so that it averages
-    state = model.initial_state(BATCH)
+    def ours(precision: str) -> Callable[[], int]:
+        model = awd_lstm(arguments, REGULARISED)
+        parameters = list(model.parameters())
+        optimiser = NTASGD(parameters, learning_rate=1.0, weight_decay=1.2e-6, window=0, patience=5)
+        for loss in (1.0, 2.0):
+            optimiser.checked(loss)  # so that it averages
+        state = model.initial_state(BATCH)
 
-    def step() -> int:
-        for p in parameters:
-            p.grad = None
-        hidden, _ = model(inputs, state)
-        flat = hidden.reshape(len(targets), -1)
-        loss = linear_cross_entropy(flat, model.output_weight, model.output_bias, targets)
-        (loss + model.regularisation()).backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 0.25)
-        optimiser.step(1.0)
-        return BATCH * STEPS
+        def step() -> int:
+            for p in parameters:
+                p.grad = None
+            with products_in(precision, inputs.device):
+                hidden, _ = model(inputs, state)
+                flat = hidden.reshape(len(targets), -1)
+                loss = linear_cross_entropy(flat, model.output_weight, model.output_bias, targets)
+                loss = loss + model.regularisation()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 0.25)
+            optimiser.step(1.0)
+            return BATCH * STEPS
+
+        return step
 
     return {
         "plain nn.LSTM, F.cross_entropy": plain(chunked=False),
         "plain nn.LSTM, our softmax": plain(chunked=True),
-        "AWD-LSTM": step,
+        "AWD-LSTM in bf16": ours("bf16"),
+        "AWD-LSTM": ours("fp32"),
     }
 
 

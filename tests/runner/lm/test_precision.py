@@ -70,7 +70,9 @@ def gradient(model, precision, batch=4, parts=1):
     """The gradients of one update, as 64-bit numbers, and the states after it."""
     piece = streams(torch.from_numpy(TRAIN[:240]), batch * parts)[:31]
     scaler = loss_scaler(precision, CPU)
-    _, states = _gradient(model.train(), piece, (model.initial_state(batch),) * parts, precision, scaler)
+    states = (model.initial_state(batch),) * parts
+    loss, states = _gradient(model.train(), piece, states, precision, scaler)
+    assert loss.dtype == torch.float32  # the softmax has 32 bits
     scale = scaler.get_scale() if precision == "fp16" else 1.0
     return [p.grad.to_dense().double() / scale for p in model.parameters()], states
 
@@ -121,6 +123,17 @@ def test_a_training_in_16_bits_ends_near_one_in_32_and_dev_is_evaluated_in_32(ti
     assert found["fp32"] < 4
     assert found["bf16"] != found["fp32"]
     assert found["bf16"] == pytest.approx(found["fp32"], rel=0.05)
+
+
+def test_a_training_in_fp16_makes_the_steps_of_one_in_32_bits():
+    curves = []
+    for precision in ("fp32", "fp16"):
+        model = build("qrnn")
+        schedule = replace(SCHEDULE, precision=precision, max_epochs=1, checks_per_epoch=3, clip=0.05)
+        done = train(model, TRAIN, DEV, descent(model, 20.0), schedule, seeded())
+        curves.append([point["dev_ppl"] for point in done.curve])
+    assert curves[0] != curves[1] == pytest.approx(curves[0], rel=0.02)
+    assert curves[0][-1] < 0.8 * curves[0][0]  # it learned
 
 
 def test_with_the_defaults_an_update_is_the_plain_one_to_the_bit(tiny):
