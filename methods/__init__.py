@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
 
 
@@ -17,21 +19,47 @@ class BuiltIn:
         location: "module:attribute" below this package, imported when it is first used.
         objectives: numbers of objectives that it can optimise.
         description: one line.
+        extra: the extra of this package that its libraries come with; "": none is needed.
+        libraries: modules of other people that it is made of; their versions are part of its fingerprint.
     """
 
     name: str
     location: str
     objectives: tuple[int, ...]
     description: str
+    extra: str = ""
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> str:
+        """The numbers of objectives in words."""
+        if len(self.objectives) > 2:
+            return f"{self.objectives[0]} or more"
+        return " or ".join(map(str, self.objectives))
+
+    def require(self) -> None:
+        """Refuse a method whose libraries are not installed.
+
+        Raises:
+            InputError: one is missing, with the command that installs it.
+        """
+        for library in self.libraries:
+            if importlib.util.find_spec(library) is None:
+                raise InputError(
+                    f"method {self.name!r} needs {library}, which is not installed: "
+                    f"pip install 'hpobench-nmt[{self.extra}]'."
+                )
 
     def load(self) -> MethodFactory:
         """The method's factory."""
+        self.require()
         module, _, attribute = self.location.partition(":")
         factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return factory
 
 
 _ONE, _TWO = (1,), (2,)
+_TWO_OR_MORE = tuple(range(2, 11))
 
 BUILT_IN = {
     method.name: method
@@ -54,3 +82,27 @@ BUILT_IN = {
         BuiltIn("NSGA2", "nsga2:NSGA2Search", _TWO, "pymoo's NSGA-II, snapped to unseen rows"),
     )
 }
+
+
+def _adapter(
+    library: str, name: str, where: str, objectives: tuple[int, ...], description: str, *others: str
+) -> BuiltIn:
+    """A method of another library, whose extra has its name; `others` are modules that it needs besides."""
+    location = f"adapters.{library}:{where}"
+    return BuiltIn(f"{library}.{name}", location, objectives, description, library, (library, *others))
+
+
+ADAPTERS = {
+    method.name: method
+    for method in (
+        _adapter("optuna", "TPE", "TPE", _ONE, "Optuna's TPE"),
+        _adapter("optuna", "GP", "GP", _ONE, "Optuna's Gaussian process, logEI", "torch"),
+        _adapter("optuna", "CMAES", "CMAES", _ONE, "Optuna's CMA-ES", "cmaes"),
+        _adapter("optuna", "MOTPE", "TPE", _TWO_OR_MORE, "Optuna's TPE for several objectives"),
+        _adapter("optuna", "NSGAII", "NSGAII", _TWO_OR_MORE, "Optuna's NSGA-II"),
+    )
+}
+"""Other people's optimizers, each with the extra that installs it."""
+
+KNOWN = {**BUILT_IN, **ADAPTERS}
+"""All methods that can be named."""

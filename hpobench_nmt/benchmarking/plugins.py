@@ -1,6 +1,7 @@
 """Methods by name: those of the package, a user's file, a module, or an installed entry point.
 
 BO_EI_M                    comes with the package
+optuna.TPE                 another library's, which comes with an extra of the package
 my_file.py:MyMethod        a class in a file
 package.module:MyMethod    a class that can be imported
 NAME                       an entry point of the group "hpobench_nmt.methods"
@@ -24,7 +25,7 @@ from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, name_of
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import BUILT_IN, KNOWN
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
 
@@ -55,7 +56,7 @@ class NamedMethod:
 
     @property
     def built_in(self) -> bool:
-        """Whether it comes with the package."""
+        """Whether all of its code comes with the package, unlike that of adapters."""
         return self.factory is None and self.spec in BUILT_IN
 
     def load(self) -> MethodFactory:
@@ -93,10 +94,11 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
         return NamedMethod(check_name("method", name), name, fingerprint(spec), factory=spec)
-    if spec in BUILT_IN:
-        known = BUILT_IN[spec]
+    if spec in KNOWN:
+        known = KNOWN[spec]
+        known.require()
         module, _, attribute = known.location.partition(":")
-        source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", attribute)
+        source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", attribute, known.libraries)
         return NamedMethod(spec, spec, source, known.objectives)
     location, _ = _place(spec)
     factory = load_method(spec)
@@ -111,7 +113,7 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
 
 
 def _refuse_built_in_name(name: str, spec: str) -> None:
-    if name.casefold() in {known.casefold() for known in BUILT_IN}:
+    if name.casefold() in {known.casefold() for known in KNOWN}:
         raise InputError(f"method {spec!r} has the name of one that comes with the package: rename it.")
 
 
@@ -136,7 +138,7 @@ def _place(spec: str) -> tuple[str, str]:
         raise unknown(
             "method",
             spec,
-            [*BUILT_IN, *points],
+            [*KNOWN, *points],
             "'hpobench-nmt methods' lists them; your own is given as FILE.py:CLASS or MODULE:CLASS.",
         )
     location, _, attribute = points[spec].partition(":")
@@ -149,8 +151,8 @@ def load_method(spec: str) -> MethodFactory:
     Raises:
         InputError: there is no such method, or importing it fails.
     """
-    if spec in BUILT_IN:
-        return BUILT_IN[spec].load()
+    if spec in KNOWN:
+        return KNOWN[spec].load()
     location, attribute = _place(spec)
     try:
         module = _load_file(Path(location)) if location.endswith(".py") else importlib.import_module(location)

@@ -119,8 +119,9 @@ def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
     """Refuse methods that are known not to optimise the suite's number of objectives."""
     for method in methods:
         if method.objectives and suite.n_objectives not in method.objectives:
+            more = " or more" if len(method.objectives) > 2 else ""
             raise InputError(
-                f"method {method.name!r} is for {method.objectives[0]} objective(s); "
+                f"method {method.name!r} is for {method.objectives[0]}{more} objective(s); "
                 f"{', '.join(suite.scores)} need {suite.n_objectives}. See 'hpobench-nmt methods'."
             )
 

@@ -25,6 +25,7 @@ import sysconfig
 import types
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,16 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _TRIAL = tuple(f"{_NAME}.{module}" for module in ("core.loop", "core.seeds", "lookup.table"))
 
 
-def built_in_fingerprint(module: str, attribute: str) -> str:
+def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:
     """Hash of the sources that a method of this package depends on.
 
     Args:
         module: the full name of the module that it is in.
         attribute: its name there.
+        libraries: those of other people that do its work; their versions count.
     """
-    return _digest([attribute, *_described(_package_closure((*_TRIAL, module)))])
+    versions = [f"{library} {version(library)}" for library in libraries]
+    return _digest([attribute, *versions, *_described(_package_closure((*_TRIAL, module)))])
 
 
 def fingerprint(factory: Any, file: Path | None = None, module: str | None = None) -> str:

@@ -185,12 +185,12 @@ def methods(spec: str | None, n_objectives: int) -> None:
         _check_method(spec, n_objectives)
         return
     from hpobench_nmt.benchmarking.plugins import installed_entry_points
-    from hpobench_nmt.methods import BUILT_IN
+    from hpobench_nmt.methods import KNOWN
     from hpobench_nmt.render.terminal.grids import print_grid
 
-    rows = [(m.name, " or ".join(map(str, m.objectives)), m.description) for m in BUILT_IN.values()]
-    rows += [(name, "", location) for name, location in installed_entry_points().items()]
-    head = ("method", "objectives", "what it is")
+    rows = [(m.name, m.counts, m.extra, m.description) for m in KNOWN.values()]
+    rows += [(name, "", "", location) for name, location in installed_entry_points().items()]
+    head = ("method", "objectives", "extra", "what it is")
     print_grid(head, rows, make_console(), wrapped=head[-1:])
 
 

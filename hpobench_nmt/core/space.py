@@ -64,12 +64,12 @@ class Space(Sequence[Hyperparameter]):
                     raise InputError(f"active_if of {h.name!r}: {parent} needs at least one value.")
                 for value in values:
                     self[parent].code(value)
-        if len(self._parents_first) < len(names):
-            left = next(n for j, n in enumerate(names) if j not in self._parents_first)
+        if len(self.parents_first) < len(names):
+            left = next(n for j, n in enumerate(names) if j not in self.parents_first)
             raise InputError(f"active_if of {left!r}: whether it is active depends on itself.")
 
     @cached_property
-    def _parents_first(self) -> tuple[int, ...]:
+    def parents_first(self) -> tuple[int, ...]:
         """Positions of the hyperparameters, each after those that its condition names; no circles."""
         order: list[int] = []
         left = list(range(len(self)))
@@ -85,7 +85,7 @@ class Space(Sequence[Hyperparameter]):
     def active(self, codes: Floats) -> NDArray[np.bool_]:
         """Which hyperparameters are active in configurations given as codes, shape (N, H)."""
         found = np.ones(codes.shape, dtype=bool)
-        for j in self._parents_first:
+        for j in self.parents_first:
             for parent, values in self.hyperparameters[j].active_if:
                 k = self.names.index(parent)
                 wanted = [self.hyperparameters[k].code(value) for value in values]

@@ -1,0 +1,242 @@
+"""What adapters of other libraries share: from what a library proposes to a row that can be looked up.
+
+An adapter is a class with three short methods. This is a whole one, for Optuna's random sampler:
+
+    import optuna
+    from hpobench_nmt.methods.adapters.common import Adapter, has_failed, ranges
+
+    class OptunaRandom(Adapter):
+        logger = "optuna"  # silenced while the library works
+
+        def start(self):
+            self.axes = ranges(self.problem.space).to_optuna()
+            self.study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=self.seed()))
+
+        def propose(self):
+            self.trial = self.study.ask(self.axes)
+            return self.trial.params
+
+        def learn(self, row, losses):
+            if not self.asked:  # a row of the initial design
+                return
+            state = optuna.trial.TrialState.FAIL if has_failed(losses) else None
+            self.study.tell(self.trial, None if state else losses.tolist(), state=state)
+
+It is used as any method: `hb.benchmark("sw-en", ["adapter.py:OptunaRandom"])`.
+
+symbol    shape    meaning
+features  (N, F)   of the candidates, in [0, 1] (core/space.py)
+left      (N,)     whether a candidate may still be looked up
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.hyperparameter import is_number
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Config, Space
+from hpobench_nmt.core.text import printable
+
+Floats = NDArray[np.float64]
+
+_LARGEST_SEED = 2**31 - 1
+
+
+class Adapter:
+    """Base class of methods that ask another library.
+
+    It keeps the rows that are left, repeats an answer until it is told, and turns whatever is proposed into
+    a row that is left: the nearest one of equal kind (see `nearest`). While the library works, its warnings
+    and its log are silent.
+
+    Attributes:
+        problem: what the method sees.
+        rng: the only source of randomness.
+        left: whether a row may still be looked up, shape (N,).
+        told: losses by row, in the order in which they were told.
+        asked: in `learn`: whether the row was asked for; False for those of the initial design.
+        logger: name of the library's logger; "" if it has none.
+    """
+
+    logger = ""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        self.problem = problem
+        self.rng = rng
+        self.left = np.ones(len(problem.features), dtype=bool)
+        self.told: dict[int, Floats] = {}
+        self.asked = False
+        self._pending: int | None = None
+        with _quiet(self.logger):
+            self.start()
+
+    def start(self) -> None:
+        """Make what the library needs."""
+
+    def propose(self) -> int | Config | Floats:
+        """What the library would evaluate next.
+
+        Returns:
+            a row; or a configuration, in which numbers may lie between those of the grid, and inactive
+            hyperparameters may have a value; or a point among the features, shape (F,).
+        """
+        raise NotImplementedError
+
+    def learn(self, row: int, losses: Floats) -> None:
+        """Tell the library the losses of a row, shape (m,), to be minimised; NaN where training failed."""
+
+    def ask(self) -> int:
+        """The row that is looked up for what the library proposes."""
+        if self._pending is None:
+            with _quiet(self.logger):
+                proposed = self.propose()
+            self._pending = self._row_of(proposed)
+        return self._pending
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Pass the losses of a row on to the library."""
+        self.asked, self._pending = index == self._pending, None
+        self.left[index] = False
+        self.told[index] = losses
+        with _quiet(self.logger):
+            self.learn(index, losses)
+
+    def seed(self) -> int:
+        """A new seed for the library, from `rng`."""
+        return int(self.rng.integers(_LARGEST_SEED))
+
+    def rows_left(self) -> NDArray[np.int64]:
+        """The rows that may still be looked up, ascending."""
+        return np.flatnonzero(self.left)
+
+    def point_of(self, config: Config) -> Floats:
+        """The features of a configuration, shape (F,); its numbers may lie between those of the grid.
+
+        Raises:
+            InputError: a value is missing, or no number where one is needed, or an unknown label.
+        """
+        space = self.problem.space
+        codes = np.full(len(space), np.nan)
+        for j, h in enumerate(space):
+            value = config.get(h.name)
+            if value is None:
+                continue
+            if not h.is_numeric:
+                codes[j] = h.code(value)
+            elif is_number(value) and math.isfinite(value):
+                codes[j] = min(max(value, h.ends[0]), h.ends[1])
+            else:
+                raise InputError(f"it proposed {h.name} = {_shown(value)}.")
+        active = space.active(codes[None])[0, :]
+        codes[~active] = np.nan
+        lacking = np.flatnonzero(active & np.isnan(codes))
+        if len(lacking):
+            raise InputError(f"it proposed no value of {space.names[lacking[0]]}.")
+        point: Floats = space.features(codes[None])[0]
+        return point
+
+    def nearest(self, point: Floats) -> int:
+        """The row that is left and nearest to a point among the features; of equally near ones the first.
+
+        Rows of equal kind come first: those with the categories that are nearest to the point's. O(N F).
+        """
+        features = self.problem.features
+        if point.shape != features.shape[1:] or not np.isfinite(point).all():
+            raise InputError(f"it proposed {_shown(point.tolist())}, which is no point of the space.")
+        differences = (features - point) ** 2
+        distance: Floats = differences.sum(axis=1)
+        categories = _category_columns(self.problem)
+        if len(categories):
+            # One category more that differs weighs more than all numbers together.
+            distance += features.shape[1] * differences[:, categories].sum(axis=1)
+        distance[~self.left] = np.inf
+        return int(distance.argmin())
+
+    def _row_of(self, proposed: Any) -> int:
+        point = proposed
+        if isinstance(proposed, int | np.integer) and not isinstance(proposed, bool):
+            if not 0 <= proposed < len(self.left):
+                last = len(self.left) - 1
+                raise InputError(f"it proposed row {proposed}, but rows go from 0 to {last}.")
+            if self.left[proposed]:
+                return int(proposed)
+            point = self.problem.features[proposed]
+        elif isinstance(proposed, Mapping):
+            point = self.point_of(proposed)
+        if not isinstance(point, np.ndarray) or point.dtype.kind not in "fiu":
+            shown = _shown(proposed)
+            raise InputError(f"it proposed {shown}, which is neither row, configuration nor point.")
+        return self.nearest(point)
+
+
+def _shown(thing: object) -> str:
+    return printable(repr(thing))[:80]
+
+
+def has_failed(losses: Floats) -> bool:
+    """Whether a training has failed: it lacks a loss."""
+    return bool(np.isnan(losses).any())
+
+
+def penalised(losses: Floats) -> Floats:
+    """Losses of n rows for libraries that take no NaN, shape (n, m).
+
+    A failed row's are worse than all others, by the range of the losses, or by 1 where that is 0.
+    """
+    failed: NDArray[np.bool_] = np.asarray(np.isnan(losses).any(axis=1))
+    if not failed.any():
+        return losses
+    known = losses[~failed] if not failed.all() else np.zeros((1, losses.shape[1]))
+    worst, best = known.max(axis=0), known.min(axis=0)
+    return np.where(failed[:, None], worst + np.where(worst > best, worst - best, 1.0), losses)
+
+
+def ranges(space: Space) -> Space:
+    """The space with ranges in place of grids of numbers, so that libraries see their scale and order.
+
+    Grids that the condition of another hyperparameter depends on are left as they are.
+    """
+    parents = {parent for h in space for parent, _ in h.active_if}
+    return Space(
+        tuple(
+            replace(h, values=h.ends, integer=h.whole, continuous=True)
+            if h.is_numeric and len(h.values) > 1 and h.name not in parents
+            else h
+            for h in space
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def _category_columns(problem: Problem) -> NDArray[np.int64]:
+    """Columns of the features that belong to categories."""
+    widths = [h.n_features for h in problem.space]
+    return np.flatnonzero(np.repeat([width > 1 for width in widths], widths))
+
+
+@contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """Silence warnings, and a library's logger, for the time being."""
+    log = logging.getLogger(logger) if logger else None
+    level = log.level if log else 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if log:
+            log.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            if log:
+                log.setLevel(level)

@@ -1,0 +1,124 @@
+"""Optuna's samplers (Akiba et al. 2019).
+
+Translated: grids of numbers become ranges on their scale, labels become categories, and a hyperparameter
+is suggested only where it is active. The rows of the initial design are told as trials that have ended, and
+count among the random trials that TPE and GP begin with (10 by Optuna's default). A failed training is a
+failed trial.
+
+Lost: Optuna knows neither the grid, nor the rows that are left, nor the order of ordinal labels. Its
+configuration is moved to the nearest row that is left (`common.Adapter.nearest`). TPE and GP are told the
+losses of the row that was looked up, and their own configuration as a failed trial if it was another. CMA-ES
+and NSGA-II need answers to their own configurations: they take the row's losses as those of what they asked
+for. CMA-ES learns nothing from the initial design, and draws categories at random.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import optuna
+from numpy.typing import NDArray
+from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.samplers import CmaEsSampler, GPSampler, NSGAIISampler, TPESampler
+from optuna.trial import TrialState, create_trial
+
+from hpobench_nmt.core.space import Config, Value
+from hpobench_nmt.methods.adapters.common import Adapter, has_failed, ranges
+
+POPULATION = 20
+"""Of NSGA-II. Optuna's default of 50 would leave it random for most of a usual budget."""
+
+
+class _Optuna(Adapter):
+    """Asks a study, and tells it what was looked up."""
+
+    logger = "optuna"
+    # Whether the sampler is told the losses of the nearest row as those of its own configuration.
+    keeps_its_own = False
+
+    @staticmethod
+    def sampler(seed: int) -> Any:
+        """The sampler of a study."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Begin a study that is kept in memory."""
+        self.space = ranges(self.problem.space)
+        self.axes = self.space.to_optuna()
+        directions = ["minimize"] * self.problem.n_objectives
+        self.study = optuna.create_study(directions=directions, sampler=self.sampler(self.seed()))
+        self.trial: Any = None
+
+    def propose(self) -> Config:
+        """The next trial's parameters."""
+        self.trial = self.study.ask()
+        config: dict[str, Value] = {}
+        for h in (self.space[j] for j in self.space.parents_first):
+            if all(config.get(parent) in values for parent, values in h.active_if):
+                config[h.name] = _suggested(self.trial, h.name, self.axes[h.name])
+        return config
+
+    def learn(self, row: int, losses: NDArray[np.float64]) -> None:
+        """End the trial, or add one of the row that was looked up in its place."""
+        failed = has_failed(losses)
+        config = self.problem.config(row)
+        own = self.asked and (self.keeps_its_own or self.trial.params == config)
+        if self.asked:
+            told = own and not failed
+            state = TrialState.COMPLETE if told else TrialState.FAIL
+            self.study.tell(self.trial, losses.tolist() if told else None, state)
+        if not own and not failed:
+            axes = {name: self.axes[name] for name in config}
+            self.study.add_trial(create_trial(params=config, distributions=axes, values=losses.tolist()))
+
+
+def _suggested(trial: Any, name: str, axis: Any) -> Value:
+    value: Value
+    if isinstance(axis, CategoricalDistribution):
+        value = trial.suggest_categorical(name, axis.choices)
+    elif isinstance(axis, IntDistribution):
+        value = trial.suggest_int(name, axis.low, axis.high, step=axis.step, log=axis.log)
+    else:
+        value = trial.suggest_float(name, axis.low, axis.high, log=axis.log)
+    return value
+
+
+class TPE(_Optuna):
+    """Tree-structured Parzen estimators (Bergstra et al. 2011; for several objectives Ozaki et al. 2022)."""
+
+    @staticmethod
+    def sampler(seed: int) -> Any:
+        """Optuna's default sampler."""
+        return TPESampler(seed=seed)
+
+
+class GP(_Optuna):
+    """Optuna's Gaussian process, with logEI (one objective) or logEHVI (several)."""
+
+    @staticmethod
+    def sampler(seed: int) -> Any:
+        """For losses without noise."""
+        return GPSampler(seed=seed, deterministic_objective=True)
+
+
+class CMAES(_Optuna):
+    """CMA-ES (Hansen & Ostermeier 2001)."""
+
+    keeps_its_own = True
+
+    @staticmethod
+    def sampler(seed: int) -> Any:
+        """With Optuna's defaults."""
+        return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+
+
+class NSGAII(_Optuna):
+    """NSGA-II (Deb et al. 2002)."""
+
+    keeps_its_own = True
+
+    @staticmethod
+    def sampler(seed: int) -> Any:
+        """With generations of 20."""
+        return NSGAIISampler(seed=seed, population_size=POPULATION)

@@ -1,0 +1,124 @@
+"""What every adapter must do, whatever its library."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.methods import ADAPTERS, BUILT_IN, BuiltIn
+from hpobench_nmt.testing import CONFORMANCE_CHECKS, survives_small_tables
+
+# These fit models for so long that a whole conformance check would take CI minutes.
+SLOW = [n for n in ADAPTERS if n in ("optuna.GP", "optuna.MOTPE", "botorch.LogEI", "botorch.LogEHVI")]
+
+
+def missing(name):
+    try:
+        ADAPTERS[name].require()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def each(names=ADAPTERS):
+    """Parameters: every adapter, skipped with a reason where its library is missing."""
+    return [pytest.param(n, marks=pytest.mark.skipif(bool(missing(n)), reason=missing(n))) for n in names]
+
+
+@pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", each(n for n in ADAPTERS if n not in SLOW))
+def test_conformance(name, check):
+    method = ADAPTERS[name]
+    check(method.load(), method.objectives[0])
+
+
+@pytest.mark.parametrize("name", each(SLOW))
+def test_conformance_of_slow_ones(name):
+    method = ADAPTERS[name]
+    survives_small_tables(method.load(), method.objectives[0])
+
+
+@pytest.mark.parametrize("name", each(n for n in ADAPTERS if 3 in ADAPTERS[n].objectives and n not in SLOW))
+def test_three_objectives(name):
+    survives_small_tables(ADAPTERS[name].load(), 3)
+
+
+def labelled():
+    """Numbers on a log scale, ordered labels, categories, and one that is inactive for some of them."""
+    space = Space(
+        (
+            Hyperparameter("rate", (1e-4, 3e-4, 1e-3, 1e-2), "log"),
+            Hyperparameter("size", ("small", "base", "big"), kind="ordinal"),
+            Hyperparameter("optimizer", ("sgd", "adam", "lamb"), kind="categorical"),
+            Hyperparameter("momentum", (0.0, 0.5, 0.9), active_if=(("optimizer", ("sgd",)),)),
+        )
+    )
+    configs = [
+        {"rate": rate, "size": size, "optimizer": optimizer} | extra
+        for rate in (1e-4, 3e-4, 1e-3, 1e-2)
+        for size in ("small", "base", "big")
+        for optimizer in ("sgd", "adam", "lamb")
+        for extra in ([{"momentum": m} for m in (0.0, 0.5, 0.9)] if optimizer == "sgd" else [{}])
+    ]
+    codes = space.encode_all(configs)[np.random.default_rng(0).permutation(60)]
+    return space, codes
+
+
+def labelled_trial(name, seed=0, lookups=13):
+    space, codes = labelled()
+    n_objectives = ADAPTERS[name].objectives[0]
+    features = space.features(codes)
+    weights = np.random.default_rng(1).normal(size=(features.shape[1], n_objectives))
+    losses = np.sin(2.0 * features @ weights)
+    losses[[5, 17, 30]] = np.nan
+    problem = Problem(features, n_objectives, lookups, 3, space, codes)
+    make = ADAPTERS[name].load()
+    return run_trial(problem, losses.__getitem__, make, np.random.default_rng(seed), [1, 5, 9])
+
+
+@pytest.mark.parametrize("name", each())
+def test_labels_and_inactive_hyperparameters_and_failures(name):
+    trial = labelled_trial(name)
+    assert not trial.failure
+    assert len(set(trial.rows.tolist())) == 13
+
+
+def digest_of(names):
+    rows = [labelled_trial(name).rows.tolist() for name in names]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def test_the_same_rows_in_a_fresh_process():
+    names = [n for n in ADAPTERS if not missing(n)]
+    code = f"import runpy; print(runpy.run_path({__file__!r})['digest_of']({names!r}))"
+    environment = os.environ | {"PYTHONHASHSEED": "77", "OMP_NUM_THREADS": "1"}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert found.stderr == "", "a library has said something"
+    assert found.stdout.strip() == digest_of(names)
+
+
+def test_a_missing_library_is_one_line_with_the_command(monkeypatch):
+    gone = BuiltIn("gone.X", "adapters.gone:X", (1,), "", "gone", ("no_such_library",))
+    monkeypatch.setattr("hpobench_nmt.benchmarking.plugins.KNOWN", {**BUILT_IN, "gone.X": gone})
+    with pytest.raises(InputError) as raised:
+        resolve_methods(["RS", "gone.X"])
+    assert str(raised.value) == (
+        "method 'gone.X' needs no_such_library, which is not installed: pip install 'hpobench-nmt[gone]'."
+    )
+
+
+@pytest.mark.parametrize("name", each())
+def test_the_librarys_version_is_in_the_fingerprint(name, monkeypatch):
+    before = resolve_methods([name])[0].fingerprint
+    monkeypatch.setattr("hpobench_nmt.benchmarking.sources.version", lambda library: "0.0.1")
+    assert resolve_methods([name])[0].fingerprint != before

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import logging
+import warnings
+
+import numpy as np
+import pytest
+
+import hpobench_nmt.methods.adapters.common as common
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.methods.adapters.common import Adapter, penalised, ranges
+from hpobench_nmt.testing import CONFORMANCE_CHECKS
+
+SPACE = Space(
+    (
+        Hyperparameter("rate", (0.001, 0.01, 0.1, 1.0), "log"),
+        Hyperparameter("model", ("a", "b"), kind="categorical"),
+        Hyperparameter("depth", (2, 4, 8), active_if=(("model", ("b",)),)),
+    )
+)
+CONFIGS = [
+    {"rate": 0.001, "model": "a"},
+    {"rate": 0.1, "model": "a"},
+    {"rate": 1.0, "model": "a"},
+    {"rate": 0.001, "model": "b", "depth": 2},
+    {"rate": 1.0, "model": "b", "depth": 8},
+]
+
+
+def problem(lookups=5):
+    codes = SPACE.encode_all(CONFIGS)
+    return Problem(SPACE.features(codes), 1, lookups, 1, SPACE, codes)
+
+
+class Says(Adapter):
+    """Proposes what it is told to."""
+
+    answers = ()
+
+    def start(self):
+        self.learnt = []
+        self.waiting = list(self.answers)
+
+    def propose(self):
+        return self.waiting.pop(0)
+
+    def learn(self, row, losses):
+        self.learnt.append((row, self.asked))
+
+
+def saying(*answers):
+    return type("Says", (Says,), {"answers": answers})(problem(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("proposed", "row"),
+    [
+        ({"rate": 0.1, "model": "a"}, 1),
+        ({"rate": 0.05, "model": "a"}, 1),
+        ({"rate": 0.011, "model": "a"}, 1),  # nearer on the log scale, and of equal kind
+        ({"rate": 0.9, "model": "a", "depth": 8}, 2),  # what is inactive does not count
+        ({"rate": 50.0, "model": "b", "depth": 9.7}, 4),
+        ({"rate": 0.0011, "model": "b", "depth": 7}, 3),
+        (3, 3),
+        (np.int64(4), 4),
+        (SPACE.features(SPACE.encode_all(CONFIGS[2:3]))[0], 2),
+    ],
+)
+def test_what_is_proposed_becomes_the_nearest_row(proposed, row):
+    assert saying(proposed).ask() == row
+
+
+def test_of_the_rows_that_are_left_those_of_equal_kind_come_first():
+    method = saying({"rate": 1.0, "model": "b", "depth": 8}, {"rate": 1.0, "model": "b", "depth": 8}, 4)
+    method.tell(4, np.zeros(1))
+    assert method.ask() == 3  # model b, though 2 has the same rate
+    method.tell(3, np.zeros(1))
+    assert method.ask() == 2  # no other of model b is left
+    method.tell(2, np.zeros(1))
+    assert method.ask() in (0, 1)
+
+
+def test_one_proposal_per_row_and_who_asked():
+    method = saying(1, 2)
+    method.tell(0, np.zeros(1))
+    assert [method.ask(), method.ask()] == [1, 1]
+    method.tell(1, np.zeros(1))
+    assert method.ask() == 2
+    assert method.learnt == [(0, False), (1, True)]
+    assert method.rows_left().tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("nonsense", "said"),
+    [
+        (None, "it proposed None, which is neither row, configuration nor point."),
+        ("a", "it proposed 'a', which is neither row, configuration nor point."),
+        (7, "it proposed row 7, but rows go from 0 to 4."),
+        (-1, "it proposed row -1, but rows go from 0 to 4."),
+        (True, "it proposed True, which is neither row, configuration nor point."),
+        ({"model": "a"}, "it proposed no value of rate."),
+        ({"rate": float("nan"), "model": "a"}, "it proposed rate = nan."),
+        ({"rate": "much", "model": "a"}, "it proposed rate = 'much'."),
+        ({"rate": 0.1, "model": "c"}, "unknown value of model 'c'. Known: a, b."),
+        ({"rate": 0.1, "model": "b"}, "it proposed no value of depth."),
+        (np.full(4, np.nan), "it proposed [nan, nan, nan, nan], which is no point of the space."),
+        (np.zeros(3), "it proposed [0.0, 0.0, 0.0], which is no point of the space."),
+    ],
+)
+def test_nonsense_is_one_line_that_fails_the_trial(nonsense, said):
+    kind = type("Says", (Says,), {"answers": (nonsense,)})
+    with pytest.raises(InputError) as raised:
+        kind(problem(), np.random.default_rng(0)).ask()
+    assert said in str(raised.value)
+    trial = run_trial(problem(), lambda row: np.zeros(1), kind, np.random.default_rng(0), [0])
+    assert trial.rows.tolist() == [0]
+    assert said.rstrip(".") in trial.failure
+    assert "\n" not in trial.failure
+
+
+def test_a_library_is_silent_and_what_it_changed_is_put_back(capfd, recwarn):
+    class Loud(Adapter):
+        logger = "a_library"
+
+        def propose(self):
+            logging.getLogger("a_library").error("I am working")
+            warnings.warn("an experimental feature", stacklevel=1)
+            return 2
+
+    logging.getLogger("a_library").setLevel(logging.INFO)
+    assert Loud(problem(), np.random.default_rng(0)).ask() == 2
+    assert logging.getLogger("a_library").level == logging.INFO
+    assert (capfd.readouterr(), list(recwarn)) == (("", ""), [])
+
+
+def test_failed_trainings_are_worse_than_all_others():
+    losses = np.array([[1.0, 5.0], [np.nan, 2.0], [3.0, 5.0]])
+    assert penalised(losses).tolist() == [[1.0, 5.0], [5.0, 6.0], [3.0, 5.0]]
+    assert penalised(np.full((2, 1), np.nan)).tolist() == [[1.0], [1.0]]
+    assert penalised(losses[[0]]) is not None
+
+
+def test_ranges_keep_ends_scale_and_what_others_depend_on():
+    space = Space(
+        (*SPACE, Hyperparameter("k", (1, 2, 3)), Hyperparameter("l", (5, 6), active_if=(("k", (3,)),)))
+    )
+    rate, model, depth, k, last = ranges(space)
+    assert (rate.values, rate.scale, rate.continuous) == ((0.001, 1.0), "log", True)
+    assert (depth.values, depth.whole, depth.active_if) == ((2.0, 8.0), True, SPACE["depth"].active_if)
+    assert (model, k) == (SPACE["model"], space["k"])
+    assert last.continuous
+
+
+def test_the_adapter_of_the_docstring_conforms():
+    pytest.importorskip("optuna")
+    lines = common.__doc__.splitlines()
+    begin = lines.index("    import optuna")
+    end = next(i for i in range(begin, len(lines)) if lines[i].startswith("It is used"))
+    found = {}
+    exec("\n".join(line[4:] for line in lines[begin:end]), found)  # noqa: S102
+    for check in CONFORMANCE_CHECKS:
+        check(found["OptunaRandom"])
