@@ -53,7 +53,7 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
         survival[:n_initial] = 1.0
         mean = survival.sum()
         return _moments(mean, ((2 * times + 1) * survival).sum())
-    drawn = min(goal.score_at, n_rows)
+    drawn = int(min(goal.score_at, n_rows))
     if goal.gaps is None:
         share = n_targets / n_rows
         left_over = (n_rows - drawn) / max(n_rows - 1, 1)

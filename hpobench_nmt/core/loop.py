@@ -96,7 +96,7 @@ class Settled:
 
     def __init__(self, goals: Sequence[Goal]) -> None:
         self._open = [[goal.targets.tolist(), goal.needed, goal.score_at or np.inf] for goal in goals]
-        self._from = [None if g.checkpoints is None else g.checkpoints.tolist() for g in goals]
+        self._from = [None if goal.resources is None else goal.resources.tolist() for goal in goals]
         self._endless = not goals
         self.all = False
 
@@ -110,8 +110,8 @@ class Settled:
             still = still or (goal[1] > 0 and time < goal[2])
         self.all = not still
 
-    def note_part(self, row: int, before: int, now: int, done: bool, time: float) -> None:
-        """A row was trained from one checkpoint to another (from 1; 0: it is new), or to its end (done)."""
+    def note_part(self, row: int, before: float, now: float, done: bool, time: float) -> None:
+        """A row was trained from one resource, negative if it is new, to another, or to its end (done)."""
         if self._endless or self.all:
             return
         still = False

@@ -76,7 +76,6 @@ def run_timed_trial(
     latest = [-1] * trainer.workers  # the row that each worker trained last
     running: dict[int, float] = {}  # resource asked for, by row
     reached: dict[int, float] = {}  # resource, by row that was begun; infinite once its training has ended
-    checkpoint: dict[int, int] = {}  # likewise, its number
     recorded = array("d")  # the events, one after the other
     ended, now, failure = 0, 0.0, ""
     method: _Method | None = None
@@ -112,7 +111,7 @@ def run_timed_trial(
             worker = idle.pop(place)
             latest[worker] = row
             running[row] = resource
-            reached.setdefault(row, 0.0)
+            reached.setdefault(row, -1.0)
             trainer.start(worker, row, resource)
 
         if not running or ((method is None or settled.all) and not unfinished):
@@ -121,17 +120,16 @@ def run_timed_trial(
         if finished[0].finish > problem.time and not unfinished:
             break
         for event in finished:
-            now, _, worker, row, at, _, _, done = event
+            now, _, worker, row, _, _, _, done = event
             del running[row]
             idle.append(worker)
             ended += done
+            if goals:
+                settled.note_part(row, reached[row], trainer.resource(event), done, now)
             reached[row] = math.inf if done else trainer.resource(event)
             recorded.extend(event)
             if unfinished:
                 unfinished.discard(row)
-            if goals:
-                settled.note_part(row, checkpoint.get(row, 0), at, done, now)
-                checkpoint[row] = at
             if method is None:
                 continue
             if on_call is not None:

@@ -97,6 +97,11 @@ class Trainings:
         pausing = "can be resumed" if self.resume else "cannot be resumed"
         return f"Trainings({len(self):,} rows, {len(self.costs):,} checkpoints, {pausing})"
 
+    @property
+    def final(self) -> Floats:
+        """What a training to the end has found: losses of each row's best checkpoint, shape (N, m)."""
+        return self.best[self.starts[1:] - 1]
+
     @cached_property
     def best(self) -> Floats:
         """Losses of the best checkpoint so far, shape (P, m), read-only. O(P log P), once."""

@@ -32,16 +32,15 @@ class Goal:
         gaps: each row's distance from the best value, shape (N,), where the score is the smallest gap found;
             None where rows are counted.
         name: the score's name, or a few words that describe the goal.
-        checkpoints: for each row the number of the checkpoint, from 1, from which on it counts, shape (N,);
-            None where rows are looked up whole.
+        resources: how far each row must be trained to count, shape (N,); None where rows are looked up whole.
     """
 
     targets: NDArray[np.bool_]
     needed: int
-    score_at: int | None = None
+    score_at: float | None = None
     gaps: Floats | None = None
     name: str = ""
-    checkpoints: Rows | None = None
+    resources: Floats | None = None
 
     def __repr__(self) -> str:
         """The name, the number of rows, and when the score is taken."""

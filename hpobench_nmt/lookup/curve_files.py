@@ -80,6 +80,8 @@ def read_curves(
             or the numbers are those of no curve.
     """
     try:
+        if not section.metrics:
+            raise InputError("[curves] needs a section [curves.metrics.NAME].")
         described = tuple(_metric(name, entry, metrics) for name, entry in section.metrics.items())
         names = ["row", "checkpoint", section.resource, "cost", *section.metrics]
         if len(set(names)) < len(names):
@@ -128,10 +130,10 @@ def _metric(name: str, entry: CurveMetricSection, metrics: Sequence[Metric]) -> 
 
 def _parts(content: bytes, names: Sequence[str], path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
     """The columns in parts of whole lines, each with the number of its first line."""
-    if len(content) <= _PART:
+    head = content[: content.find(b"\n") + 1]
+    if len(content) <= _PART or len(head) in (0, len(content)):
         yield parse_columns(content, names, path), 2
         return
-    head = content[: content.index(b"\n") + 1]
     begin, line = len(head), 2
     while begin < len(content):
         end = content.rfind(b"\n", begin, begin + _PART) + 1 or len(content)

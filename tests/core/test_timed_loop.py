@@ -290,18 +290,18 @@ def test_a_budget_of_rows_does_not_count_those_that_go_on():
     assert run(scripted(0, 1), lookups=2).rows.tolist() == [0, 1]
 
 
-def test_a_goal_is_met_at_the_checkpoint_from_which_the_row_counts():
-    def goal(checkpoints, needed=1, score_at=None):
-        return [Goal(np.array([True, True, False]), needed, score_at, checkpoints=checkpoints)]
+def test_a_goal_is_met_at_the_resource_from_which_the_row_counts():
+    def goal(resources, needed=1, score_at=None):
+        return [Goal(np.array([True, True, False]), needed, score_at, resources=resources)]
 
     script = [(0, 1.0), (0, 2.0), (1, 1.0), 1, 0, 2]
-    assert run(scripted(*script), goals=goal(np.array([2, 1, 1]))).rows.tolist() == [0, 0]
-    assert run(scripted(*script), goals=goal(np.array([3, 2, 1]))).rows.tolist() == [0, 0, 1, 1]
-    assert run(scripted(*script), goals=goal(np.array([1, 1, 1]), 2)).rows.tolist() == [0, 0, 1]
+    assert run(scripted(*script), goals=goal(np.array([2.0, 1, 1]))).rows.tolist() == [0, 0]
+    assert run(scripted(*script), goals=goal(np.array([4.0, 3, 1]))).rows.tolist() == [0, 0, 1, 1]
+    assert run(scripted(*script), goals=goal(np.array([1.0, 1, 1]), 2)).rows.tolist() == [0, 0, 1]
     assert run(scripted(*script), goals=goal(None)).rows.tolist() == [0, 0, 1, 1]
-    assert run(scripted(*script), goals=goal(np.array([3, 3, 3]), 2, 25.0)).rows.tolist() == [0, 0, 1]
-    assert run(scripted(*script), goals=goal(np.array([3, 3, 3]), 2, 24.0)).rows.tolist() == [0, 0, 1]
-    assert run(scripted(*script), goals=goal(np.array([3, 3, 3]), 2, 20.0)).rows.tolist() == [0, 0]
+    assert run(scripted(*script), goals=goal(np.array([4.0, 9, 9]), 2, 25.0)).rows.tolist() == [0, 0, 1]
+    assert run(scripted(*script), goals=goal(np.array([4.0, 9, 9]), 2, 24.0)).rows.tolist() == [0, 0, 1]
+    assert run(scripted(*script), goals=goal(np.array([4.0, 9, 9]), 2, 20.0)).rows.tolist() == [0, 0]
 
 
 def test_all_that_finishes_at_one_time_is_told_before_the_next_request():

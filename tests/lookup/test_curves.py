@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import numpy as np
 import pytest
+from fuzzing.mutations import mutate_csv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -199,6 +201,22 @@ def test_a_file_that_is_out_of_order_is_refused_with_its_line(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
+    "content", [b"", b"\n", b"row" * 40, b"\xff\xfe" * 40, b"row,checkpoint,update,cost,ppl,bleu\n"]
+)
+@pytest.mark.parametrize("part", [2**23, 20])
+def test_what_is_no_table_of_numbers_is_refused(tmp_path, monkeypatch, content, part):
+    monkeypatch.setattr(curve_files, "_PART", part)
+    _, section = section_of(curves())
+    with pytest.raises(InputError, match=r"curves\.csv"):
+        read_curves(content, section, (PPL,), 3, tmp_path / "curves.csv")
+
+
+def test_curves_need_a_metric(tmp_path):
+    with pytest.raises(InputError, match=r"needs a section \[curves.metrics.NAME\]"):
+        read_curves(b"", CurvesSection("update", {}), (PPL,), 3, tmp_path / "curves.csv")
+
+
+@pytest.mark.parametrize(
     ("metrics", "name", "change", "reason"),
     [
         ((), "ppl", {}, r"\[curves.metrics.ppl\]: own is 'best', but the table has no ppl"),
@@ -207,10 +225,25 @@ def test_a_file_that_is_out_of_order_is_refused_with_its_line(tmp_path, monkeypa
     ],
 )
 def test_a_section_that_does_not_fit_the_table_is_refused(tmp_path, metrics, name, change, reason):
-    import msgspec
-
     content, section = section_of(curves())
     entry = msgspec.structs.replace(section.metrics[name], **change)
     section = msgspec.structs.replace(section, metrics={**section.metrics, name: entry})
     with pytest.raises(InputError, match=reason):
         read_curves(content, section, metrics, 3, tmp_path / "curves.csv")
+
+
+@pytest.mark.parametrize("part", [2**23, 60])
+def test_a_mutated_file_gives_other_curves_or_an_error_in_one_line(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(curve_files, "_PART", part)
+    content, section = section_of(curves())
+    section = msgspec.structs.replace(section, count=None)
+    refused = 0
+    for seed in range(300):
+        changed = mutate_csv(np.random.default_rng(seed), content)
+        try:
+            read_curves(changed, section, (PPL,), 3, tmp_path / "curves.csv")
+        except InputError as error:
+            refused += 1
+            assert "curves.csv" in str(error)
+            assert "\n" not in str(error)
+    assert refused > 50
