@@ -87,6 +87,16 @@ SETTINGS = (
         description="Sockeye's --learning-rate-scheduler-type: lowered where dev perplexity stops improving, "
         "over the root of the update, to 0 at max_updates, or not at all",
     ),
+    Setting(
+        "workers",
+        1,
+        int,
+        1,
+        64,
+        on_grid=False,
+        description="processes of one training, each with a batch of an update; on CUDA devices each has a "
+        "GPU, from the training's own on; times and memory are those of the first",
+    ),
     Setting("amp", False, bool, description="mixed precision in training; on a CUDA device only"),
     Setting("tf32", True, bool, description="short products of 32-bit numbers, on GPUs that have them"),
     Setting(
@@ -177,6 +187,7 @@ def train(job: Job) -> Outcome:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
+    _refuse_missing_gpus(job.device, settings["workers"])
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = measuring_lock(job.cache)
     prepared = prepare(
@@ -249,6 +260,20 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     import sacrebleu
 
     return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
+
+
+def _refuse_missing_gpus(device: str, workers: int) -> None:
+    """Raise InputError where there are too few GPUs for a GPU a worker."""
+    if device == "cpu" or workers == 1:
+        return
+    import torch
+
+    first, count = int(device.partition(":")[2] or 0), torch.cuda.device_count()
+    if first + workers > count:
+        raise InputError(
+            f"workers = {workers} needs as many CUDA devices from {device} on, and there are {count} in all. "
+            "Take fewer workers, or --device cuda:0."
+        )
 
 
 def _load(job: Job) -> ParallelText:

@@ -1,11 +1,11 @@
 """sockeye.train, with a copy of its folder after every checkpoint, from which it can go on after a kill.
 
-    python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK <arguments of sockeye.train>
+    python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK WORKERS <arguments of sockeye.train>
 
 Sockeye writes the files of a checkpoint one after the other: killed meanwhile, it leaves parts of two.
 A copy gets its name, `checkpoint-00007`, when it is whole, and the copy before is removed after that. It also
 holds the log so far and the cost of each checkpoint. CLOCK is "processor", or a file that holds the
-seconds of pauses: then the cost is by the clock without these.
+seconds of pauses: then the cost is by the clock without these. WORKERS is the number of processes that train.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 from hpobench_nmt.runner.curve_file import write_curve
 from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
+from hpobench_nmt.runner.nmt.sockeye_workers import join, rank
 
 _COPY = re.compile(r"checkpoint-(\d{5})")
 COSTS = "costs.json"
@@ -129,9 +130,9 @@ def copy_after_checkpoint(
 
 
 def main() -> None:
-    """Run Sockeye's own command with the arguments after the first three."""
+    """Run Sockeye's own command with the arguments after the first four."""
     started = time.process_time(), time.perf_counter()
-    folder, log, clock, *arguments = sys.argv[1:]
+    folder, log, clock, workers, *arguments = sys.argv[1:]
     sys.argv[1:] = arguments
     options: Any = importlib.import_module("sockeye.arguments")
     parser = options.ConfigArgumentParser()
@@ -146,8 +147,12 @@ def main() -> None:
         return time.perf_counter() - started[1] - pauses
 
     _repair_loading()
-    after = copy_after_checkpoint(Path(chosen.output), Path(folder), Path(log), arguments, elapsed)
+    model = Path(chosen.output)
+    others = join(int(workers), chosen.device_id, model)
+    after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
     importlib.import_module("sockeye.train").train(chosen, checkpoint_callback=after)
+    for other in others:
+        other.wait()
 
 
 def _repair_loading() -> None:

@@ -50,7 +50,7 @@ def train_model(job: Job, prepared: Prepared, measuring: Path) -> Training:
     clock = "processor" if job.device == "cpu" else str(pauses_file(log))
     run_command(
         "hpobench_nmt.runner.nmt.sockeye_train",
-        [str(kept), str(log), clock, *arguments],
+        [str(kept), str(log), clock, str(job.settings["workers"]), *arguments],
         log,
         measuring,
         _telling(kept, updates_of(job)),
@@ -128,7 +128,10 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "tf32": s["tf32"],
     }
     # What it prints is kept whole; a log file of its own would drop its beginning when it gets long.
-    return [*_command_line(options), "--no-logfile", *(["--amp"] if s["amp"] else []), *_device(job.device)]
+    flags = ["--no-logfile", *(["--amp"] if s["amp"] else [])]
+    if s["workers"] > 1:
+        flags.append("--dist")
+    return [*_command_line(options), *flags, *_device(job.device)]
 
 
 def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[str]:

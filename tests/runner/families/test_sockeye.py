@@ -16,8 +16,8 @@ import pytest
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.curve_file import read_curve
 from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
-from hpobench_nmt.runner.nmt.prepare_corpus import Prepared
-from hpobench_nmt.runner.nmt.train_model import decode_arguments, train_arguments
+from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
+from hpobench_nmt.runner.nmt.train_model import decode_arguments, train_arguments, train_model
 
 sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
 MISSING = sockeye.FAMILY.missing()
@@ -183,6 +183,64 @@ def test_paused_killed_and_gone_on_with_it_has_the_same_bits(undisturbed, job, t
     assert costs == sorted(costs) and ended.metrics["train_time"] == costs[-1]
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update")]
     assert [line.split()[1] for line in lines][-3:] == ["40", "80", "120"]
+
+
+@needs_sockeye
+def test_two_workers_train_one_model_and_go_on_with_the_same_bits(job, tmp_path):
+    this = job(workers=2, dropout=0.1, checkpoint_interval=20, max_updates=40, checkpoint_sentences=0)
+    prepared = prepare(
+        sockeye._load(this), 30, 20, this.cache, tmp_path / "prepare.log", tmp_path / "measuring", False
+    )
+
+    def attempt(name, state):
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
+        (tmp_path / name).mkdir()
+        return train_model(
+            replace(this, scratch=tmp_path / name, state=state), prepared, tmp_path / "measuring"
+        )
+
+    undisturbed = attempt("undisturbed", None)
+    assert [c.update for c in undisturbed.checkpoints] == [20, 40]
+
+    def workers():
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                command = (entry / "cmdline").read_bytes()
+                if b"sockeye_train" in command and str(tmp_path / "killed").encode() in command:
+                    found[int(entry.name)] = b"RANK=1\0" in (entry / "environ").read_bytes()
+        return found
+
+    state = tmp_path / "state"
+
+    def kill():
+        while not read_curve(state):
+            time.sleep(0.02)
+        (first,) = (pid for pid, second in workers().items() if not second)
+        os.kill(first, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(TrainingStarved, match="killed"):
+        attempt("killed", state)
+    killer.join()
+    deadline = time.monotonic() + 60
+    while workers():  # the second worker does not live on
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    ended = attempt("killed", state)
+    assert "Training State: epoch=" in (tmp_path / "killed" / "worker-1.log").read_text("utf-8")
+    for name in ("params.00002", "worker-1.order", "worker-1.random"):
+        assert (ended.model / name).read_bytes() == (undisturbed.model / name).read_bytes()
+    assert ended.checkpoints[-1].perplexity == undisturbed.checkpoints[-1].perplexity
+
+
+def test_more_workers_than_gpus(job):
+    this = replace(job(workers=64), device="cuda:1")
+    with pytest.raises(
+        InputError, match="workers = 64 needs as many CUDA devices from cuda:1 on, and there are"
+    ):
+        sockeye.FAMILY.train(this)
 
 
 @needs_sockeye

@@ -1,0 +1,98 @@
+"""Several processes for one training of Sockeye, each with batches of its own; on GPUs, each with its own.
+
+The first process starts the others. They meet at a file, so that no port is needed. Where one ends too soon,
+the next exchange of gradients ends all of them.
+
+Sockeye saves the random state and the order of the data of the first process alone. Here the others save
+theirs too, so that a training that goes on has the same bits as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_MEETING = "HPOBENCH_NMT_MEETING"
+
+
+def rank() -> int:
+    """The number of this process among those of its training; the first is 0."""
+    return int(os.environ["RANK"]) if _MEETING in os.environ else 0
+
+
+def join(count: int, first_gpu: int, model: Path) -> list[subprocess.Popen[bytes]]:
+    """Make this process one of the workers of a training. The first one starts the others.
+
+    Args:
+        count: of workers.
+        first_gpu: the number of the first worker's GPU; the others have the next ones.
+        model: Sockeye's folder.
+
+    Returns:
+        the workers that were started here.
+    """
+    if count == 1:
+        return []
+    import torch
+
+    number = rank()
+    os.environ.setdefault(_MEETING, str(model.with_name(f"meeting-{os.getpid()}").resolve()))
+    os.environ.update(RANK=str(number), WORLD_SIZE=str(count), LOCAL_RANK=str(first_gpu + number))
+    torch.distributed.init_process_group = partial(
+        torch.distributed.init_process_group,
+        init_method=f"file://{os.environ[_MEETING]}",
+        rank=number,
+        world_size=count,
+    )
+    if number:
+        _keep_own_state(model, number)
+        return []
+    return [_start(other, model) for other in range(1, count)]
+
+
+def _start(number: int, model: Path) -> subprocess.Popen[bytes]:
+    """Run this process's own command as another worker, with a log of its own beside the model."""
+    with model.with_name(f"worker-{number}.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, *sys.orig_argv[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"RANK": str(number)},
+        )
+
+
+def _keep_own_state(model: Path, number: int) -> None:
+    """Let Sockeye's trainer save and load what this worker, not the first, has of its own."""
+    import torch
+
+    trainer: Any = importlib.import_module("sockeye.training").EarlyStoppingTrainer
+    save, load = trainer._save_training_state, trainer._load_training_state
+    order, generators = model / f"worker-{number}.order", model / f"worker-{number}.random"
+
+    def save_state(self: Any, data: Any) -> None:
+        data.save_state(str(order))
+        name, words, *rest = np.random.get_state(legacy=True)  # noqa: NPY002  (Sockeye draws from it)
+        state = [random.getstate(), [name, np.asarray(words).tolist(), *rest], torch.get_rng_state().tolist()]
+        generators.write_text(json.dumps(state), "utf-8")
+        save(self, data)  # waits for all workers before the first one goes on
+
+    def load_state(self: Any, data: Any) -> None:
+        own = data.load_state
+        data.load_state = lambda name: own(str(order))  # once: all workers load the data together
+        load(self, data)
+        (version, words, gauss), numpys, torchs = json.loads(generators.read_text("utf-8"))
+        random.setstate((version, tuple(words), gauss))
+        np.random.set_state(tuple(numpys))  # noqa: NPY002
+        torch.set_rng_state(torch.tensor(torchs, dtype=torch.uint8))
+
+    trainer._save_training_state, trainer._load_training_state = save_state, load_state
