@@ -1,10 +1,10 @@
-"""Hypervolume of two losses against look-ups, and attainment surfaces.
+"""Hypervolume of two and more losses against look-ups, and attainment surfaces.
 
-The hypervolume of some rows is the area that they dominate up to a reference point. Here losses are scaled
-first, so that 0 is the best of the table and 1 the worst of its Pareto front in each loss; the reference
-point lies at 1.1 in both, so that the ends of the front count. Where the whole front agrees in a loss, 1 is
-the worst of the table instead. The curve is given as a share of the table's own hypervolume: it is 1 once
-the whole front is found.
+The hypervolume of some rows is the area (of three losses the volume, and so on) that they dominate up to a
+reference point. Here losses are scaled first, so that 0 is the best of the table and 1 the worst of its
+Pareto front in each loss. The reference point is 1.1 in all of them, so that the ends of the front count.
+Where the whole front agrees in a loss, 1 is the worst of the table instead. The curve is given as a share of
+the table's own hypervolume: it is 1 once the whole front is found.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ REFERENCE = 1.1
 
 @dataclass(frozen=True, eq=False)
 class FrontScale:
-    """How two losses are scaled: (loss - ideal) / (nadir - ideal).
+    """How m losses are scaled: (loss - ideal) / (nadir - ideal).
 
     Attributes:
-        ideal, nadir: shape (2,).
+        ideal, nadir: shape (m,).
         total: hypervolume of the whole table, scaled.
     """
 
@@ -39,17 +39,17 @@ class FrontScale:
     total: float
 
     def scaled(self, losses: Floats) -> Floats:
-        """Losses of shape (..., 2), scaled."""
+        """Losses of shape (..., m), scaled."""
         return (losses - self.ideal) / (self.nadir - self.ideal)
 
 
 def table_scale(losses: Floats) -> FrontScale:
-    """The scale of a table's losses, shape (N, 2), NaN where missing."""
-    if losses.shape[1] != 2:
-        raise InputError(f"the hypervolume is for two objectives here, not {losses.shape[1]}.")
+    """The scale of a table's losses, shape (N, m), NaN where missing."""
+    if losses.shape[1] < 2:
+        raise InputError("the hypervolume is for two and more objectives.")
     front = losses[pareto_front(losses)]
     if len(front) == 0:
-        raise InputError("no row has both objectives.")
+        raise InputError(f"no row has {'both' if losses.shape[1] == 2 else 'all'} objectives.")
     ideal, nadir = front.min(axis=0), front.max(axis=0)
     complete = losses[~np.isnan(losses).any(axis=1)]
     flat = nadir == ideal
@@ -60,17 +60,48 @@ def table_scale(losses: Floats) -> FrontScale:
 
 
 def hypervolume(points: Floats, reference: float = REFERENCE) -> float:
-    """Area dominated by points of two losses, shape (n, 2), up to (reference, reference). O(n log n)."""
-    curve = hypervolume_curve(points, reference)
-    return float(curve[-1]) if len(curve) else 0.0
+    """Hypervolume of points, shape (n, m), up to `reference` in every loss.
+
+    O(n log n) for m of 2 and 3; by moocore from 3 on (Fonseca, Paquete & Lopez-Ibanez 2006; Guerreiro &
+    Fonseca 2018). A point with a NaN adds nothing.
+    """
+    if points.shape[1] == 2:
+        curve = hypervolume_curve(points, reference)
+        return float(curve[-1]) if len(curve) else 0.0
+    inside = points[(points < reference).all(axis=1)]
+    if len(inside) == 0:
+        return 0.0
+    from moocore import hypervolume as of_set
+
+    return float(of_set(np.ascontiguousarray(inside), ref=reference))
 
 
 def hypervolume_curve(points: Floats, reference: float = REFERENCE) -> Floats:
-    """Hypervolume of the first 1, 2, ... of n points of two losses, shape (n,).
+    """Hypervolume of the first 1, 2, ... of n points, shape (n, m) and (n,).
+
+    Of two losses in O(n log n), besides the moves within the front's list; of more by one call of
+    `hypervolume` for each point that is on the front when it comes.
+    """
+    return _areas(points, reference) if points.shape[1] == 2 else _volumes(points, reference)
+
+
+def _volumes(points: Floats, reference: float) -> Floats:
+    front = np.empty((0, points.shape[1]))
+    volumes = np.zeros(len(points))
+    for t, point in enumerate(points):
+        volumes[t] = volumes[t - 1] if t else 0.0
+        if (point < reference).all() and not (front <= point).all(axis=1).any():
+            front = np.vstack([front[(front < point).any(axis=1)], point])
+            volumes[t] = hypervolume(front, reference)
+    return volumes
+
+
+def _areas(points: Floats, reference: float) -> Floats:
+    """Areas of the first 1, 2, ... of n points of two losses, shape (n,).
 
     The front so far is kept sorted by the first loss, so its second losses descend; a new point takes out
-    those it dominates. A point with a NaN adds nothing. O(n log n), besides the moves within the front's
-    list. (With moocore, which computes the hypervolume of one set, a curve takes hundreds of times as long.)
+    those it dominates. (With moocore, which computes the hypervolume of one set, a curve takes hundreds of
+    times as long.)
     """
     firsts, seconds = [reference], [-np.inf]  # a sentinel at the end spares the loop a special case
     area, areas = 0.0, np.empty(len(points))

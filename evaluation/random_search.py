@@ -38,7 +38,7 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
 
     Returns:
         NaN where there is no value: too few targets, or so many rows without a loss that all rows drawn may
-        lack one.
+        lack one. The share of the hypervolume has a mean only, for two losses and up to MAX_ROWS rows.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if goal.score_at is None:
@@ -54,6 +54,8 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
         mean = survival.sum()
         return _moments(mean, ((2 * times + 1) * survival).sum())
     drawn = int(min(goal.score_at, n_rows))
+    if goal.points is not None:
+        return _expected_share(goal.points, drawn), np.nan
     if goal.gaps is None:
         share = n_targets / n_rows
         left_over = (n_rows - drawn) / max(n_rows - 1, 1)
@@ -145,6 +147,8 @@ def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -
         InputError: the table has more than MAX_ROWS rows.
     """
     n_rows = len(losses)
+    if losses.shape[1] != 2:
+        raise InputError(f"the exact curve is known for two objectives, not for {losses.shape[1]}.")
     if n_rows > MAX_ROWS:
         raise InputError(f"the exact curve is computed up to {MAX_ROWS:,} rows; the table has {n_rows:,}.")
     area = _area_by_count(scale.scaled(losses[~np.isnan(losses).any(axis=1)]))
@@ -157,6 +161,15 @@ def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -
         missed *= np.maximum(n_rows - counts - t, 0.0) / (n_rows - t)
         shares[t] = area[counts] @ (1.0 - missed) / scale.total
     return shares
+
+
+def _expected_share(points: Floats, drawn: int) -> float:
+    """The expected share of the hypervolume after so many look-ups; NaN where it would take too long."""
+    if points.shape[1] != 2 or len(points) > MAX_ROWS:
+        return np.nan
+    area = _area_by_count(points[~np.isnan(points).any(axis=1)])
+    missed = _none_drawn(len(points), drawn)[: len(area)]  # of the k rows that dominate a point
+    return float(area[1:] @ (1.0 - missed[1:]) / area[1:].sum())
 
 
 def _area_by_count(points: Floats) -> Floats:

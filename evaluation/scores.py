@@ -1,10 +1,10 @@
-"""The six scores of Zhang & Duh (2020), section 4, as plain functions of the rows that trials looked up.
+"""The scores of Zhang & Duh (2020), section 4, and fbh: plain functions of the rows that trials looked up.
 
 Each score is a `Score` in `SCORES`. On a table it becomes a `Goal`: the rows that count and how many of them
 are needed. A runtime (ftb, ftc, fto, fta) is the number of look-ups until enough target rows were found, the
 initial ones included; a target met within the initial design counts the whole design. The other scores are
-taken after a fixed number of look-ups: the smallest gap to the best value (fb), or the number of target rows
-found (fbp).
+taken after a fixed number of look-ups: the smallest gap to the best value (fb), the number of target rows
+found (fbp), or the share of the table's hypervolume (fbh; see evaluation/hypervolume.py).
 
 A trial that stopped too early has no score: NaN. It is never averaged in, see `summarise`.
 """
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 
 Floats = NDArray[np.float64]
 Ties = Literal["any", "first"]
@@ -98,6 +99,10 @@ def _all_of_the_front(losses: Floats, tolerance: float, ties: Ties) -> Goal:
     return replace(front, needed=int(front.targets.sum()))
 
 
+def _share_of_the_volume(losses: Floats, tolerance: float, ties: Ties) -> Goal:
+    return replace(_all_of_the_front(losses, tolerance, ties), points=table_scale(losses).scaled(losses))
+
+
 SCORES = {
     score.name: score
     for score in (
@@ -127,6 +132,15 @@ SCORES = {
             needs_score_at=True,
             lower_is_better=False,
             digits=1,
+        ),
+        Score(
+            "fbh",
+            "share of the table's hypervolume after a fixed number of look-ups",
+            2,
+            _share_of_the_volume,
+            needs_score_at=True,
+            lower_is_better=False,
+            digits=3,
         ),
     )
 }
@@ -190,6 +204,9 @@ def answer(goal: Goal, rows: NDArray[np.int64], n_initial: int) -> float:
     found = int(goal.targets[within].sum())
     if len(within) < min(goal.score_at, len(goal.targets)) and found < goal.needed:
         return np.nan
+    if goal.points is not None:
+        total = hypervolume(goal.points[goal.targets])
+        return min(hypervolume(goal.points[within]) / total, 1.0)
     if goal.gaps is None:
         return float(found)
     seen = goal.gaps[within]

@@ -33,9 +33,7 @@ class BuiltIn:
     @property
     def counts(self) -> str:
         """The numbers of objectives in words."""
-        if len(self.objectives) > 2:
-            return f"{self.objectives[0]} or more"
-        return " or ".join(map(str, self.objectives))
+        return counts(self.objectives)
 
     def require(self) -> None:
         """Refuse a method whose libraries are not installed.
@@ -58,28 +56,36 @@ class BuiltIn:
         return factory
 
 
-_ONE, _TWO = (1,), (2,)
-_TWO_OR_MORE = tuple(range(2, 11))
+def counts(objectives: tuple[int, ...]) -> str:
+    """Numbers of objectives in words: "1", "1 or 2", "2 to 10"; "" for none."""
+    if len(objectives) > 2:
+        return f"{objectives[0]} to {objectives[-1]}"
+    return " or ".join(map(str, objectives))
+
+
+_ONE = (1,)
+_SEVERAL = tuple(range(2, 11))
 
 BUILT_IN = {
     method.name: method
     for method in (
-        BuiltIn("RS", "random_search:RandomSearch", (1, 2), "random search"),
+        BuiltIn("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
         BuiltIn("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
         BuiltIn("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
         BuiltIn("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
         BuiltIn("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
         BuiltIn("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
         BuiltIn("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
-        BuiltIn("BO_M", "gaussian_process:BO_M", _TWO, "Gaussian processes, Matern-5/2, EHVI"),
-        BuiltIn("BO_R", "gaussian_process:BO_R", _TWO, "Gaussian processes, RBF, EHVI"),
-        BuiltIn("GB_M", "graph_based:GB_M", _TWO, "graph, Matern-5/2 weights, EHVI"),
-        BuiltIn("GB_R", "graph_based:GB_R", _TWO, "graph, RBF weights, EHVI"),
+        BuiltIn("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
+        BuiltIn("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
+        BuiltIn("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
+        BuiltIn("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
         BuiltIn("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
         BuiltIn("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
-        BuiltIn("BO_M_std", "gaussian_process:BO_M_std", _TWO, "BO_M on standardised losses"),
-        BuiltIn("BO_R_std", "gaussian_process:BO_R_std", _TWO, "BO_R on standardised losses"),
-        BuiltIn("NSGA2", "nsga2:NSGA2Search", _TWO, "pymoo's NSGA-II, snapped to unseen rows"),
+        BuiltIn("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
+        BuiltIn("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+        BuiltIn("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
+        BuiltIn("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
     )
 }
 
@@ -98,8 +104,8 @@ ADAPTERS = {
         _adapter("optuna", "TPE", "TPE", _ONE, "Optuna's TPE"),
         _adapter("optuna", "GP", "GP", _ONE, "Optuna's Gaussian process, logEI", "torch"),
         _adapter("optuna", "CMAES", "CMAES", _ONE, "Optuna's CMA-ES", "cmaes"),
-        _adapter("optuna", "MOTPE", "TPE", _TWO_OR_MORE, "Optuna's TPE for several objectives"),
-        _adapter("optuna", "NSGAII", "NSGAII", _TWO_OR_MORE, "Optuna's NSGA-II"),
+        _adapter("optuna", "MOTPE", "TPE", _SEVERAL, "Optuna's TPE for several objectives"),
+        _adapter("optuna", "NSGAII", "NSGAII", _SEVERAL, "Optuna's NSGA-II"),
     )
 }
 """Other people's optimizers, each with the extra that installs it."""

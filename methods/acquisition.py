@@ -77,9 +77,13 @@ def by_expected_hypervolume(belief: Belief) -> Floats:
 
 
 def usual_acquisition(n_objectives: int) -> Acquisition:
-    """EI for one loss, EHVI for two."""
-    if n_objectives not in (1, 2):
-        raise ValueError(f"there is no usual acquisition for {n_objectives} objectives: give one.")
+    """EI for one loss, EHVI for two, the hypervolume of an optimistic guess for more."""
+    if n_objectives < 1:
+        raise ValueError(f"there is no acquisition for {n_objectives} objectives.")
+    if n_objectives > 2:
+        from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
+
+        return by_optimistic_hypervolume
     return by_expected_improvement if n_objectives == 1 else by_expected_hypervolume
 
 

@@ -89,7 +89,7 @@ def minimize(
         space: a Space, or a short description: a list of numbers is a grid, a list of other values are
             categories, and a tuple is a range: (low, high) or (low, high, "log").
         method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_EI_M_std
-            for one objective, BO_M_std for two.
+            for one objective, BO_M_std for two, ParEGO_M for more.
         budget: number of evaluations, the initial design included; at most the number of candidates.
         seed: the same seed gives the same configurations.
         objectives: number of losses.

@@ -29,12 +29,12 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, load_json
-from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods import BUILT_IN, counts
 
 Floats = NDArray[np.float64]
 
 USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
-"""The method for one loss and for two, where none is named."""
+"""The method for one loss and for two, where none is named; ParEGO_M for more."""
 N_INITIAL = 3
 N_CANDIDATES = 1000
 MOST_CANDIDATES = 100_000
@@ -83,7 +83,7 @@ class Optimizer:
     Args:
         space: a Space, or a short description that `Space.of` takes.
         method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_EI_M_std for
-            one loss, BO_M_std for two.
+            one loss, BO_M_std for two, ParEGO_M for more.
         objectives: number of losses that `tell` is given.
         budget: number of evaluations that the method may count on; left out: all candidates.
         seed: of the initial design, the method, and the candidates.
@@ -292,13 +292,11 @@ class Optimizer:
 def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
     """The method, which must be for so many objectives."""
     if method is None:
-        if objectives not in USUAL_METHODS:
-            raise InputError(f"name a method: none is set for {objectives} objectives.")
-        method = USUAL_METHODS[objectives]
+        method = USUAL_METHODS.get(objectives, "ParEGO_M")
     (named,) = resolve_methods([method])
     if named.objectives and objectives not in named.objectives:
-        counts = " or ".join(map(str, named.objectives))
-        raise InputError(f"method {named.name} is for {counts} objectives, not {objectives}.")
+        right = counts(named.objectives)
+        raise InputError(f"method {named.name} is for {right} objectives, not {objectives}.")
     return named
 
 

@@ -84,9 +84,11 @@ def exact(results: Results, table: str) -> list[tuple[float, float]]:
 
 
 def figure(score: str, mean: float, std: float) -> str:
-    """mean±std with as many digits as the paper gives; a dash where there is none."""
+    """mean±std with as many digits as the paper gives; a dash where there is no mean."""
     if np.isnan(mean):
         return NONE
+    if np.isnan(std):
+        return number(score, mean)
     return f"{number(score, mean)}±{number(score, std)}"
 
 

@@ -187,7 +187,7 @@ def _why_no_surrogate(results: Results, method: str) -> str:
 
 def hypervolume_curves(results: Results, table: str) -> Curves:
     """Hypervolume of what was found, as a share of that of the table's whole front."""
-    instance = instance_of(results, table, 2)
+    instance = instance_of(results, table)
     scale = table_scale(instance.losses)
     curves, notes = {}, failure_notes(results, table)
     width = _longest(results, table)

@@ -21,6 +21,7 @@ from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.methods import counts
 
 
 def run_suite(
@@ -119,10 +120,9 @@ def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
     """Refuse methods that are known not to optimise the suite's number of objectives."""
     for method in methods:
         if method.objectives and suite.n_objectives not in method.objectives:
-            more = " or more" if len(method.objectives) > 2 else ""
             raise InputError(
-                f"method {method.name!r} is for {method.objectives[0]}{more} objective(s); "
-                f"{', '.join(suite.scores)} need {suite.n_objectives}. See 'hpobench-nmt methods'."
+                f"method {method.name!r} is for {counts(method.objectives)} objective(s), and there are "
+                f"{suite.n_objectives} for {', '.join(suite.scores)}. See 'hpobench-nmt methods'."
             )
 
 
@@ -145,11 +145,11 @@ def benchmark(
     Args:
         tables: tables, names or folders; one or several.
         methods: names, "file.py:Class", or classes.
-        scores: some of ftb, ftc, fb (the default) or of fto, fta, fbp (the default for two objectives).
+        scores: some of ftb, ftc, fb (the default), or of fto, fta, fbp, fbh (the default for two and more).
         objectives: "metric" or "metric:min|max"; each table's own where left out.
         trials: number of seeded trials per method and table.
         seed: root seed.
-        score_at: number of look-ups after which fb and fbp are taken; it ends no trial.
+        score_at: number of look-ups after which fb, fbp and fbh are taken; it ends no trial.
         tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
         jobs: worker processes. With 1, methods of the package and those given as objects run in this process:
             an object that ends its process, or hangs, does so to this one. Methods given as a file or module

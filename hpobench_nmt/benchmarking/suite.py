@@ -3,10 +3,11 @@
 Keys of a suite file, all but `scores` with a default:
 
     description   one line
-    scores        ftb, ftc, fb for one objective; fto, fta, fbp for two
+    scores        ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more
     tables        names of tables or collections, folders, or "installed" (the default)
     methods       as on the command line
-    objectives    "metric" or "metric:min|max"; left out: each table's own first, or first two
+    objectives    "metric" or "metric:min|max", one, or any number from two on; left out: each table's own
+                  first, or first two
     trials        number of seeded trials per method and table
     n_initial     rows of the initial design
     ties          "any" row of best value meets ftb, or only the "first"
@@ -79,11 +80,10 @@ class Suite:
                 raise InputError(f"{where}: {key} must name at least one.")
             if len(set(values)) < len(values):
                 raise InputError(f"{where}: {key} has the same name twice.")
-        if self.objectives and len(self.objectives) != self.n_objectives:
-            raise InputError(
-                f"{where}: {', '.join(self.scores)} need {self.n_objectives} objective(s), not "
-                f"{len(self.objectives)}."
-            )
+        needed = SCORES[self.scores[0]].n_objectives
+        if self.objectives and min(len(self.objectives), 2) != needed:
+            wanted = "one objective" if needed == 1 else "two or more objectives"
+            raise InputError(f"{where}: {', '.join(self.scores)} need {wanted}, not {len(self.objectives)}.")
         if len(set(self.objectives)) < len(self.objectives):
             raise InputError(f"{where}: the same objective twice.")
         for key in ("trials", "n_initial"):
@@ -108,8 +108,8 @@ class Suite:
 
     @property
     def n_objectives(self) -> int:
-        """Number of objectives that its scores need."""
-        return SCORES[self.scores[0]].n_objectives
+        """Number of objectives: those that it names, or else the fewest that its scores need."""
+        return len(self.objectives) or SCORES[self.scores[0]].n_objectives
 
     def tolerance_for(self, table: str) -> float | None:
         """Tolerance of ftc, None where the suite leaves it to the table."""

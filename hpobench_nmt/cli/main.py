@@ -47,7 +47,9 @@ def cli() -> None:
 @click.option("--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
-@click.option("--score-at", type=click.IntRange(min=1), help="Look-ups after which fb and fbp are taken.")
+@click.option(
+    "--score-at", type=click.IntRange(min=1), help="Look-ups after which fb, fbp and fbh are taken."
+)
 @click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --score-at.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
@@ -178,7 +180,7 @@ def export(folder: Path, form: str, out: Path) -> None:
 
 @cli.command()
 @click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
-@click.option("--n-objectives", type=click.IntRange(1, 2), default=1, show_default=True, help="For --check.")
+@click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
 def methods(spec: str | None, n_objectives: int) -> None:
     """List the methods, or check one of your own."""
     if spec:

@@ -62,7 +62,8 @@ def to_configspace(space: Space, seed: int | None = None) -> ConfigurationSpace:
         ]
         if tests:
             made.add(tests[0] if len(tests) == 1 else cs.AndConjunction(*tests))
-    return made  # type: ignore[no-any-return]
+    space_there: ConfigurationSpace = made
+    return space_there
 
 
 def from_configspace(space: ConfigurationSpace) -> Space:

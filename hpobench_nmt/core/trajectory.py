@@ -31,6 +31,8 @@ class Goal:
             runtime.
         gaps: each row's distance from the best value, shape (N,), where the score is the smallest gap found;
             None where rows are counted.
+        points: each row's losses, scaled, shape (N, m), where the score is the share of the hypervolume that
+            the rows found dominate (evaluation/hypervolume.py); None otherwise.
         name: the score's name, or a few words that describe the goal.
         resources: how far each row must be trained to count, shape (N,); None where rows are looked up whole.
     """
@@ -39,6 +41,7 @@ class Goal:
     needed: int
     score_at: float | None = None
     gaps: Floats | None = None
+    points: Floats | None = None
     name: str = ""
     resources: Floats | None = None
 

@@ -35,7 +35,7 @@ from hpobench_nmt.render.section_files import figures_of
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 # Where a suite has no budget of its own: the paper's.
-_BUDGETS = {1: 20, 2: 50}
+_BUDGETS = {True: 20, False: 50}
 _FRONT_STEPS = (10, 20, 50, 100)
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def table_figures(
     stem = f"{prefix}-{table}"
     if not methods_on(results, table):
         return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
+    several = len(results.instances[table].objectives) > 1
     two = len(results.instances[table].objectives) == 2
     at = _budget(results, table)
-    make = hypervolume_curves if two else regret_curves
-    title = "Hypervolume found" if two else "Simple regret"
+    make = hypervolume_curves if several else regret_curves
+    title = "Hypervolume found" if several else "Simple regret"
     specs = _attempt(f"{stem}-curves", title, lambda: _curves(make(results, table), stem, title, at, styles))
     found: TargetRuntimes | None = None
     try:
@@ -179,7 +180,7 @@ def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> lis
 def _budget(results: Results, table: str) -> int:
     """The number of look-ups that captions report on."""
     instance = results.instances[table]
-    at = results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives)]
+    at = results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives) == 1]
     return min(at, len(instance.table))
 
 

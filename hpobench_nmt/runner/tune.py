@@ -16,6 +16,7 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.methods import counts
 from hpobench_nmt.runner.ledger import Record, training_key
 from hpobench_nmt.runner.ledger_tail import recorded
 from hpobench_nmt.runner.processes import Processes
@@ -110,8 +111,8 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
         if name not in known:
             raise unknown("metric", name, known, f"({spec.path})")
     if method.objectives and len(chosen) not in method.objectives:
-        counts = " or ".join(map(str, method.objectives))
-        raise InputError(f"method {method.name} is for {counts} objectives, not {len(chosen)}.")
+        right = counts(method.objectives)
+        raise InputError(f"method {method.name} is for {right} objectives, not {len(chosen)}.")
     return [known[name] for name in chosen]
 
 

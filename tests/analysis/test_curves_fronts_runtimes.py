@@ -361,7 +361,7 @@ def test_expected_runtimes_are_means_where_all_trials_succeed(single):
 def test_what_an_analysis_is_not_for_is_refused(single, multi):
     for call, message in (
         (lambda: regret_curves(multi, "toy"), r"for 1 objective\(s\); the run has 2"),
-        (lambda: hypervolume_curves(single, "toy"), r"for 2 objective\(s\); the run has 1"),
+        (lambda: hypervolume_curves(single, "toy"), "the hypervolume is for two and more objectives"),
         (lambda: attainment(single, "toy", 5), r"for 2 objective\(s\); the run has 1"),
         (lambda: moving_front(single, "toy", "RS"), r"for 2 objective\(s\); the run has 1"),
         (lambda: regret_curves(single, "toi"), "Did you mean 'toy'"),

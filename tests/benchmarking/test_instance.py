@@ -190,7 +190,8 @@ def test_no_table_that_can_be_used(bare):
     with pytest.raises(InputError) as error:
         suite_instances(MULTI)
     assert str(error.value) == (
-        "no installed table can be used. Published ones are got by 'hpobench-nmt tables fetch nmthpo'."
+        "no installed table can be used. Published ones are got by 'hpobench-nmt tables fetch nmthpo' or "
+        "'hpobench-nmt tables fetch nmtlc'."
     )
     put(small(objectives=("bleu",)), bare / "tables", "few")
     with pytest.raises(InputError, match=r"no installed table can be used\. table 'few' names 1 objective"):

@@ -19,9 +19,11 @@ from hpobench_nmt.evaluation.hypervolume import (
 )
 from hpobench_nmt.evaluation.random_search import (
     MAX_ROWS,
+    exact_random_search,
     random_search_attainment,
     random_search_hypervolume,
 )
+from hpobench_nmt.evaluation.scores import make_goal
 
 COARSE = st.tuples(*[st.sampled_from([-0.3, 0.0, 0.2, 0.5, 0.9, 1.1, 1.4])] * 2)
 FINE = st.tuples(*[st.floats(-0.5, 1.5)] * 2)
@@ -35,6 +37,22 @@ def test_every_step_of_the_curve_is_moocores_hypervolume(points):
     expected = [moocore.hypervolume(points[: n + 1], ref=[1.1, 1.1]) for n in range(len(points))]
     np.testing.assert_allclose(hypervolume_curve(points), expected, atol=1e-12)
     assert hypervolume(points) == pytest.approx(expected[-1], abs=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    points=st.lists(st.tuples(*[st.sampled_from([-0.3, 0.0, 0.2, 0.5, 0.9, 1.1, np.nan])] * 4), max_size=9)
+)
+def test_every_step_of_the_curve_of_three_and_four_losses(points):
+    for m in (3, 4):
+        some = np.array(points).reshape(-1, 4)[:, :m]
+        expected = []
+        for n in range(1, len(some) + 1):
+            inside = [p for p in some[:n].tolist() if max(p) < 1.1 and not np.isnan(p).any()]
+            boxes = (b for k in range(1, len(inside) + 1) for b in itertools.combinations(inside, k))
+            expected.append(sum(-((-1) ** len(b)) * np.prod(1.1 - np.max(b, axis=0)) for b in boxes))
+        np.testing.assert_allclose(hypervolume_curve(some), expected, atol=1e-12)
+        assert hypervolume(some) == pytest.approx(expected[-1] if len(some) else 0.0, abs=1e-12)
 
 
 def test_points_with_a_nan_add_nothing():
@@ -80,6 +98,10 @@ def test_expected_hypervolume_over_all_subsets(losses):
         np.mean([hypervolume(points[list(drawn)]) for drawn in itertools.combinations(range(len(losses)), t)])
         for t in range(1, len(losses) + 1)
     ]
+    goals = [make_goal("fbh", losses, score_at=t) for t in range(1, len(losses) + 1)]
+    means = [exact_random_search(goal, 1) for goal in goals]
+    np.testing.assert_allclose([mean * scale.total for mean, _ in means], expected, atol=1e-12)
+    assert np.isnan([std for _, std in means]).all()
     found = random_search_hypervolume(losses, scale, 100)
     np.testing.assert_allclose(found * scale.total, expected, atol=1e-12)
 
@@ -130,8 +152,12 @@ def test_wrong_levels_and_objectives():
         attainment_surface([np.ones((1, 2))], 0.0)
     with pytest.raises(InputError, match="level"):
         random_search_attainment(np.ones((1, 2)), 1, 1.5)
-    with pytest.raises(InputError, match="two objectives"):
-        table_scale(np.ones((3, 3)))
+    with pytest.raises(InputError, match="two and more objectives"):
+        table_scale(np.ones((3, 1)))
+    with pytest.raises(InputError, match="all objectives"):
+        table_scale(np.full((2, 3), np.nan))
+    with pytest.raises(InputError, match="known for two objectives, not for 3"):
+        random_search_hypervolume(np.ones((3, 3)), table_scale(np.ones((3, 3))), 1)
     with pytest.raises(InputError, match="both objectives"):
         table_scale(np.array([[np.nan, 1.0]]))
     assert attainment_surface([], 0.5).shape == (0, 2)

@@ -24,6 +24,7 @@ from hpobench_nmt.methods.improvement import (
     log_ehvi_of_contenders,
     log_ei_of_contenders,
 )
+from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -543,6 +544,6 @@ def test_hypervolume_is_for_two_losses():
 def test_the_usual_acquisition_is_ei_for_one_loss_and_ehvi_for_two():
     assert usual_acquisition(1) is by_expected_improvement
     assert usual_acquisition(2) is by_expected_hypervolume
-    for n_objectives in (0, 3):
-        with pytest.raises(ValueError, match=f"for {n_objectives} objectives: give one"):
-            usual_acquisition(n_objectives)
+    assert usual_acquisition(3) is usual_acquisition(7) is by_optimistic_hypervolume
+    with pytest.raises(ValueError, match="no acquisition for 0 objectives"):
+        usual_acquisition(0)
