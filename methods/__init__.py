@@ -84,6 +84,9 @@ BUILT_IN = {
         BuiltIn("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
         BuiltIn("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
         BuiltIn("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+        BuiltIn(
+            "TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"
+        ),
         BuiltIn("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
         BuiltIn("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
     )

@@ -7,7 +7,7 @@ method of this kind is these two choices. `hpobench_nmt.methods.gaussian_process
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
+from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.posterior import Posterior, Prior
 
 Floats = NDArray[np.float64]
@@ -86,6 +87,8 @@ class ModelBased:
         self._best = np.full(problem.n_objectives, np.inf)
         self._worst = np.full(problem.n_objectives, -np.inf)
         self._next: int | None = None
+        self._drawn: int | None = None
+        self._pending = Pending(self._posterior)
 
     def ask(self) -> int:
         """The unseen row of largest acquisition value."""
@@ -94,17 +97,39 @@ class ModelBased:
             if self._count == 0:
                 self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
             else:
-                scores = np.ascontiguousarray(self._acquisition(self._belief()), dtype=np.float64)
-                if scores.shape != posterior.unseen.shape:
-                    raise ValueError(
-                        f"the acquisition gave values of shape {scores.shape}, not {posterior.unseen.shape}."
-                    )
+                scores = self._scores(self._belief())
                 self._next = int(posterior.rows[_first_best(scores, posterior.unseen)])
         return self._next
 
+    def _scores(self, belief: Belief) -> Floats:
+        scores = np.ascontiguousarray(self._acquisition(belief), dtype=np.float64)
+        if scores.shape != belief.unseen.shape:
+            raise ValueError(
+                f"the acquisition gave values of shape {scores.shape}, not {belief.unseen.shape}."
+            )
+        return scores
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The row of largest acquisition value that is not running.
+
+        The variance takes what is running into account, the mean does not (pending.py).
+        """
+        if not running:
+            return self.ask()
+        posterior = self._posterior
+        var, row_sums, free = self._pending.given(running)
+        if not free.any():
+            return None
+        if self._count == 0:
+            if self._drawn is None or self._drawn in running:
+                self._drawn = int(self._rng.choice(posterior.rows[free]))
+            return self._drawn
+        belief = self._belief()._replace(var=var, unseen=free, row_sums=row_sums)
+        return int(posterior.rows[_first_best(self._scores(belief), free)])
+
     def tell(self, index: int, losses: Floats) -> None:
         """Condition on the losses of a row; a row without losses only leaves the candidates."""
-        self._next = None
+        self._next = self._drawn = None
         losses = np.ascontiguousarray(losses, dtype=np.float64)
         if losses.shape != self._best.shape:  # compiled code would write beyond its arrays
             raise ValueError(f"told losses of shape {losses.shape}, not {self._best.shape}.")
@@ -114,11 +139,13 @@ class ModelBased:
             losses, self._front, self._best, self._worst, self._losses[self._count :], self._targets
         )
         if place == _MISSING:
+            self._pending.discarded(index)
             self._posterior.discard(index)
             return
         self._count += 1
         if place == _ON_THE_FRONT:
             self._front = _extended(self._front, losses)
+        self._pending.observed(index)
         self._posterior.observe(index, self._targets)
 
     def _belief(self) -> Belief:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 from pymoo.algorithms.moo.nsga2 import NSGA2
@@ -36,14 +38,22 @@ class NSGA2Search:
 
     def ask(self) -> int:
         """The next row of this generation, or the first of the next one."""
+        row = self.suggest({})
+        assert row is not None
+        return row
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The same of the rows that are not running. A generation waits for all rows of the one before."""
         if self._algorithm is None and not self._generation:
-            told = list(self._losses)
-            fill = self._rng.permutation(np.flatnonzero(self._unseen))
+            told = [*self._losses, *running]
+            fill = [row for row in self._rng.permutation(np.flatnonzero(self._unseen)) if row not in running]
             self._generation = told + [int(row) for row in fill[: max(self._population - len(told), 1)]]
         while True:
             for row in self._generation:
-                if self._unseen[row]:
+                if self._unseen[row] and row not in running:
                     return row
+            if any(self._unseen[row] for row in self._generation):
+                return None
             self._breed()
 
     def tell(self, index: int, losses: Floats) -> None:

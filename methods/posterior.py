@@ -39,7 +39,7 @@ Rows = NDArray[np.int64]
 _STALE_SHARE = 0.15
 # A conditional variance below this share of the prior's is rounding error: the row is determined by
 # those already seen, and dividing by it would only spread noise.
-_VARIANCE_FLOOR = 1e-12
+VARIANCE_FLOOR = 1e-12
 # Rows of a block of V: a multiple of 4, because rows enter sums by four, and enough for all rows of a table
 # as long as the block is no larger than this (about 1,000 rows).
 _BLOCK_ROWS = 64
@@ -75,6 +75,7 @@ class Posterior:
         mean: shape (m, M).
         var: shape (M,), never negative.
         row_sums: sum over unseen j of Cov[i, j], shape (M,), where asked for.
+        noise_variance: s^2.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Posterior:
     ) -> None:
         n_rows = len(prior.diagonal)
         self._prior = prior
-        self._noise_variance = noise_sd * noise_sd
+        self.noise_variance = noise_sd * noise_sd
         self._n_seen = 0
         self._n_stale = 0
         self._block_rows = max(_BLOCK_ROWS, min(n_rows, _BLOCK_BYTES // (8 * n_rows)) // 4 * 4)
@@ -112,7 +113,7 @@ class Posterior:
             prior_row,
             row,
             self.rows,
-            self._noise_variance,
+            self.noise_variance,
             earlier,
             self._whitened,
             targets,
@@ -138,6 +139,18 @@ class Posterior:
             self.row_sums -= prior_row
         self.unseen[column] = False
         self._forget_seen()
+
+    def covariance(self, row: int) -> Floats:
+        """Posterior covariance of a candidate with all that are kept, shape (M,). O(n M)."""
+        column = self._column(row)
+        found: Floats = self._prior.row(row)[self.rows]
+        for block, n in self._filled():
+            _subtract(block[:n], column, found)
+        return found
+
+    def prior_variance(self, row: int) -> float:
+        """K[i,i] of a row."""
+        return float(self._prior.diagonal[row])
 
     def _explain(self, prior_row: Floats, row: int, full: list[Floats], new: Floats) -> Floats:
         """Write K[p,U], less what full blocks of V explain of it, to `new`. Returns l in these blocks."""
@@ -264,7 +277,7 @@ def _append(
         pivot -= projection * projection
     for j in range(n):
         pivot -= block[j, column] * block[j, column]
-    if pivot <= prior_row[row] * _VARIANCE_FLOOR:
+    if pivot <= prior_row[row] * VARIANCE_FLOOR:
         return column, 0.0
     d = np.sqrt(pivot)
     inverse = 1.0 / d

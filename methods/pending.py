@@ -1,0 +1,151 @@
+"""Variance given rows that are still being evaluated, for methods with several workers.
+
+symbol   shape    meaning
+P        k        rows that are pending
+C        k x M    posterior covariance of the pending rows with the M candidates kept
+s        scalar   standard deviation of the observation noise
+W        k x M    L^-1 C, with L the Cholesky factor of C[:,P] + s^2 I
+
+The variance of a Gaussian posterior depends on which rows are observed, not on what they give. So the
+variance once the pending rows are observed is known now: var - column sums of W^2. The mean stays as it is
+(Desautels et al. 2014, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit
+Optimization", section 4.1). Near pending rows the variance is small, so that a batch spreads.
+
+A row that becomes pending takes O(n M) for n rows observed; one that was pending and is observed takes O(k
+M), because its own row of C says what it changes. W takes O(k^2 M).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+class Observed(Protocol):
+    """A posterior, as this file needs it; `posterior.py` and `any_targets.py` have one each."""
+
+    rows: Rows
+    unseen: NDArray[np.bool_]
+    var: Floats
+    row_sums: Floats | None
+    noise_variance: float
+
+    def covariance(self, row: int) -> Floats:
+        """Posterior covariance of a candidate with all that are kept, shape (M,)."""
+
+    def prior_variance(self, row: int) -> float:
+        """K[i,i] of a row."""
+
+
+class Pending:
+    """Follows a posterior with the covariances of the rows that are pending."""
+
+    def __init__(self, posterior: Observed) -> None:
+        self._posterior = posterior
+        self._rows: list[int] = []
+        self._kept = posterior.rows
+        self._covariance: Floats = np.empty((0, len(posterior.rows)))
+
+    def observed(self, row: int) -> None:
+        """A row is about to be observed: to be called before the posterior is told."""
+        if row not in self._rows:
+            self._rows, self._covariance = [], self._covariance[:0]
+            return
+        self._keep_up()
+        place = self._rows.index(row)
+        own = self._covariance[place]
+        column = int(self._kept.searchsorted(row))
+        pivot = own[column] + self._posterior.noise_variance
+        if pivot > self._posterior.prior_variance(row) * VARIANCE_FLOOR:
+            share = self._covariance[:, column] / pivot
+            share[place] = 0.0
+            self._covariance = self._covariance - share[:, None] * own
+        self._leave(place)
+
+    def discarded(self, row: int) -> None:
+        """A row is no candidate any more, and nothing was learned from it."""
+        if row in self._rows:
+            self._leave(self._rows.index(row))
+
+    def _leave(self, place: int) -> None:
+        self._rows.pop(place)
+        self._covariance = np.delete(self._covariance, place, axis=0)
+
+    def given(self, running: Iterable[int]) -> tuple[Floats, Floats | None, NDArray[np.bool_]]:
+        """Variance, row sums and candidates left, given that these rows are pending, each shape (M,).
+
+        The posterior's own arrays stay as they are.
+        """
+        posterior = self._posterior
+        self._keep_up()
+        wanted = list(running)
+        for row in [row for row in self._rows if row not in wanted]:
+            self.discarded(row)
+        new = [row for row in wanted if row not in self._rows]
+        if new:
+            more = [posterior.covariance(row) for row in new]
+            self._covariance = np.vstack([self._covariance, *more])
+            self._rows += new
+        columns = self._kept.searchsorted(np.array(self._rows, dtype=np.int64))
+        free = posterior.unseen.copy()
+        free[columns] = False
+        var = posterior.var.copy()
+        sums = None if posterior.row_sums is None else posterior.row_sums.copy()
+        floors = np.array([posterior.prior_variance(row) * VARIANCE_FLOOR for row in self._rows])
+        _condition(
+            self._covariance.copy(),
+            columns,
+            posterior.noise_variance,
+            floors,
+            var,
+            np.empty(0) if sums is None else sums,
+        )
+        return var, sums, free
+
+    def _keep_up(self) -> None:
+        """The posterior drops columns of rows that were observed: do the same."""
+        rows = self._posterior.rows
+        if rows is not self._kept:
+            self._covariance = self._covariance[:, self._kept.searchsorted(rows)]
+            self._kept = rows
+
+
+@compiled()
+def _condition(w: Floats, columns: Rows, noise: float, floors: Floats, var: Floats, row_sums: Floats) -> None:
+    """Turn C into W, row by row, and condition variance and row sums (empty: none) on each row.
+
+    Args:
+        w: C, shape (k, M); it becomes W.
+        columns: of the pending rows, shape (k,).
+        noise: s^2.
+        floors: the least variance of each pending row that is no rounding error, shape (k,).
+        var, row_sums: updated in place.
+    """
+    count, width = w.shape
+    for j in range(count):
+        column = columns[j]
+        for a in range(j):
+            share = w[a, column]
+            for i in range(width):
+                w[j, i] -= share * w[a, i]
+        pivot = w[j, column] + noise
+        if pivot <= floors[j]:
+            w[j, :] = 0.0
+            continue
+        inverse = 1.0 / np.sqrt(pivot)
+        for i in range(width):
+            w[j, i] *= inverse
+            var[i] = max(var[i] - w[j, i] * w[j, i], 0.0)
+        if row_sums.shape[0] > 0:
+            share = row_sums[column] * inverse
+            for i in range(width):
+                row_sums[i] -= w[j, i] * share

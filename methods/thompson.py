@@ -1,0 +1,75 @@
+"""Thompson sampling: draw the losses of all rows at once from their joint posterior, and ask for the best.
+
+symbol   shape    meaning
+K        N x N    prior covariance of the candidates
+S        n        rows that were observed, y their losses, standardised
+s        scalar   standard deviation of the observation noise
+g        N        a draw from the prior N(0, K)
+e        n        a draw of the noise N(0, s^2 I)
+f        N        g + K[:,S] (K[S,S] + s^2 I)^-1 (y - g[S] - e), a draw from the posterior
+
+This is Matheron's rule (Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process
+Posteriors", equation 12).
+
+Workers get a draw each, so that they differ by themselves and nothing has to be assumed of what is pending
+(Kandasamy et al. 2018, "Parallelised Bayesian Optimisation via Thompson Sampling").
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
+from hpobench_nmt.methods.kernels import matern52
+
+Floats = NDArray[np.float64]
+
+# K and its Cholesky factor take 8 N^2 bytes each, and O(N^3) time.
+MAX_ROWS = 5000
+# Rows with equal features make K singular; this is a hundredth of the noise's variance.
+_JITTER = 1e-8
+
+
+class ThompsonSampling(AnyTargetsSearch):
+    """The method for one loss, with the kernel and the settings of `BO_EI_M_std`. O(N^2) a step."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        if len(problem.features) > MAX_ROWS:
+            raise InputError(
+                f"Thompson sampling is for up to {MAX_ROWS:,} rows, not {len(problem.features):,}: it draws "
+                "from the joint posterior of all."
+            )
+        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
+        self._root = prior_root(problem)
+        self._places: list[int] = []
+
+    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+        """A draw of minus the standardised losses."""
+        return -self.draw()
+
+    def draw(self) -> Floats:
+        """The standardised losses of all rows, drawn from their posterior, shape (N,)."""
+        y = standardised(np.array(self.losses)[:, 0])
+        g = self._root @ self.rng.standard_normal(len(self._root))
+        e = NOISE_SD * self.rng.standard_normal(len(y))
+        return np.asarray(g + self.posterior.mean(y - g[self._places] - e))
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Learn the loss of a row; one without a loss only leaves the candidates."""
+        before = len(self.losses)
+        super().tell(index, losses)
+        if len(self.losses) > before:
+            self._places.append(index)
+
+
+@lru_cache(maxsize=4)
+def prior_root(problem: Problem) -> Floats:
+    """The Cholesky factor of the prior covariance, shape (N, N), shared by the problem's trials."""
+    covariance = matern52(problem.features, problem.features)
+    return np.asarray(np.linalg.cholesky(covariance + _JITTER * np.eye(len(covariance))))
