@@ -37,6 +37,8 @@ from hpobench_nmt.core.space import Hyperparameter, Value, label
 
 Floats = NDArray[np.float64]
 
+_MOST_CONFIGURATIONS = 50
+
 
 @dataclass(frozen=True)
 class PooledNoise:
@@ -67,15 +69,16 @@ class SeedNoise:
             seed, as everything below).
         configurations: one line per configuration: row, its hyperparameters, in_table (the table's value),
             n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
-            value is than the mean of the replicates, in units of the pooled sd).
+            value is than the mean of the replicates, in units of the pooled sd; NaN for a mean).
         pooled: over all configurations.
+        averaged_over: of how many trainings a row is the mean, in the median.
         shared_seeds: seeds that several configurations were trained with.
         kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th
             replicates; NaN for fewer than 2 configurations.
         agreement: by pair of configurations, their rows, the difference in the table, and the probability
             that one replicate of each are ordered as the table has them (ties count half).
         pairs_within: share of all pairs of the table's rows that differ by no more than the smallest
-            difference.
+            difference, for means of n trainings over sqrt(n).
         rows_within: rows of the table that are no further from the best than that, the best included.
         n_rows: rows of the table that have the metric.
         ranked: those rows, the best first (equal ones in the table's order): row, value, gap to the best.
@@ -86,6 +89,7 @@ class SeedNoise:
     trainings: pd.DataFrame
     configurations: pd.DataFrame
     pooled: PooledNoise
+    averaged_over: int
     shared_seeds: int
     kendall: float
     agreement: pd.DataFrame
@@ -126,11 +130,14 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
     )
 
 
-def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
+def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = False) -> SeedNoise:
     """Noise of a table's metric from trainings with other seeds.
 
+    Of more than 50 configurations that were trained again, 50 are looked at: from the best to the median one
+    in equal steps. Of the worse half some may have diverged, and one such would outweigh all others.
+
     Args:
-        response: one training of each configuration, which counts as one more.
+        response: one training of each configuration, which counts as one more; or their means.
         replicates: one line per training, with a column for each hyperparameter and for the metric, in raw
             units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
             out, as are those without the metric.
@@ -156,8 +163,15 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
     row_of = {config: row for row, config in enumerate(in_order)}
     configs = _configs([_column(h, replicates[h.name]) for h in axes])
     own_values = {c: float(in_table[row_of[c]]) if c in row_of else np.nan for c in configs}
+    if len(own_values) > _MOST_CONFIGURATIONS:
+        own_values = _some(own_values, objective.to_loss(1.0))
+        chosen = np.array([config in own_values for config in configs])
+        replicates, configs = replicates[chosen], [c for c in configs if c in own_values]
     values, shared, lost = _without_shared_seeds(
-        configs, replicates[objective.metric].to_numpy(np.float64), _seeds(replicates), own_values
+        configs,
+        replicates[objective.metric].to_numpy(np.float64),
+        _seeds(replicates),
+        dict.fromkeys(own_values, np.nan) if averaged else own_values,
     )
     again: dict[_Config, list[float]] = {}
     for config, value in zip(configs, values.tolist(), strict=True):
@@ -169,16 +183,19 @@ def seed_noise(response: Response, replicates: pd.DataFrame) -> SeedNoise:
     # Best in the table first; NaN, which no table has a value for, last.
     sign = objective.to_loss(1.0)
     groups.sort(key=lambda g: (np.isnan(g[2]), sign * g[2] if not np.isnan(g[2]) else 0.0))
-    pooled = pooled_noise([_with(own, values) for _, _, own, values in groups], lost)
+    trainings = [values if averaged else _with(own, values) for _, _, own, values in groups]
+    pooled = pooled_noise(trainings, lost)
     ranked = _ranked(sign * in_table)
     losses = ranked["gap"].to_numpy()
-    limit = pooled.smallest_difference
+    each = int(np.median([len(values) for values in trainings])) if averaged else 1
+    limit = pooled.smallest_difference / each**0.5
     return SeedNoise(
         table=response.table,
         metric=objective.metric,
-        trainings=_trainings(groups),
-        configurations=_configurations(groups, names, pooled.sd, sign),
+        trainings=_trainings(groups, averaged),
+        configurations=_configurations(groups, trainings, names, np.nan if averaged else pooled.sd, sign),
         pooled=pooled,
+        averaged_over=each,
         shared_seeds=shared,
         kendall=_kendall(groups),
         agreement=_agreement(groups),
@@ -235,28 +252,39 @@ def _without_shared_seeds(
     design = np.column_stack([of_config, of_seed])
     fitted = np.linalg.lstsq(design, np.append(values, [value for _, value in own]), rcond=None)[0]
     lost = int(np.linalg.matrix_rank(design)) - len(member)
-    return values - of_seed[: len(configs)] @ fitted[len(member) :], len(shared), lost
+    effects = of_seed[: len(configs)] @ fitted[len(member) :]
+    if not own:  # relative to what? To the seeds' mean.
+        effects -= effects.mean()
+    return values - effects, len(shared), lost
+
+
+def _some(own_values: Mapping[_Config, float], sign: float) -> dict[_Config, float]:
+    """Some of the configurations, in equal steps from the best to the median one, both included."""
+    known = sorted((sign * value, i, c) for i, (c, value) in enumerate(own_values.items()) if value == value)
+    ends = np.linspace(0, len(known) // 2, min(len(known), _MOST_CONFIGURATIONS))
+    return {known[i][2]: own_values[known[i][2]] for i in np.round(ends).astype(int).tolist()}
 
 
 def _with(own: float, values: Floats) -> Floats:
     return values if np.isnan(own) else np.append(own, values)
 
 
-def _trainings(groups: Sequence[_Group]) -> pd.DataFrame:
+def _trainings(groups: Sequence[_Group], averaged: bool) -> pd.DataFrame:
     lines = []
     for number, (row, _, own, values) in enumerate(groups):
-        if not np.isnan(own):
+        if not (averaged or np.isnan(own)):
             lines.append((number, row, "table", own))
         lines += [(number, row, "replicate", float(value)) for value in values]
     return pd.DataFrame(lines, columns=["configuration", "row", "source", "value"])
 
 
-def _configurations(groups: Sequence[_Group], names: Sequence[str], sd: float, sign: float) -> pd.DataFrame:
+def _configurations(
+    groups: Sequence[_Group], trainings: Sequence[Floats], names: Sequence[str], sd: float, sign: float
+) -> pd.DataFrame:
     lines = []
-    for row, config, own, values in groups:
-        every = _with(own, values)
+    for (row, config, own, values), every in zip(groups, trainings, strict=True):
         spread = every.std(ddof=1) if len(every) > 1 else np.nan
-        luck = sign * (values.mean() - own) / sd if sd > 0 else np.nan
+        luck = sign * (values.mean() - own) / sd if sd > 0 else np.nan  # a mean has none: sd is NaN
         lines.append((row, *config, own, len(every), every.mean(), spread, np.ptp(every), luck))
     return pd.DataFrame(lines, columns=["row", *names, "in_table", "n", "mean", "sd", "range", "luck"])
 

@@ -191,6 +191,8 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     pooled = found.pooled
     count = len(found.configurations)
     again = f"{count} configurations were" if count > 1 else "1 configuration was"
+    if found.averaged_over > 1:
+        again = f"{count} configurations, from the best to the median one, were"
     notes = [
         f"{again} trained again with other seeds. Standard deviation within a configuration: "
         f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
@@ -204,6 +206,11 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
             1,
             f"They share {found.shared_seeds} seeds. The effect that a seed has on all of them alike is "
             "removed, because it does not change which is better.",
+        )
+    if found.averaged_over > 1:
+        mean = _with_unit(pooled.smallest_difference / found.averaged_over**0.5, unit)
+        notes.append(
+            f"The rows are means of {found.averaged_over} trainings: between two of them it is {mean}."
         )
     if not np.isnan(found.pairs_within):
         alike = f"{found.rows_within:,} rows, the best included, cannot be told from the best"
@@ -234,6 +241,8 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
         f"The best row leads {', '.join(leads)}. The difference of two trainings of one configuration has "
         f"standard deviation {2**0.5 * found.pooled.sd:.3g}."
     ]
+    if found.averaged_over > 1:
+        return notes
     best = found.configurations[found.configurations["row"] == found.ranked["row"].iloc[0]]
     for own, n, mean in best[["in_table", "n", "mean"]].itertuples(index=False, name=None):
         # The mean is of the table's own training, too, which is the one that was lucky.

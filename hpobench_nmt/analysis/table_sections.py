@@ -263,7 +263,7 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
 
 
 def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
-    found = seed_noise(table.response(metric), replicates)
+    found = seed_noise(table.response(metric), replicates, table.averaged)
     unit = table.metric(found.metric).unit
     stem = f"{table.name}-noise"
     shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]

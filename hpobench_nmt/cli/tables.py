@@ -159,15 +159,15 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 
 
 @tables.command("add")
-@click.argument("source", metavar="FOLDER_OR_CSV", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FOLDER_OR_FILE", type=click.Path(path_type=Path))
 @click.option(
-    "--datasheet", type=click.Path(path_type=Path), help="Of a CSV file.  [default: the same name, .toml]"
+    "--datasheet", type=click.Path(path_type=Path), help="Of a file.  [default: the same name, .toml]"
 )
 def tables_add(source: Path, datasheet: Path | None) -> None:
-    """Install a table of your own: a CSV file with a header, and a short datasheet in TOML.
+    """Install a table of your own: a CSV or Parquet file, and a short datasheet in TOML.
 
     \b
-    The least that a datasheet needs is one section for each column of the CSV file:
+    The least that a datasheet needs is one section for each column of the file:
         name = "my-table"
         [hyperparameters.learning_rate]
         scale = "log"              # or "linear", the default
@@ -183,13 +183,19 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
                      default (the value that it counts as for models where it is inactive)
         of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
                      missing (the number that stands for "no value")
+    \b
+    Where configurations were trained several times, name the column of the seeds:
+        [replicates]
+        seed = "seed"
+    The file then has one training a line. Their means become the table's rows.
     """
     from hpobench_nmt.lookup.folder import add_table
     from hpobench_nmt.lookup.user_folders import added_folder
 
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         table, folder = add_table(source, datasheet, added_folder(), progress)
-    say(f"Installed {table.name} ({len(table)} rows) in {folder}.")
+    means = ", means over seeds" if table.averaged else ""
+    say(f"Installed {table.name} ({len(table)} rows{means}) in {folder}.")
 
 
 tables.add_command(build)

@@ -4,7 +4,8 @@ format            1, or 2 where a hyperparameter has labels or may be inactive, 
 name              of the table; left out: that of the CSV file
 objectives        metrics to optimise by default; left out: the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
-[replicates]      count and sha256 of replicates.csv
+[replicates]      count and sha256 of replicates.csv; averaged (true: rows are means of the trainings in it);
+                  seed (the column of a CSV file with one training a line, for `tables add`)
 [curves]          what curves.csv holds; see curve_files.py
 [hyperparameters.NAME]  values (the grid), scale ("linear" or "log"), unit, kind ("numeric", "ordinal" or
                   "categorical"), integer (whether it takes whole numbers only), active_if (where it is
@@ -47,6 +48,15 @@ class RowsSection(Strict, frozen=True):
 
     count: Natural | None = None
     sha256: str | None = None
+
+
+class ReplicatesSection(Strict, frozen=True):
+    """Trainings with other seeds: those in replicates.csv, or the column that tells them apart."""
+
+    count: Natural | None = None
+    sha256: str | None = None
+    averaged: bool = False
+    seed: str | None = None
 
 
 class AxisSection(Strict, frozen=True):
@@ -100,7 +110,7 @@ class Datasheet(Strict, frozen=True):
     name: str | None = None
     objectives: list[str] | None = None
     rows: RowsSection | None = None
-    replicates: RowsSection | None = None
+    replicates: ReplicatesSection | None = None
     curves: CurvesSection | None = None
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     claims: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -21,25 +21,24 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder, write_whole
-from hpobench_nmt.core.objectives import LARGEST_VALUE
-from hpobench_nmt.core.space import Hyperparameter, Space, label
-from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section, read_curves
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
+    ReplicatesSection,
     RowsSection,
-    check_claims,
     datasheet,
-    provenance_of,
     read_datasheet,
 )
+from hpobench_nmt.lookup.described_rows import build_table, codes_of_cells
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.file_names import LEDGER as LEDGER
 from hpobench_nmt.lookup.file_names import SPEC as SPEC
 from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
-from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
+from hpobench_nmt.lookup.table import Table
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
@@ -57,7 +56,7 @@ def load_folder(folder: Path) -> Table:
     sheet = _datasheet(folder)
     content = _rows(folder, ROWS, sheet.rows, "rows")
     curves = None if sheet.curves is None else _rows(folder, CURVES, sheet.curves, "curves")
-    table = build_table(content, sheet, folder / ROWS, folder / DATASHEET, curves)
+    table, _ = build_table(content, sheet, folder / ROWS, folder / DATASHEET, curves)
     if sheet.rows is None or sheet.rows.count != len(table):
         count = sheet.rows.count if sheet.rows else None
         raise InputError(f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {len(table)} rows.")
@@ -86,63 +85,8 @@ def load_replicates(folder: Path) -> pd.DataFrame:
     table = load_folder(folder)
     columns = parse_columns(content, names, folder / REPLICATES, *sheet.columns_by_kind())
     for h in table.hyperparameters:
-        columns[h.name] = h.column(_codes(h, columns[h.name], folder / REPLICATES))
+        columns[h.name] = h.column(codes_of_cells(h, columns[h.name], folder / REPLICATES))
     return pd.DataFrame({name: columns[name] for name in names})
-
-
-def build_table(
-    content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, curves: bytes | None = None
-) -> Table:
-    """A table from the content of a CSV file and a datasheet, which may leave out values, counts and hashes.
-
-    Args:
-        content: of the CSV file.
-        sheet: its datasheet.
-        csv_path, sheet_path: where they are from, for messages.
-        curves: the content of curves.csv, where the datasheet describes one.
-    """
-    names = [*sheet.hyperparameters, *sheet.metrics]
-    columns = parse_columns(content, names, csv_path, *sheet.columns_by_kind())
-    try:
-        metrics = tuple(sheet.metric(name) for name in sheet.metrics)
-        for name in sheet.hyperparameters:
-            if columns[name].dtype != object:
-                _first_line(csv_path, np.isinf(columns[name]), f"hyperparameter {name!r} is not finite.")
-        axes = tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters)
-        for axis in axes:
-            columns[axis.name] = _codes(axis, columns[axis.name], csv_path)
-        configs = np.column_stack([columns[axis.name] for axis in axes])
-        wrong = Space(axes).wrongly_active(configs)
-        if wrong:
-            raise InputError(f"{csv_path}, line {wrong[0] + 2}: {wrong[1]}")
-        for metric in metrics:
-            column = columns[metric.name]
-            too_large = np.abs(column) > LARGEST_VALUE
-            if too_large.any():
-                message = too_large_value(metric.name, column[too_large][0])
-                _first_line(csv_path, too_large, message)
-            if metric.missing is not None:
-                columns[metric.name] = np.where(column == metric.missing, np.nan, column)
-        objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
-        table = Table(
-            name=csv_path.stem if sheet.name is None else sheet.name,
-            hyperparameters=axes,
-            metrics=metrics,
-            configs=configs,
-            values=np.column_stack([columns[name] for name in sheet.metrics]),
-            objectives=tuple(objectives),
-            provenance=provenance_of(sheet, sheet_path),
-            claims=sheet.claims,
-            curves=None
-            if curves is None or sheet.curves is None
-            else read_curves(curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES)),
-        )
-        check_claims(sheet.claims, table, sheet_path)
-    except InputError as error:
-        if str(error).startswith((str(csv_path), str(sheet_path), str(csv_path.with_name(CURVES)))):
-            raise
-        raise InputError(f"{sheet_path}: {error}") from None
-    return table
 
 
 def save_folder(
@@ -193,12 +137,12 @@ def _files(
     if replicates is not None and len(replicates):
         again = {str(name): replicates[name].to_numpy() for name in replicates}
         for h in table.hyperparameters:
-            again[h.name] = _cells(h, np.array([h.code(value) for value in again[h.name]]))
+            again[h.name] = _cells(h, _codes_of(h, again[h.name]))
         files[REPLICATES] = csv_of(again)
     sheet = datasheet(table, files[ROWS])
     if REPLICATES in files:
         entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
-        sheet["replicates"] = entry
+        sheet["replicates"] = entry | ({"averaged": True} if table.averaged else {})
     if table.curves is not None:
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
@@ -208,21 +152,24 @@ def _files(
 def add_table(
     source: Path, datasheet: Path | None, target: Path, progress: Progress = lambda share: None
 ) -> tuple[Table, Path]:
-    """Install a table from a CSV file and its datasheet, or from a table folder, under target/NAME.
+    """Install a table from a CSV or Parquet file and its datasheet, or from a folder, under target/NAME.
 
-    The spec and the ledger of a folder come along. Learning curves are read from `curves.csv` beside the rows
-    if the datasheet has a section [curves].
+    Where the datasheet names a column of seeds, the file has one training a line: the table's rows are their
+    means, and the trainings are kept as replicates. The spec and the ledger of a folder come along. Learning
+    curves are read from `curves.csv` beside the rows if the datasheet has a section [curves].
 
     Args:
-        source: the CSV file or folder.
-        datasheet: of a CSV file; by default beside it, with the same name and the ending .toml.
+        source: the file or folder.
+        datasheet: of a file; by default beside it, with the same name and the ending .toml.
         target: folder of table folders.
         progress: told the share that is done.
 
     Returns:
         the table and its new folder. A table of that name is replaced.
     """
-    replicates, beside = None, {}
+    replicates: pd.DataFrame | None = None
+    beside: dict[str, bytes] = {}
+    trainings = None
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
         if datasheet is not None:
             raise InputError(
@@ -239,7 +186,8 @@ def add_table(
             }
         else:
             curves = read_rows(source / CURVES) if sheet.curves else None
-            table = build_table(read_rows(source / ROWS), sheet, source / ROWS, source / DATASHEET, curves)
+            rows = read_rows(source / ROWS)
+            table, trainings = build_table(rows, sheet, source / ROWS, source / DATASHEET, curves)
     elif os.path.exists(source):  # noqa: PTH110
         sheet_path = datasheet or source.with_suffix(".toml")
         if not os.path.isfile(sheet_path):  # noqa: PTH113
@@ -250,9 +198,14 @@ def add_table(
         # These two are named by the user, so that links to them are what is meant.
         sheet = read_datasheet(sheet_path, follow_link=True)
         curves = read_rows(source.with_name(CURVES), follow_link=True) if sheet.curves else None
-        table = build_table(read_rows(source, follow_link=True), sheet, source, sheet_path, curves)
+        rows = read_rows(source, follow_link=True)
+        table, trainings = build_table(rows, sheet, source, sheet_path, curves)
     else:
         raise InputError(f"{source}: no such file or folder.")
+    if trainings is not None:
+        import pandas as pd
+
+        replicates = pd.DataFrame(trainings)
     progress(_READ_SHARE)
     writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
     save_folder(table, target / table.name, replicates, beside, writing)
@@ -266,7 +219,9 @@ def _datasheet(folder: Path) -> Datasheet:
     return read_datasheet(path, _follow_links(folder))
 
 
-def _rows(folder: Path, name: str, entry: RowsSection | CurvesSection | None, section: str) -> bytes:
+def _rows(
+    folder: Path, name: str, entry: RowsSection | ReplicatesSection | CurvesSection | None, section: str
+) -> bytes:
     """The content of a CSV file of the folder, which must be the one that the datasheet means."""
     content = read_rows(folder / name, _follow_links(folder))
     if entry is None or entry.sha256 is None:
@@ -291,43 +246,10 @@ def _cells(h: Hyperparameter, codes: NDArray[np.float64]) -> NDArray[Any]:
     return codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
 
 
-def _codes(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArray[np.float64]:
-    """The codes of a hyperparameter's column, as parse_columns gives it."""
-    codes = cells
-    if not h.is_numeric:
-        texts = cells if cells.dtype == object else _cells_of_numbers(cells)
-        place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
-        found = {text: place_of.get(_as_label(text, place_of)) for text in set(texts)}
-        wrong = np.array([found[text] is None for text in texts])
-        if wrong.any():
-            line = int(np.flatnonzero(wrong)[0])
-            error = unknown(f"value of {h.name}", texts[line], h.labels)
-            raise InputError(f"{path}, line {line + 2}: {error}")
-        codes = np.array([found[text] for text in texts], dtype=np.float64)
-    if not h.active_if:
-        _first_line(path, np.isnan(codes), NO_VALUE.format(h.name))
-    return codes
-
-
-def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:
-    column = np.empty(len(cells), dtype=object)
-    column[:] = ["" if np.isnan(cell) else label(cell) for cell in cells.tolist()]
-    return column
-
-
-def _as_label(text: str, known: Mapping[str, float]) -> str:
-    """A text as one of the known labels, if it is written in another way: True for true, 1.0 for 1."""
-    if text in known:
-        return text
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    try:
-        return label(float(text))
-    except (ValueError, OverflowError):
-        return text
-
-
-def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        raise InputError(f"{path}, line {rows[0] + 2}: {message}")
+def _codes_of(h: Hyperparameter, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Values of a hyperparameter as codes. Each distinct one is looked up once."""
+    if h.is_numeric:
+        distinct, place = np.unique(values.astype(np.float64), return_inverse=True)
+        return np.array([h.code(value) for value in distinct.tolist()])[place]
+    codes = {value: h.code(value) for value in set(values)}
+    return np.array([codes[value] for value in values], dtype=np.float64)

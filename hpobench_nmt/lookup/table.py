@@ -54,6 +54,7 @@ class Table:
         provenance: source, licence, how it was measured: free text by key.
         claims: what the source says of the table, for `tables check` to verify.
         curves: the learning curves of the rows; None if the table has none.
+        averaged: whether each row is the mean of several trainings, which its folder has as replicates.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Table:
     provenance: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
     curves: Curves | None = None
+    averaged: bool = False
 
     def __post_init__(self) -> None:
         """Check the parts against one another and freeze the arrays."""

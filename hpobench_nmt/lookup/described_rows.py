@@ -1,0 +1,166 @@
+"""A table from columns of cells and a datasheet that says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.space import Hyperparameter, Space, label
+from hpobench_nmt.lookup.averages import check_seeds, configurations_of, means, training_numbers
+from hpobench_nmt.lookup.curve_files import read_curves
+from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
+from hpobench_nmt.lookup.file_names import CURVES
+from hpobench_nmt.lookup.parquet_rows import parquet_columns
+from hpobench_nmt.lookup.rows import parse_columns
+from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
+
+_PARQUET = ".parquet"
+
+Trainings = dict[str, NDArray[Any]]
+"""Columns of replicates.csv: hyperparameters' values, `replicate`, `seed`, metrics."""
+
+
+def build_table(
+    content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, curves: bytes | None = None
+) -> tuple[Table, Trainings | None]:
+    """A table from the content of its rows and a datasheet, which may leave out values, counts and hashes.
+
+    Args:
+        content: of the CSV or Parquet file.
+        sheet: its datasheet.
+        csv_path, sheet_path: where they are from, for messages.
+        curves: the content of curves.csv, where the datasheet describes one.
+
+    Returns:
+        the table, and the trainings that its rows are means of, where the datasheet names a column of seeds.
+    """
+    seed = sheet.replicates.seed if sheet.replicates else None
+    if seed is not None:
+        _check_seed_column(seed, sheet, sheet_path)
+    names = [*sheet.hyperparameters, *sheet.metrics, *filter(None, [seed])]
+    labels, either = sheet.columns_by_kind()
+    if csv_path.suffix == _PARQUET:
+        columns = parquet_columns(content, names, csv_path, {*labels, *either})
+    else:
+        columns = parse_columns(content, names, csv_path, labels, either)
+    trainings = None
+    try:
+        metrics = tuple(sheet.metric(name) for name in sheet.metrics)
+        for name in sheet.hyperparameters:
+            if columns[name].dtype != object:
+                _first_line(csv_path, np.isinf(columns[name]), f"hyperparameter {name!r} is not finite.")
+        axes = tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters)
+        for axis in axes:
+            columns[axis.name] = codes_of_cells(axis, columns[axis.name], csv_path)
+        configs = np.column_stack([columns[axis.name] for axis in axes])
+        wrong = Space(axes).wrongly_active(configs)
+        if wrong:
+            raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
+        for metric in metrics:
+            column = columns[metric.name]
+            too_large = np.abs(column) > LARGEST_VALUE
+            if too_large.any():
+                message = too_large_value(metric.name, column[too_large][0])
+                _first_line(csv_path, too_large, message)
+            if metric.missing is not None:
+                columns[metric.name] = np.where(column == metric.missing, np.nan, column)
+        values = np.column_stack([columns[name] for name in sheet.metrics])
+        if seed is not None:
+            first, number = configurations_of(configs)
+            if wrong := check_seeds(columns[seed], number):
+                raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
+            in_order = np.argsort(number, kind="stable")
+            trainings = {
+                **{axis.name: axis.column(configs[in_order, j]) for j, axis in enumerate(axes)},
+                "replicate": training_numbers(number)[in_order],
+                "seed": columns[seed][in_order].astype(np.int64),
+                **{metric.name: values[in_order, j] for j, metric in enumerate(metrics)},
+            }
+            configs, values = configs[first], means(values, number)
+        objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
+        table = Table(
+            name=csv_path.stem if sheet.name is None else sheet.name,
+            hyperparameters=axes,
+            metrics=metrics,
+            configs=configs,
+            values=values,
+            objectives=tuple(objectives),
+            provenance=provenance_of(sheet, sheet_path),
+            claims=sheet.claims,
+            curves=None
+            if curves is None or sheet.curves is None
+            else read_curves(curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES)),
+            averaged=trainings is not None or (sheet.replicates is not None and sheet.replicates.averaged),
+        )
+        check_claims(sheet.claims, table, sheet_path)
+    except InputError as error:
+        if str(error).startswith((str(csv_path), str(sheet_path), str(csv_path.with_name(CURVES)))):
+            raise
+        raise InputError(f"{sheet_path}: {error}") from None
+    return table, trainings
+
+
+def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
+    if sheet.curves is not None:
+        raise InputError(
+            f"{sheet_path}: a table with [curves] cannot have several trainings a configuration."
+        )
+    for name in (*sheet.hyperparameters, *sheet.metrics):
+        if name in (seed, "replicate", "seed"):
+            raise InputError(
+                f"{sheet_path}: {name!r} cannot be a hyperparameter or metric where [replicates] names a "
+                "column of seeds."
+            )
+
+
+def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArray[np.float64]:
+    """The codes of a hyperparameter's column, as parse_columns gives it."""
+    codes = cells
+    if not h.is_numeric:
+        texts = cells if cells.dtype == object else _cells_of_numbers(cells)
+        place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
+        found = {text: place_of.get(_as_label(text, place_of)) for text in set(texts)}
+        wrong = np.array([found[text] is None for text in texts])
+        if wrong.any():
+            line = int(np.flatnonzero(wrong)[0])
+            error = unknown(f"value of {h.name}", texts[line], h.labels)
+            raise InputError(f"{_line(path, line)}: {error}")
+        codes = np.array([found[text] for text in texts], dtype=np.float64)
+    if not h.active_if:
+        _first_line(path, np.isnan(codes), NO_VALUE.format(h.name))
+    return codes
+
+
+def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:
+    column = np.empty(len(cells), dtype=object)
+    column[:] = ["" if np.isnan(cell) else label(cell) for cell in cells.tolist()]
+    return column
+
+
+def _as_label(text: str, known: Mapping[str, float]) -> str:
+    """A text as one of the known labels, if it is written in another way: True for true, 1.0 for 1."""
+    if text in known:
+        return text
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        return label(float(text))
+    except (ValueError, OverflowError):
+        return text
+
+
+def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        raise InputError(f"{_line(path, int(rows[0]))}: {message}")
+
+
+def _line(path: Path, row: int) -> str:
+    """Where a row is, for messages."""
+    return f"{path}, row {row}" if path.suffix == _PARQUET else f"{path}, line {row + 2}"

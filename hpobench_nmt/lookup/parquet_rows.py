@@ -1,0 +1,81 @@
+"""Rows of numbers and labels in Parquet files, as `rows.parse_columns` gives those of CSV files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError, shortened, unknown
+
+Column = NDArray[Any]
+
+_MOST_CELLS = 2**28
+
+
+def parquet_columns(
+    content: bytes, names: Sequence[str], path: Path, labels: Collection[str] = ()
+) -> dict[str, Column]:
+    """Columns of a Parquet file: doubles, NaN where a cell is empty, or texts, "" where it is empty.
+
+    Texts and categories of texts become texts, truth values "true" and "false", numbers doubles. O(cells).
+
+    Args:
+        content: of the file.
+        names: every column that it must have, and there may be no other.
+        path: for messages.
+        labels: the columns that may hold texts.
+
+    Raises:
+        InputError: it is no Parquet file, a column is missing or unknown, holds texts where it may not or
+            neither numbers nor texts, or there are too many cells.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    copy = pa.BufferOutputStream()  # Arrow's own memory: see rows._parse_fast
+    copy.write(content)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(copy.getvalue()))
+        found, n_rows = file.schema_arrow.names, file.metadata.num_rows
+        for name in names:
+            if name not in found:
+                raise unknown("column", name, found, f"({path})")
+        for name in found:
+            if name not in names or found.count(name) > 1:
+                told = "is not described in its datasheet" if name not in names else "is there twice"
+                raise InputError(f"{path}: column {shortened(name)} {told}.")
+        if n_rows == 0:
+            raise InputError(f"{path}: has no rows.")
+        # A few bytes of a compressed file may stand for any number of cells.
+        if n_rows * len(found) > _MOST_CELLS:
+            raise InputError(f"{path}: {n_rows:,} rows are too many for {len(found)} columns.")
+        table = file.read(use_threads=False)
+        return {name: _column(table.column(name), name, path, name in labels) for name in names}
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a Parquet file ({' '.join(str(error).split())[:200]}).") from None
+
+
+def _column(cells: Any, name: str, path: Path, texts: bool) -> Column:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    kind = cells.type
+    if pa.types.is_boolean(kind):
+        cells, kind = cells.cast(pa.string()), pa.string()
+    if texts and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        column = np.empty(len(cells), dtype=object)
+        column[:] = ["" if cell is None else cell.strip() for cell in cells.to_pylist()]
+        return column
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        # A whole number beyond 2^53 becomes the nearest double, as in a CSV file.
+        doubles = cells.cast(pa.float64(), safe=False).to_pylist()
+        return np.array([np.nan if cell is None else cell for cell in doubles])
+    if pa.types.is_null(kind):
+        return np.full(len(cells), np.nan)
+    wanted = "neither numbers nor texts" if texts else "not numbers"
+    raise InputError(f"{path}: column {shortened(name)} holds values of type {kind}, {wanted}.")
