@@ -17,6 +17,7 @@ it. `checks_for(MyMethod)` gives those that a method needs, by the functions tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,26 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
         raise NonConformance("it changed problem.features.")
 
 
+def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Told of violations, or of what stands in for them, it looks up every row once, whatever is feasible."""
+    free, losses = _grid_problem(n_objectives)
+    problem = replace(free, constraints=("a<=0", "b<=0"))
+    rng = np.random.default_rng(3)
+    for share in (0.0, 0.3, 1.0):  # of feasible rows
+        violations = np.where(rng.random((len(losses), 2)) < share, -1.0, 1.0) * rng.random((len(losses), 2))
+        violations[5:12, 0] = np.nan
+        trial = run_trial(
+            problem,
+            losses.__getitem__,
+            factory,
+            np.random.default_rng(0),
+            [0, 1, 2],
+            violations=violations.__getitem__,
+        )
+        if trial.failure:
+            raise NonConformance(trial.failure)
+
+
 CONFORMANCE_CHECKS: tuple[Check, ...] = (
     looks_up_every_row_once,
     repeats_an_unanswered_question,
@@ -171,6 +192,7 @@ CONFORMANCE_CHECKS: tuple[Check, ...] = (
     survives_odd_losses,
     survives_small_tables,
     leaves_its_input_alone,
+    keeps_on_under_constraints,
 )
 
 

@@ -48,7 +48,7 @@ Acquisition = Callable[[Belief], Floats]
 """The value of asking for each candidate, shape (M,); the largest wins, the first row among equals."""
 
 # The reference point of EHVI lies this share of the range seen beyond the worst losses seen.
-_REFERENCE_MARGIN = 0.1
+REFERENCE_MARGIN = 0.1
 
 
 def by_expected_improvement(belief: Belief) -> Floats:
@@ -93,7 +93,7 @@ def _log_ehvi(
 ) -> Floats:
     sd = np.empty_like(mean)
     sd[:] = np.sqrt(var)
-    reference = worst + _REFERENCE_MARGIN * (worst - best)
+    reference = worst + REFERENCE_MARGIN * (worst - best)
     return log_ehvi_of_contenders(mean, sd, front, reference, unseen)
 
 

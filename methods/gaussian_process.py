@@ -18,8 +18,9 @@ import numpy as np
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import Acquisition, usual_acquisition
+from hpobench_nmt.methods.constrained import model_based
 from hpobench_nmt.methods.kernels import Kernel, KernelPrior, matern52, rbf
-from hpobench_nmt.methods.model_based import ModelBased, Surrogate, standard_scaling
+from hpobench_nmt.methods.model_based import Surrogate, standard_scaling
 from hpobench_nmt.methods.naming import method_name
 
 NOISE_SD = 1e-3
@@ -53,7 +54,7 @@ class BayesianOptimisation:
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
         """The method at the start of a trial."""
         acquisition = self.acquisition or usual_acquisition(problem.n_objectives)
-        return ModelBased(problem, rng, self.surrogate(problem), acquisition)
+        return model_based(problem, rng, self.surrogate(problem), acquisition)
 
     def surrogate(self, problem: Problem) -> Surrogate:
         """The model of the losses. Its prior is shared by all trials on the problem."""

@@ -19,6 +19,7 @@ import numpy as np
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import by_expected_influence, usual_acquisition
+from hpobench_nmt.methods.constrained import model_based
 from hpobench_nmt.methods.graph import (
     BETA,
     MAX_DENSE_ROWS,
@@ -29,7 +30,7 @@ from hpobench_nmt.methods.graph import (
     neighbours_for,
 )
 from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
-from hpobench_nmt.methods.model_based import ModelBased, Surrogate, range_scaling
+from hpobench_nmt.methods.model_based import Surrogate, range_scaling
 from hpobench_nmt.methods.naming import method_name
 from hpobench_nmt.methods.posterior import Prior
 
@@ -61,7 +62,7 @@ class GraphSearch:
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method:
         """The method at the start of a trial."""
         acquisition = by_expected_influence if self.influence else usual_acquisition(problem.n_objectives)
-        return ModelBased(problem, rng, self.surrogate(problem), acquisition)
+        return model_based(problem, rng, self.surrogate(problem), acquisition)
 
     def surrogate(self, problem: Problem) -> Surrogate:
         """The model of the losses. Its prior is shared by all trials on the problem."""

@@ -50,6 +50,57 @@ def _log_h(u: float) -> float:
 
 
 @compiled(error_model="numpy")
+def _log_distribution(u: float) -> float:
+    """log Phi(u), exact also where Phi underflows or is nearly 1."""
+    if u > 0.0:
+        return math.log1p(-0.5 * math.erfc(u * _SQRT_HALF))
+    if u > -30.0:
+        return math.log(0.5 * math.erfc(-u * _SQRT_HALF))
+    # Asymptotic series of Phi for large -u.
+    w = 1.0 / (u * u)
+    series = 1.0 - w * (1.0 - w * (3.0 - w * (15.0 - w * 105.0)))
+    return -0.5 * u * u + math.log(-_INV_SQRT_2PI / u * series)
+
+
+@compiled(error_model="numpy")
+def log_probability_below(bounds: Floats, mean: Floats, var: Floats) -> Floats:
+    """log of the probability that independent normals are all at most their bounds.
+
+    Args:
+        bounds: shape (q,).
+        mean: shape (q, M).
+        var: shared by the q, shape (M,). Where it is 0, the mean decides.
+
+    Returns:
+        shape (M,); -inf where it is impossible.
+    """
+    result = np.zeros(mean.shape[1])
+    for i in range(mean.shape[1]):
+        sd = math.sqrt(var[i])
+        for j in range(mean.shape[0]):
+            gap = bounds[j] - mean[j, i]
+            if sd > 0.0:
+                result[i] += _log_distribution(gap / sd)
+            elif gap < 0.0:
+                result[i] = -np.inf
+    return result
+
+
+@compiled(error_model="numpy")
+def log_ei_of_all(mean: Floats, var: Floats, best: float) -> Floats:
+    """log EI of every candidate, shape (M,); -inf where no improvement is possible."""
+    result = np.full(mean.shape[0], -np.inf)
+    for i in range(mean.shape[0]):
+        sd = math.sqrt(var[i])
+        gap = best - mean[i]
+        if sd > 0.0:
+            result[i] = math.log(sd) + _log_h(gap / sd)
+        elif gap > 0.0:
+            result[i] = math.log(gap)
+    return result
+
+
+@compiled(error_model="numpy")
 def log_ei_of_contenders(mean: Floats, var: Floats, best: float, unseen: NDArray[np.bool_]) -> Floats:
     """log EI of each unseen candidate that could be the best (Jones et al. 1998; Zhang & Duh 2020, 5.1.2).
 
@@ -181,6 +232,22 @@ def log_ehvi_of_contenders(
             best = gain
             log_best = max(result[k], _LOG_UNDERFLOW)
     return result if best > 0.0 else exponent
+
+
+@compiled(error_model="numpy")
+def log_ehvi_of_all(mean: Floats, var: Floats, front: Floats, reference: Floats) -> Floats:
+    """log of the exact EHVI of every candidate, for two independent losses of one variance, shape (M,).
+
+    Where EHVI underflows, its leading term stands in, below all values that do not. O(J M).
+    """
+    right, top = _strips(front, reference)
+    sd = np.empty_like(mean)
+    sd[:] = np.sqrt(var)
+    exponent = -0.5 * _squared_distances(mean, sd, right, top)
+    for k in range(mean.shape[1]):
+        gain = _gain(mean[0, k], mean[1, k], sd[0, k], sd[1, k], right, top)
+        exponent[k] = math.log(gain) if gain > 0.0 else min(exponent[k], _LOG_UNDERFLOW)
+    return exponent
 
 
 @compiled(error_model="numpy")

@@ -114,6 +114,14 @@ def shown(cell: Cell) -> str:
     return f"{text} ({', '.join(notes)})" if notes else text
 
 
+def subject_to(results: Results, table: str) -> str:
+    """The constraints, and how many rows of a table keep them; "" where there are none."""
+    instance = results.instances[table]
+    if instance.violations is None:
+        return ""
+    return f"{', '.join(results.suite.constraints)}: {instance.n_feasible} of {len(instance.table)} rows"
+
+
 def heading(results: Results, table: str, score: str) -> str:
     """A score's heading in a table: its name, when it is taken, and an arrow to where it is better."""
     score_at = results.suite.score_at_for(table) if SCORES[score].needs_score_at else None
@@ -166,6 +174,7 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
                 instance.table.claims.get("collection") in COLLECTIONS
                 and tuple(str(o) for o in instance.objectives) == paper.objectives
                 and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
+                and not suite.constraints
                 and suite.tolerance_for(name) == paper.tolerance_for(name)
                 and suite.score_at_for(name) == paper.score_at_for(name)
             )

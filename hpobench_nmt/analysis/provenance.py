@@ -26,6 +26,8 @@ def command(run: Run) -> str:
         parts += ["--methods", ",".join(specs)]
     if suite.objectives and (usual is None or suite.objectives != usual.objectives):
         parts += ["--objectives", ",".join(suite.objectives)]
+    if usual is None or suite.constraints != usual.constraints:
+        parts += [part for text in suite.constraints for part in ("--constraint", text)]
     if usual is None or suite.trials != usual.trials:
         parts += ["--trials", str(suite.trials)]
     if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
@@ -42,6 +44,7 @@ def _shipped(suite: Suite) -> Suite | None:
     usual = load_suite(suite.name)
     names = [
         "objectives",
+        "constraints",
         "trials",
         "lookups",
         *(["score_at"] if list(suite.score_at) == ["default"] else []),
@@ -70,6 +73,11 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ),
         ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
     ]
+    if suite.constraints:
+        kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
+        lines.append(
+            ("constraints", f"{', '.join(suite.constraints)}; rows that keep them: {', '.join(kept)}")
+        )
     if suite.lookups is not None:
         lines.append(("look-ups", f"at most {suite.lookups}"))
     if suite.tolerance and any(SCORES[s].needs_tolerance for s in suite.scores):

@@ -30,9 +30,11 @@ class Run:
     def goal(self) -> str:
         """The objectives, for a heading."""
         objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
-        return (
+        goal = (
             " and ".join(next(iter(objectives))) if len(objectives) == 1 else "objectives of each table's own"
         )
+        rules = self.results.suite.constraints
+        return f"{goal}, subject to {' and '.join(rules)}" if rules else goal
 
 
 def read_run(folder: Path, name: str, results: Results) -> Run:

@@ -25,6 +25,7 @@ from hpobench_nmt.analysis.selection import (
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import Curve, simple_regret, summarise_curves
 from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, table_scale
 from hpobench_nmt.evaluation.random_search import (
@@ -75,7 +76,7 @@ def regret_curves(results: Results, table: str) -> Curves:
     A trial that ended at the best stays there, for as many look-ups as any method made.
     """
     instance = instance_of(results, table, 1)
-    best = float(np.nanmin(instance.losses[:, 0]))
+    best = float(np.nanmin(instance.scored[:, 0]))
     curves, notes = {}, failure_notes(results, table)
     width = _longest(results, table)
     for method in methods_on(results, table):
@@ -88,7 +89,7 @@ def regret_curves(results: Results, table: str) -> Curves:
                     f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
                 )
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
-    curves[EXACT] = random_search_regret(instance.losses[:, 0] - best, longest)
+    curves[EXACT] = random_search_regret(instance.scored[:, 0] - best, longest)
     frame = _frame(curves)
     objective = instance.objectives[0]
     frame["best_value"] = objective.to_raw((best + frame["mean"]).to_numpy())
@@ -133,7 +134,7 @@ def surrogate_curves(
     with one_thread(1):
         found = joblib.Parallel(n_jobs=jobs, prefer="threads")(
             joblib.delayed(squared_errors)(
-                surrogate, sound_trials(results, table, method), instance.losses, steps
+                surrogate, _as_told(results, table, method), instance.losses, steps
             )
             for method, surrogate in tasks
         )
@@ -157,6 +158,11 @@ def surrogate_curves(
         frame = _frame(by_method)
         curves.append(Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes)))
     return tuple(curves)
+
+
+def _as_told(results: Results, table: str, method: str) -> list[Trajectory]:
+    """Trials that did not fail, with the losses of all rows: surrogates learn from infeasible ones too."""
+    return [t for t in results.trials[table, method] if not t.failure]
 
 
 def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | None:
@@ -188,7 +194,7 @@ def _why_no_surrogate(results: Results, method: str) -> str:
 def hypervolume_curves(results: Results, table: str) -> Curves:
     """Hypervolume of what was found, as a share of that of the table's whole front."""
     instance = instance_of(results, table)
-    scale = table_scale(instance.losses)
+    scale = table_scale(instance.scored)
     curves, notes = {}, failure_notes(results, table)
     width = _longest(results, table)
     for method in methods_on(results, table):
@@ -202,7 +208,7 @@ def hypervolume_curves(results: Results, table: str) -> Curves:
                 )
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
     try:
-        exact = random_search_hypervolume(instance.losses, scale, longest)
+        exact = random_search_hypervolume(instance.scored, scale, longest)
         curves[EXACT] = _mean_only(exact, np.arange(1, len(exact) + 1))
     except InputError as error:
         notes.append(f"{EXACT}: left out. {error}")

@@ -14,6 +14,7 @@ from hpobench_nmt.analysis.selection import (
     failure_notes,
     instance_of,
     methods_on,
+    scored_trials,
     sound_trials,
 )
 from hpobench_nmt.benchmarking.instance import Instance
@@ -75,9 +76,9 @@ def moving_front(
         raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
     if not lookups or min(lookups) < 1:
         raise InputError("the fronts need numbers of look-ups of 1 or more.")
-    trials = results.trials[table, method]
+    trials = scored_trials(results, table, method)
     if trial is None:
-        trial = _typical(trials, table_scale(instance.losses), max(lookups))
+        trial = _typical(trials, table_scale(instance.scored), max(lookups))
     if not 0 <= trial < len(trials):
         raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
     chosen = trials[trial]
@@ -91,7 +92,7 @@ def moving_front(
         labels=_labels(instance),
         maximised=(first, second),
         points=_raw(instance, instance.losses),
-        front=_in_order(instance, pareto_front(instance.losses)),
+        front=_in_order(instance, pareto_front(instance.scored)),
         lookups=tuple(steps),
         fronts=tuple(_in_order(instance, rows) for rows in fronts),
     )
@@ -125,7 +126,7 @@ def attainment(results: Results, table: str, lookups: int, level: float = 0.5) -
     instance = instance_of(results, table, 2)
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
-    front = pareto_front(instance.losses)
+    front = pareto_front(instance.scored)
     surfaces, notes = {}, failure_notes(results, table)
     for method in methods_on(results, table):
         trials = sound_trials(results, table, method)
@@ -137,8 +138,8 @@ def attainment(results: Results, table: str, lookups: int, level: float = 0.5) -
             )
         elif trials:
             surfaces[method] = attainment_surface([t.losses[:lookups] for t in trials], level)
-    surfaces[EXACT] = random_search_attainment(instance.losses, lookups, level)
-    worst = np.nanmax(instance.losses, axis=0)
+    surfaces[EXACT] = random_search_attainment(instance.scored, lookups, level)
+    worst = np.nanmax(instance.scored, axis=0)
     frames = []
     for method, corners in surfaces.items():
         if len(corners):

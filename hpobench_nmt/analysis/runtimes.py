@@ -63,9 +63,9 @@ def target_runtimes(results: Results) -> TargetRuntimes:
     """
     targets, notes = {}, []
     for table, instance in results.instances.items():
-        loss = instance.losses[:, 0]
+        loss = instance.scored[:, 0]
         single = instance.losses.shape[1] == 1
-        ladder = gap_goals(loss - np.nanmin(loss)) if single else front_goals(instance.losses)
+        ladder = gap_goals(loss - np.nanmin(loss)) if single else front_goals(instance.scored)
         stopping = instance.stop_when_settled
         settled = [t for t in ladder if not stopping or is_settled(t, instance.goals)]
         if len(settled) < len(ladder):

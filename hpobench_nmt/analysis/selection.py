@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
@@ -30,8 +32,16 @@ def methods_on(results: Results, table: str) -> list[str]:
 
 
 def sound_trials(results: Results, table: str, method: str) -> list[Trajectory]:
-    """The trials that did not fail."""
-    return [t for t in results.trials[table, method] if not t.failure]
+    """The trials that did not fail; rows that miss a constraint have NaN losses in them."""
+    return [t for t in scored_trials(results, table, method) if not t.failure]
+
+
+def scored_trials(results: Results, table: str, method: str) -> list[Trajectory]:
+    """All trials, with NaN for the losses of rows that miss a constraint."""
+    trials, scored = results.trials[table, method], results.instances[table].scored
+    if not results.suite.constraints:
+        return list(trials)
+    return [replace(t, losses=scored[t.rows]) for t in trials]
 
 
 def failure_notes(results: Results, table: str) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.lookup.catalogue import load_table
@@ -28,7 +29,7 @@ class Front:
         points: raw values of the objectives, shape (N, m).
         maximised: by objective, whether the largest value is the best.
         rows: the front's rows with all columns, best first by the first objective.
-        n_rows, n_complete: rows in all, and those that have every objective.
+        n_rows, n_complete: rows in all, and those that have every objective and keep all constraints.
     """
 
     name: str
@@ -41,26 +42,35 @@ class Front:
     n_complete: int
 
 
-def front_of(source: str, objectives: Sequence[str]) -> Front:
+def front_of(source: str, objectives: Sequence[str], constraints: Sequence[str] = ()) -> Front:
     """The front of a table (by name or folder) or of a CSV file.
 
     Args:
         source: a name, a folder, or a path that ends in .csv.
         objectives: "metric:min" or "metric:max"; a table knows its metrics' directions itself.
+        constraints: such as "dev_gpu_time<=60", on any metric or column of numbers: only rows that keep them.
     """
+    rules = [Constraint.parse(text) for text in constraints]
     if not source.lower().endswith(".csv"):
-        return table_front(load_table(source), objectives)
+        return table_front(load_table(source), objectives, rules)
     frame, columns, maximised = _from_csv(Path(source), objectives)
-    return _front(Path(source).stem, source, frame, columns, columns, maximised)
+    for rule in rules:
+        if rule.metric not in frame.columns:
+            raise unknown("column", rule.metric, map(str, frame.columns), f"({source})")
+        frame[rule.metric] = number_column(frame, rule.metric, Path(source))
+    return _front(Path(source).stem, source, frame, columns, columns, maximised, rules)
 
 
-def table_front(table: Table, objectives: Sequence[str]) -> Front:
+def table_front(table: Table, objectives: Sequence[str], constraints: Sequence[Constraint] = ()) -> Front:
     """The front of a table; the objectives are "metric", "metric:min" or "metric:max"."""
+    for rule in constraints:
+        table.metric(rule.metric)
     parsed = [table.objective(spec) for spec in objectives]
     metrics = [o.metric for o in parsed]
     labels = [table.metric(name).label for name in metrics]
     maximised = [o.direction == "max" for o in parsed]
-    return _front(table.name, f"table {table.name!r}", table.to_frame(), metrics, labels, maximised)
+    where, frame = f"table {table.name!r}", table.to_frame()
+    return _front(table.name, where, frame, metrics, labels, maximised, constraints)
 
 
 def _front(
@@ -70,6 +80,7 @@ def _front(
     metrics: Sequence[str],
     labels: Sequence[str],
     maximised: Sequence[bool],
+    constraints: Sequence[Constraint],
 ) -> Front:
     if len(set(metrics)) < len(metrics):
         raise InputError("the same objective twice.")
@@ -79,6 +90,11 @@ def _front(
     if not complete.any():
         wanted = f"both {' and '.join(metrics)}" if len(metrics) == 2 else f"all of {', '.join(metrics)}"
         raise InputError(f"{where}: no row has {wanted}.")
+    for rule in constraints:
+        complete &= rule.violations(frame[rule.metric].to_numpy(np.float64)) <= 0
+    if not complete.any():
+        raise InputError(f"{where}: no row with all objectives keeps {' and '.join(map(str, constraints))}.")
+    losses[~complete] = np.nan
     front = pareto_front(losses)
     front = front[np.argsort(losses[front, 0], kind="stable")]
     return Front(

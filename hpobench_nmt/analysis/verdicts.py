@@ -181,6 +181,10 @@ def trial_notes(results: Results) -> list[str]:
         notes.append(
             f"Methods have {min(counts)} to {max(counts)} trials: only trials that both have are compared."
         )
+    for (table, method), number in results.without_feasible_row().items():
+        n_trials = len(results.trials[table, method])
+        worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
+        notes.append(f"{method} on {table}: {number} of {n_trials} trials found no feasible row.{worst}")
     if min(counts) < FEW_TRIALS:
         notes.append(f"With {min(counts)} trial(s), intervals are too narrow to trust and tests show little.")
     return notes

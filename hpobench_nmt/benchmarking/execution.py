@@ -15,16 +15,17 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
-from hpobench_nmt.benchmarking.trials import Block, TrialTable, run_block
+from hpobench_nmt.benchmarking.trials import Block, run_block
 from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
 from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
 
 Backend = Literal["loky", "dask", "ray"]
@@ -300,14 +301,16 @@ def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Ite
             yield blocks[number], trajectories, seconds
 
 
-_tables: dict[tuple[str, int, int, int], TrialTable] = {}
+_problems: dict[tuple[object, ...], Problem] = {}
+_OF_THE_TABLE = ("features", "space", "configs", "resources")
 
 
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
-    problem = block.data.problem
-    key = (block.data.sha256, problem.n_objectives, problem.lookups, problem.n_initial)
-    return number, *run_block(replace(block, data=_tables.setdefault(key, block.data)))
+    data = block.data
+    rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
+    problem = _problems.setdefault((data.sha256, *rules), data.problem)
+    return number, *run_block(replace(block, data=replace(data, problem=problem)))
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
+from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
@@ -30,6 +32,8 @@ class Instance:
         problem: what methods are given.
         goals: one for each score, in the suite's order.
         stop_when_settled: whether trials end once all goals are settled.
+        violations: of the problem's constraints by each row, shape (N, c), NaN where the metric is missing;
+            None where there are no constraints.
     """
 
     table: Table
@@ -38,11 +42,23 @@ class Instance:
     problem: Problem
     goals: tuple[Goal, ...]
     stop_when_settled: bool
+    violations: NDArray[np.float64] | None = None
+
+    @cached_property
+    def scored(self) -> NDArray[np.float64]:
+        """The losses of feasible rows, NaN elsewhere, shape (N, m): what scores and figures are made of."""
+        return feasible_losses(self.losses, self.violations)
+
+    @property
+    def n_feasible(self) -> int:
+        """Number of rows that keep all constraints, whether or not they have all losses."""
+        return len(self.table) if self.violations is None else int(is_feasible(self.violations).sum())
 
     def __repr__(self) -> str:
         """The table, its size, the objectives and the scores."""
         objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
-        return f"Instance({self.table.name}: {len(self.table)} rows, {objectives}; {scores})"
+        rules = "".join(f", {text}" for text in self.problem.constraints)
+        return f"Instance({self.table.name}: {len(self.table)} rows, {objectives}{rules}; {scores})"
 
 
 def make_instance(suite: Suite, table: Table) -> Instance:
@@ -71,11 +87,58 @@ def make_instance(suite: Suite, table: Table) -> Instance:
             raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
-    goals = tuple(_goal(suite, score, table, objectives, losses) for score in suite.scores)
+    violations = table_violations(table, suite.constraints)
+    scored = feasible_losses(losses, violations)
+    if np.isnan(scored).any(axis=1).all():
+        raise InputError(f"{where}: {_why_infeasible(table, suite.constraints)}")
+    goals = tuple(_goal(suite, score, table, objectives, losses, scored) for score in suite.scores)
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
-    problem = Problem(table.features, len(objectives), lookups, suite.n_initial, table.space, table.configs)
-    return Instance(table, objectives, losses, problem, goals, suite.stop == "settled")
+    problem = Problem(
+        table.features,
+        len(objectives),
+        lookups,
+        suite.n_initial,
+        table.space,
+        table.configs,
+        constraints=suite.constraints,
+    )
+    return Instance(table, objectives, losses, problem, goals, suite.stop == "settled", violations)
+
+
+def table_violations(table: Table, constraints: Sequence[str]) -> NDArray[np.float64] | None:
+    """By how much each row misses each constraint, shape (N, c); None for no constraints.
+
+    Raises:
+        InputError: a constraint cannot be read, or is on a metric that the table lacks.
+    """
+    if not constraints:
+        return None
+    parsed = [Constraint.parse(text) for text in constraints]
+    return np.column_stack([each.violations(table.column(each.metric)) for each in parsed])
+
+
+def feasible_losses(
+    losses: NDArray[np.float64], violations: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Losses with NaN in all rows that miss a constraint; the same array where there are no constraints."""
+    if violations is None:
+        return losses
+    return np.where(is_feasible(violations)[:, None], losses, np.nan)
+
+
+def _why_infeasible(table: Table, constraints: Sequence[str]) -> str:
+    """Which constraints no row keeps, and how near one comes."""
+    for text in constraints:
+        constraint = Constraint.parse(text)
+        values = table.column(constraint.metric)
+        if not (constraint.violations(values) <= 0).any():
+            known = values[~np.isnan(values)]
+            if not len(known):
+                return f"no row keeps {text}: {constraint.metric} is missing in all of them."
+            nearest = known.min() if constraint.relation == "<=" else known.max()
+            return f"no row keeps {text}: the nearest has {constraint.metric} {nearest:g}."
+    return f"no row with all objectives keeps {' and '.join(constraints)}."
 
 
 def suite_instances(
@@ -109,7 +172,12 @@ def suite_instances(
 
 
 def _goal(
-    suite: Suite, score: str, table: Table, objectives: Sequence[Objective], losses: NDArray[np.float64]
+    suite: Suite,
+    score: str,
+    table: Table,
+    objectives: Sequence[Objective],
+    losses: NDArray[np.float64],
+    scored: NDArray[np.float64],
 ) -> Goal:
     where = f"suite {suite.name!r}, table {table.name!r}"
     tolerance = suite.tolerance_for(table.name)
@@ -122,7 +190,11 @@ def _goal(
         raise InputError(
             f"{where}: {score} is taken after {score_at} look-ups, but a trial may make only {suite.lookups}."
         )
-    goal = make_goal(score, losses, tolerance=tolerance, score_at=score_at, ties=suite.ties)
+    goal = make_goal(score, scored, tolerance=tolerance, score_at=score_at, ties=suite.ties)
+    if goal.gaps is not None and scored is not losses:
+        # A trial that finds no feasible row has the gap of the worst one.
+        missed = np.isnan(goal.gaps) & ~np.isnan(losses[:, 0])
+        goal = replace(goal, gaps=np.where(missed, np.nanmax(goal.gaps), goal.gaps))
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
             f"{where}: every row is within the tolerance of {tolerance:g}. "

@@ -27,6 +27,8 @@ _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 _Settings = section_of_suite("tables", "methods", "description")
 # The name of Suite.score_at in files of this format.
 _SCORE_AT = "budget"
+# Keys of a suite that came later: left out where they say nothing, so that older files stay as they are.
+_LATER = ("constraints",)
 
 
 class TableEntry(Strict, frozen=True, kw_only=True):
@@ -102,7 +104,11 @@ class Manifest(Strict, frozen=True):
     def to_json(self) -> bytes:
         """The content of the file."""
         content = msgspec.to_builtins(self)
-        content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in content["suite"].items()}
+        content["suite"] = {
+            _SCORE_AT if k == "score_at" else k: v
+            for k, v in content["suite"].items()
+            if v or k not in _LATER
+        }
         for entry in content["tables"].values():
             if not entry["source"]:
                 del entry["source"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.scores import Summary, summarise
 
@@ -58,6 +59,16 @@ class Results:
     def all_failed(self) -> list[tuple[str, str]]:
         """(table, method) where every trial failed."""
         return [pair for pair, trials in self.trials.items() if all(t.failure for t in trials)]
+
+    def without_feasible_row(self) -> dict[tuple[str, str], int]:
+        """By (table, method): how many trials looked up no row that keeps all constraints; none left out."""
+        counts = {}
+        for (table, method), trials in self.trials.items():
+            violations = self.instances[table].violations
+            if violations is not None:
+                feasible = is_feasible(violations)
+                counts[table, method] = sum(not feasible[trial.rows].any() for trial in trials)
+        return {pair: count for pair, count in counts.items() if count}
 
     def failures(self) -> list[tuple[str, str, int, str]]:
         """(table, method, trial, reason) of every failed trial."""

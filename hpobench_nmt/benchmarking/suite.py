@@ -8,6 +8,7 @@ Keys of a suite file, all but `scores` with a default:
     methods       as on the command line
     objectives    "metric" or "metric:min|max", one, or any number from two on; left out: each table's own
                   first, or first two
+    constraints   what a row must keep to be of use, such as "dev_gpu_time<=60"; any number; left out: none
     trials        number of seeded trials per method and table
     n_initial     rows of the initial design
     ties          "any" row of best value meets ftb, or only the "first"
@@ -33,6 +34,7 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
 from hpobench_nmt.core.validation import NonNegative, Positive, Strict, checked
@@ -56,6 +58,7 @@ class Suite:
     tables: tuple[str, ...] = (INSTALLED,)
     methods: tuple[str, ...] = ("RS",)
     objectives: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
     trials: Positive = 100
     n_initial: Positive = 3
     ties: Ties = "any"
@@ -86,6 +89,10 @@ class Suite:
             raise InputError(f"{where}: {', '.join(self.scores)} need {wanted}, not {len(self.objectives)}.")
         if len(set(self.objectives)) < len(self.objectives):
             raise InputError(f"{where}: the same objective twice.")
+        parsed = [Constraint.parse(text) for text in self.constraints]
+        if len({(each.metric, each.relation) for each in parsed}) < len(parsed):
+            raise InputError(f"{where}: two bounds of one kind on the same metric.")
+        object.__setattr__(self, "constraints", tuple(map(str, parsed)))
         for key in ("trials", "n_initial"):
             if getattr(self, key) < 1:
                 raise InputError(f"{where}: {key} must be at least 1, not {getattr(self, key)}.")

@@ -30,6 +30,7 @@ class TrialTable:
     Attributes:
         name, sha256: the table's name and hash.
         problem, losses, goals: as in hpobench_nmt.core.loop.
+        violations: of each row, shape (N, c); None where there are no constraints.
     """
 
     name: str
@@ -37,6 +38,7 @@ class TrialTable:
     problem: Problem
     losses: NDArray[np.float64]
     goals: tuple[Goal, ...]
+    violations: NDArray[np.float64] | None = None
 
     def initial(self, seed: int, trial: int) -> list[int]:
         """The initial design of a trial."""
@@ -77,7 +79,9 @@ def plan(
     blocks = []
     for name, instance in instances.items():
         goals = instance.goals if instance.stop_when_settled else ()
-        data = TrialTable(name, instance.table.sha256, instance.problem, instance.losses, goals)
+        data = TrialTable(
+            name, instance.table.sha256, instance.problem, instance.losses, goals, instance.violations
+        )
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
             blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]
@@ -121,4 +125,6 @@ def trial_of(
     """
     rng = method_generator(seed, data.name, method, trial)
     initial = data.initial(seed, trial)
-    return run_trial(data.problem, data.losses.__getitem__, factory, rng, initial, data.goals, on_call)
+    evaluate = data.losses.__getitem__
+    violations = None if data.violations is None else data.violations.__getitem__
+    return run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)

@@ -225,8 +225,10 @@ class _Worker:
             message: Any = self._connection.recv()
             if isinstance(message, TrialTable):
                 # Arrays that come out of a pickle can be written to; a method must not change them.
-                for array in (message.problem.features, message.problem.configs, message.losses):
-                    array.setflags(write=False)
+                arrays = (message.problem.features, message.problem.configs, message.losses)
+                for array in (*arrays, message.violations):
+                    if array is not None:
+                        array.setflags(write=False)
                 self._tables[message.name] = message
             else:
                 self._connection.send(self._do(message))

@@ -47,6 +47,14 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
 
 
+def constraint_option(what: str) -> Callable[[Any], Any]:
+    """The option --constraint, which may be given several times, as the argument `constraints`."""
+    metavar = "METRIC<=NUMBER"
+    return click.option(
+        "--constraint", "constraints", multiple=True, metavar=metavar, help=f"{what}, or METRIC>=NUMBER."
+    )
+
+
 def say(text: str, err: bool = False) -> None:
     """Print a line, on stderr if err is set; no character of it acts on the terminal."""
     click.echo(printable(text, lines=True), err=err)

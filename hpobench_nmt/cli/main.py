@@ -21,7 +21,15 @@ import click
 from hpobench_nmt.cli.adaptation import adaptation
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
-from hpobench_nmt.cli.common import Commands, listed, make_console, progress_bar, say, writing
+from hpobench_nmt.cli.common import (
+    Commands,
+    constraint_option,
+    listed,
+    make_console,
+    progress_bar,
+    say,
+    writing,
+)
 from hpobench_nmt.cli.models import evaluate, translate
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
@@ -46,6 +54,7 @@ def cli() -> None:
 @click.option("--tables", callback=listed, help="Table names or folders, comma-separated.")
 @click.option("--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
+@constraint_option("A bound that a row must keep to be of use")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
 @click.option(
     "--score-at", type=click.IntRange(min=1), help="Look-ups after which fb, fbp and fbh are taken."
@@ -68,6 +77,7 @@ def run(
     tables: tuple[str, ...],
     methods: tuple[str, ...],
     objectives: tuple[str, ...],
+    constraints: tuple[str, ...],
     trials: int | None,
     score_at: int | None,
     budget: int | None,
@@ -94,7 +104,7 @@ def run(
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
-    given = {"tables": tables, "methods": methods, "objectives": objectives}
+    given = {"tables": tables, "methods": methods, "objectives": objectives, "constraints": constraints}
     score_at = score_at or budget
     given |= {"trials": trials, "lookups": lookups, "score_at": score_at and {"default": score_at}}  # type: ignore[dict-item]
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
@@ -219,8 +229,11 @@ def suites() -> None:
 @click.option(
     "--plot", type=click.Path(path_type=Path), help="Draw two objectives to this PNG, PDF or SVG file."
 )
+@constraint_option("Only rows that keep this bound")
 @click.option("--format", "form", default="text", show_default=True, help="text or csv.")
-def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: str) -> None:
+def pareto(
+    source: str, objectives: tuple[str, ...], plot: Path | None, constraints: tuple[str, ...], form: str
+) -> None:
     """The Pareto front of a table, or of any CSV file with the objectives as columns."""
     if form not in ("text", "csv"):
         raise unknown("format", form, ["text", "csv"])
@@ -233,7 +246,7 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
 
     if plot:
         _check_plot(plot, len(objectives))
-    front = front_of(source, objectives)
+    front = front_of(source, objectives, constraints)
     rows = front.rows.copy()
     rows.insert(0, "row", rows.index)
     if form == "csv":
@@ -241,9 +254,11 @@ def pareto(source: str, objectives: tuple[str, ...], plot: Path | None, form: st
     else:
         console = make_console()
         print_frame(rows, console, digits=10)
-        print_text(f"{len(rows)} of {front.n_complete} rows are on the front.", console)
+        kept = f" that keep {' and '.join(constraints)}" if constraints else ""
+        print_text(f"{len(rows)} of {front.n_complete} rows{kept} are on the front.", console)
         if front.n_complete < front.n_rows:
-            print_text(f"{front.n_rows - front.n_complete} rows lack an objective.", console)
+            rest = "lack an objective or miss a constraint" if constraints else "lack an objective"
+            print_text(f"{front.n_rows - front.n_complete} rows {rest}.", console)
     if plot:
         write_front(front, plot)
         say(f"Plot: {plot}", err=form == "csv")

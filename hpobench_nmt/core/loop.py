@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.constraints import Violations, teller
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -33,6 +34,7 @@ def run_trial(
     initial: Sequence[int],
     goals: Sequence[Goal] = (),
     on_call: Callable[[str], None] | None = None,
+    violations: Violations | None = None,
 ) -> Trajectory:
     """One trial of a method.
 
@@ -48,6 +50,7 @@ def run_trial(
         initial: the initial design.
         goals: stop as soon as all are settled; none: run until the budget is spent.
         on_call: told "making it", "ask" or "tell" whenever the method is called; a time limit needs it.
+        violations: of the problem's constraints, by row; None: there are none.
     """
     n_rows = len(problem.features)
     budget = min(problem.lookups, n_rows)
@@ -76,6 +79,8 @@ def run_trial(
             on_call("making it")
         method = guarded(name_of(make_method), make_method, problem, rng)
         ask, tell = function_of(method, "ask"), function_of(method, "tell")
+        if violations is not None:
+            tell = guarded("tell_constrained", teller, method, tell, violations)
         for row in initial:
             call("tell", tell, row, look_up(row))
         while len(rows) < budget and not settled.all:

@@ -49,6 +49,8 @@ class Problem:
             it is asked for again as soon as it has come to a checkpoint; later it starts anew.
         clock: what time is counted in: "lookups", or "cost", which the table names.
         time: the most time that a trial may take on that clock; infinite if only `lookups` ends it.
+        constraints: what a row must keep to be of use, such as "dev_gpu_time<=60"; c of them. A method is
+            told of violations if it has `tell_constrained` (core/constraints.py says what others are told).
     """
 
     features: Floats
@@ -62,6 +64,7 @@ class Problem:
     resume: bool = True
     clock: Literal["lookups", "cost"] = "lookups"
     time: float = math.inf
+    constraints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Describe the features themselves where no space is given."""
@@ -120,6 +123,20 @@ class Method(Protocol):
         """The losses of a row, shape (n_objectives,), to be minimised; NaN where its training failed.
 
         The rows of the initial design are told first, without having been asked for.
+        """
+
+
+class ConstrainedMethod(Method, Protocol):
+    """A method that knows constraints. It says so by having `tell_constrained`."""
+
+    def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
+        """Called in place of `tell` where the problem has constraints.
+
+        Args:
+            index: the row.
+            losses: as in `tell`, also of a row that violates a constraint.
+            violations: by how much the row misses each bound, in the metric's unit, shape (c,): above 0
+                where it does, below 0 where there is room; NaN where the metric is missing.
         """
 
 

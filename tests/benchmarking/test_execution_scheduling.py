@@ -478,17 +478,17 @@ def test_a_local_cluster_and_one_by_its_address(distributed):
 def test_equal_problems_that_were_sent_are_one_object(two):
     """Methods cache by it."""
     method = resolve_methods(["RS"])[0]
-    execution._tables.clear()
+    execution._problems.clear()
     sent = [copy.deepcopy(block) for block in blocks_of(two, 50, method)]
     for number, block in enumerate(sent):
         assert execution._numbered(number, block)[0] == number
-    assert [t.name for t in execution._tables.values()] == ["toy", "other"]
+    assert len(execution._problems) == 2
     other = dataclasses.replace(sent[0].data.problem, lookups=9)
     third = dataclasses.replace(sent[0], data=dataclasses.replace(sent[0].data, problem=other))
     _, trajectories, _ = execution._numbered(0, third)
-    assert len(execution._tables) == 3
+    assert len(execution._problems) == 3
     assert max(len(t.rows) for t in trajectories) == 9
-    execution._tables.clear()
+    execution._problems.clear()
 
 
 def test_a_cluster_that_is_not_installed_is_named(monkeypatch):

@@ -169,6 +169,7 @@ def test_settings_are_plain_values():
         "name": "s",
         "scores": ["ftb", "fb"],
         "objectives": ["bleu"],
+        "constraints": [],
         "trials": 100,
         "n_initial": 3,
         "ties": "any",

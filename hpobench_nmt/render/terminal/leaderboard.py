@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, heading, interval, shown
+from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, heading, interval, shown, subject_to
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import (
     ENDLESS_NOTE,
@@ -41,6 +41,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
         objectives = ", ".join(str(o) for o in instance.objectives)
         title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
         print_text(title, console, "bold")
+        if results.suite.constraints:
+            print_text(f"constraints kept, {subject_to(results, table)}", console)
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
         grid = _grid(results, table, rows, scores)
         if fits(grid, console):

@@ -1,0 +1,95 @@
+"""Constraints on metrics, such as "dev_gpu_time<=60", and how methods are told of them.
+
+    violation   by how much a metric misses its bound: above 0 where it does, below 0 where there is room,
+                0 at the bound, NaN where the metric is missing
+    feasible    no violation is above 0 or NaN
+
+A method that knows constraints has `tell_constrained(row, losses, violations)`, which is called in place of
+`tell`. It is told the losses as they are, so that a violation is never taken for a failed training.
+
+A method that has only `tell` is told a loss that makes a violating row unattractive, in each objective: the
+worst of all feasible rows so far, or NaN, as for a failed training, where there is none yet. So it looks for
+feasible rows, though it cannot tell how far away they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError, shortened
+
+Floats = NDArray[np.float64]
+Violations = Callable[[int], Floats]
+"""The violations of a row, shape (c,)."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound that a metric must keep.
+
+    Attributes:
+        metric: its name.
+        relation: "<=" where the bound is the most, ">=" where it is the least.
+        bound: in the metric's own unit.
+    """
+
+    metric: str
+    relation: Literal["<=", ">="]
+    bound: float
+
+    @classmethod
+    def parse(cls, text: str) -> Constraint:
+        """The constraint of a text such as "dev_gpu_time<=60" or "dev_bleu >= 20".
+
+        Raises:
+            InputError: it does not read METRIC<=NUMBER or METRIC>=NUMBER.
+        """
+        for relation in ("<=", ">="):
+            metric, found, number = text.partition(relation)
+            if found and metric.strip():
+                try:
+                    bound = float(number)
+                except ValueError:
+                    break
+                if math.isfinite(bound):
+                    return cls(metric.strip(), relation, bound)
+        raise InputError(
+            f"constraint {shortened(text)}: write METRIC<=NUMBER or METRIC>=NUMBER, "
+            "such as 'dev_gpu_time<=60'."
+        )
+
+    def violations(self, values: Floats) -> Floats:
+        """By how much values of the metric miss the bound, any shape; NaN where missing."""
+        return values - self.bound if self.relation == "<=" else self.bound - values
+
+    def __str__(self) -> str:
+        return f"{self.metric}{self.relation}{self.bound!r}".removesuffix(".0")
+
+
+def is_feasible(violations: Floats) -> NDArray[np.bool_]:
+    """Whether all violations of each row are at most 0, shape (N,); those have shape (N, c)."""
+    return np.asarray((violations <= 0).all(axis=1))
+
+
+def teller(method: Any, tell: Callable[[int, Floats], Any], violations: Violations) -> Callable[..., Any]:
+    """What is called in place of a method's `tell`, with (row, losses), where there are constraints."""
+    constrained = getattr(method, "tell_constrained", None)
+    if callable(constrained):
+        return lambda row, losses: constrained(row, losses, violations(row).copy())
+    worst: Floats | None = None
+
+    def told(row: int, losses: Floats) -> Any:
+        nonlocal worst
+        if not (violations(row) <= 0).all():  # also where one is NaN
+            losses = losses * np.nan if worst is None else np.where(np.isnan(losses), np.nan, worst)
+        elif not np.isnan(losses).any():
+            worst = losses.copy() if worst is None else np.maximum(worst, losses)
+        return tell(row, losses)
+
+    return told

@@ -1,0 +1,83 @@
+"""Constraints are read as written, and methods are told of violations apart from failures."""
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.constraints import Constraint, is_feasible
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.loop import run_trial
+from hpobench_nmt.core.problem import Problem
+
+LOSSES = np.array([[3.0], [1.0], [4.0], [np.nan], [2.0], [0.0]])
+VIOLATIONS = np.array([[0.5], [-1.0], [0.0], [-1.0], [np.nan], [2.0]])
+PROBLEM = Problem(np.zeros((6, 1)), 1, 6, 6, constraints=("seconds<=60",))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "values", "expected"),
+    [
+        ("seconds<=60", "seconds<=60", [50.0, 60.0, 61.5, np.nan], [-10.0, 0.0, 1.5, np.nan]),
+        (" dev_bleu >= 2e1 ", "dev_bleu>=20", [19.0, 20.0, 25.0], [1.0, 0.0, -5.0]),
+        ("ratio<=-0.25", "ratio<=-0.25", [0.0, -1.0], [0.25, -0.75]),
+    ],
+)
+def test_what_a_text_says(text, shown, values, expected):
+    constraint = Constraint.parse(text)
+    assert str(constraint) == shown
+    assert Constraint.parse(shown) == constraint
+    np.testing.assert_array_equal(constraint.violations(np.array(values)), expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "seconds", "seconds<60", "<=60", "seconds<=", "seconds<=1h", "s<=inf", "s<=nan"]
+)
+def test_what_is_no_constraint_is_refused(text):
+    with pytest.raises(InputError, match="write METRIC<=NUMBER or METRIC>=NUMBER"):
+        Constraint.parse(text)
+
+
+def test_a_bound_that_is_met_exactly_is_kept_and_a_missing_value_is_not():
+    assert is_feasible(VIOLATIONS).tolist() == [False, True, True, True, False, False]
+
+
+def told_to(method: type) -> list[tuple[object, ...]]:
+    method.told = []
+    trial = run_trial(
+        PROBLEM,
+        LOSSES.__getitem__,
+        lambda problem, rng: method(),
+        np.random.default_rng(0),
+        range(6),
+        violations=VIOLATIONS.__getitem__,
+    )
+    assert trial.failure == ""
+    np.testing.assert_array_equal(trial.losses, LOSSES)  # what is kept is what was measured
+    return method.told
+
+
+def test_a_method_that_knows_constraints_is_told_losses_and_violations_as_they_are():
+    class Knows:
+        def ask(self): ...
+
+        def tell(self, row, losses):
+            raise AssertionError("it has tell_constrained")
+
+        def tell_constrained(self, row, losses, violations):
+            self.told.append((row, *losses, *violations))
+            losses[:] = violations[:] = 99.0  # its own to change
+
+    told = told_to(Knows)
+    expected = [(row, LOSSES[row, 0], VIOLATIONS[row, 0]) for row in range(6)]
+    np.testing.assert_array_equal(np.array(told), np.array(expected))
+
+
+def test_a_method_that_does_not_is_told_the_worst_feasible_loss_so_far():
+    class Plain:
+        def ask(self): ...
+
+        def tell(self, row, losses):
+            self.told.append((row, *losses))
+
+    # Row 0 violates before any feasible row; row 3 failed; 4 has no known violation, and 5 violates.
+    expected = [(0, np.nan), (1, 1.0), (2, 4.0), (3, np.nan), (4, 4.0), (5, 4.0)]
+    np.testing.assert_array_equal(np.array(told_to(Plain)), np.array(expected))

@@ -1,0 +1,118 @@
+"""EI and EHVI times the probability of feasibility, against the same written out with scipy and numpy."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.constrained import ConstrainedModelBased
+from hpobench_nmt.methods.gaussian_process import BO_M, BO_M_std
+from hpobench_nmt.methods.graph_based import GB_EIF_M
+from hpobench_nmt.methods.improvement import log_ehvi_of_all, log_ei_of_all, log_probability_below
+from hpobench_nmt.methods.kernels import matern52
+
+RNG = np.random.default_rng(5)
+FEATURES = RNG.random((40, 2))
+BEST = np.array([math.sin(5 * x) + y for x, y in FEATURES])
+LOSSES = np.column_stack([BEST, -BEST + RNG.random(40)])
+VIOLATIONS = np.column_stack([100 * (0.6 - FEATURES[:, 0]), FEATURES[:, 1] - 0.8])  # of unequal units
+
+
+def problem(m: int) -> Problem:
+    return Problem(FEATURES, m, 40, 3, constraints=("a<=0", "b<=0"))
+
+
+def test_log_probability_to_the_last_digits_far_into_both_tails():
+    u = np.array([-1e4, -300.0, -31.0, -29.0, -5.0, 0.0, 0.3, 9.0, 40.0])
+    found = log_probability_below(np.zeros(1), -u[None], np.ones(9))
+    np.testing.assert_allclose(found, log_ndtr(u), rtol=1e-12)
+    two = log_probability_below(np.array([1.0, 2.0]), np.array([[0.5], [0.0]]), np.array([4.0]))
+    np.testing.assert_allclose(two, log_ndtr(0.25) + log_ndtr(1.0), rtol=1e-13)
+    sure = log_probability_below(np.zeros(1), np.array([[-1.0, 0.0, 1.0]]), np.zeros(3))
+    assert sure.tolist() == [0.0, 0.0, -np.inf]
+
+
+def test_improvement_of_all_against_the_formula():
+    mean, var = np.array([0.0, 0.5, 2.0, 1.0, 3.0]), np.array([1.0, 4.0, 0.25, 0.0, 0.0])
+    u = (1.5 - mean[:3]) / np.sqrt(var[:3])
+    expected = np.sqrt(var[:3]) * (u * norm.cdf(u) + norm.pdf(u))
+    np.testing.assert_allclose(np.exp(log_ei_of_all(mean, var, 1.5)), [*expected, 0.5, 0.0], rtol=1e-12)
+
+
+def test_hypervolume_of_all_against_a_simulation_and_without_ties_in_the_far():
+    front, reference = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([2.0, 2.0])
+    mean, var = np.array([[0.5, 1.5, 90.0, 95.0], [0.4, 1.0, 90.0, 95.0]]), np.array([0.3, 0.1, 1e-3, 1e-3])
+    found = log_ehvi_of_all(mean, var, front, reference)
+    draws = RNG.normal(mean.T[:2, None], np.sqrt(var)[:2, None, None], (2, 200_000, 2))
+    x, y = np.minimum(draws, 2.0).transpose(2, 0, 1)
+    # The area between the point and the reference, less what the two points dominate of it.
+    taken = (2 - np.maximum(x, 0)) * (2 - np.maximum(y, 1)) + (2 - np.maximum(x, 1)) * (2 - np.maximum(y, 0))
+    gain = (2 - x) * (2 - y) - (taken - (2 - np.maximum(x, 1)) * (2 - np.maximum(y, 1)))
+    np.testing.assert_allclose(np.exp(found[:2]), gain.mean(axis=1), rtol=0.05)
+    assert found[1] > -745 > found[2] > found[3] > -np.inf
+
+
+def naive_row(m: int, seen: list[int], standardise: bool) -> int:
+    """The row to ask for, with matrices and scipy."""
+    K, s = matern52(FEATURES, FEATURES), 1e-3
+    y, c = LOSSES[seen, :m], VIOLATIONS[seen]
+    c_mean, c_std = c.mean(axis=0), c.std(axis=0)
+    y_mean, y_std = (y.mean(axis=0), y.std(axis=0)) if standardise else (np.zeros(m), np.ones(m))
+    solved = np.linalg.solve(K[np.ix_(seen, seen)] + s * s * np.eye(len(seen)), K[seen])
+    mean = solved.T @ np.column_stack([(y - y_mean) / y_std, (c - c_mean) / c_std])
+    sd = np.sqrt(np.maximum(1.0 - (K[seen] * solved).sum(axis=0), 0))
+    value = log_ndtr((-c_mean / c_std - mean[:, m:]) / sd[:, None]).sum(axis=1)
+    kept = ((y - y_mean) / y_std)[(c <= 0).all(axis=1)]
+    if len(kept) and m == 1:
+        u = (kept.min() - mean[:, 0]) / sd
+        improvement = sd * (u * norm.cdf(u) + norm.pdf(u))
+        assert improvement.max() > 1e-200
+        value += np.log(np.maximum(improvement, 1e-300))
+    elif len(kept):
+        scaled = (y - y_mean) / y_std
+        low, high = scaled.min(axis=0), scaled.max(axis=0)
+        front = kept[pareto_front(kept)]
+        reference = high + 0.1 * (high - low)
+        value += log_ehvi_of_all(mean[:, :2].T.copy(), sd**2, front[front[:, 0].argsort()], reference)
+    value[seen] = -np.inf
+    return int(value.argmax())
+
+
+@pytest.mark.parametrize(
+    ("factory", "m", "standardise"), [(BO_M_std, 1, True), (BO_M, 1, False), (BO_M_std, 2, True)]
+)
+def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
+    method = factory(problem(m), np.random.default_rng(0))
+    assert isinstance(method, ConstrainedModelBased)
+    infeasible = np.flatnonzero((VIOLATIONS > 0).any(axis=1))
+    seen = infeasible[:3].tolist()  # none is feasible: the first steps look for one
+    for row in seen:
+        method.tell_constrained(row, LOSSES[row, :m], VIOLATIONS[row])
+    for _ in range(9):
+        row = method.ask()
+        assert row == naive_row(m, seen, standardise)
+        assert method.ask() == row
+        method.tell_constrained(row, LOSSES[row, :m], VIOLATIONS[row])
+        seen.append(row)
+    assert len({*seen} - {*infeasible.tolist()}) > 5
+
+
+def test_rows_that_lack_a_loss_or_a_violation_only_leave():
+    told, spared = (BO_M_std(problem(1), np.random.default_rng(0)) for _ in range(2))
+    for method in (told, spared):
+        for row in (0, 1, 2):
+            method.tell_constrained(row, LOSSES[row, :1], VIOLATIONS[row])
+    for row, losses, violations in ((7, [np.nan], [0.0, 0.0]), (8, [1.0], [np.nan, 0.0])):
+        told.tell_constrained(row, np.array(losses), np.array(violations))
+    rows = [told.ask(), spared.ask()]
+    assert rows[0] == rows[1] or rows[1] in (7, 8)
+
+
+def test_what_has_no_constrained_form_does_not_know_constraints():
+    method = GB_EIF_M(problem(1), np.random.default_rng(0))
+    assert not hasattr(method, "tell_constrained")
+    assert not hasattr(BO_M(Problem(FEATURES, 1, 40, 3), np.random.default_rng(0)), "tell_constrained")
