@@ -21,6 +21,7 @@ class BuiltIn:
         description: one line.
         extra: the extra of this package that its libraries come with; "": none is needed.
         libraries: modules of other people that it is made of; their versions are part of its fingerprint.
+        partial: whether it trains rows part of the way, so that it has `suggest` and no `ask`.
     """
 
     name: str
@@ -29,6 +30,7 @@ class BuiltIn:
     description: str
     extra: str = ""
     libraries: tuple[str, ...] = ()
+    partial: bool = False
 
     @property
     def counts(self) -> str:
@@ -66,6 +68,11 @@ def counts(objectives: tuple[int, ...]) -> str:
 _ONE = (1,)
 _SEVERAL = tuple(range(2, 11))
 
+
+def _partial(name: str, location: str, description: str) -> BuiltIn:
+    return BuiltIn(name, location, _ONE, description, partial=True)
+
+
 BUILT_IN = {
     method.name: method
     for method in (
@@ -89,6 +96,11 @@ BUILT_IN = {
         ),
         BuiltIn("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
         BuiltIn("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
+        _partial("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),
+        _partial("SH", "successive_halving:SuccessiveHalving", "successive halving of random rows"),
+        _partial("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
+        _partial("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
+        _partial("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
     )
 }
 

@@ -297,6 +297,8 @@ def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
     if named.objectives and objectives not in named.objectives:
         right = counts(named.objectives)
         raise InputError(f"method {named.name} is for {right} objectives, not {objectives}.")
+    if named.built_in and BUILT_IN[named.name].partial:
+        raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
     return named
 
 

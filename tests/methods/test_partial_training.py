@@ -10,6 +10,7 @@ import pytest
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping
 from hpobench_nmt.methods.partial_training import training_levels
 from hpobench_nmt.methods.random_search import RandomSearch
@@ -17,6 +18,10 @@ from hpobench_nmt.methods.successive_halving import ASHA, ASHAStopping, Hyperban
 from hpobench_nmt.testing import PARALLEL_CHECKS
 
 METHODS = [ASHA, ASHAStopping, SuccessiveHalving, Hyperband, MedianStopping]
+
+
+def test_all_of_them_can_be_named():
+    assert {method.load() for method in BUILT_IN.values() if method.partial} >= set(METHODS)
 
 
 def curves(seed, n_rows=60, longest=27, uneven=True, resume=True, failing=0.0, ties=False):
