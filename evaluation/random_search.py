@@ -26,7 +26,7 @@ Rows = NDArray[np.int64]
 MAX_ROWS = 10_000
 
 
-def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
+def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[float, float]:
     """Mean and standard deviation of a score under random search.
 
     A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
@@ -35,6 +35,7 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
     Args:
         goal: of the score.
         n_initial: size of the initial design; a runtime is never less.
+        workers: W rows are looked up in each unit of time.
 
     Returns:
         NaN where there is no value: too few targets, or so many rows without a loss that all rows drawn may
@@ -51,9 +52,11 @@ def exact_random_search(goal: Goal, n_initial: int) -> tuple[float, float]:
         else:
             survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
+        survival = survival[::workers]
+        times = np.arange(len(survival))
         mean = survival.sum()
         return _moments(mean, ((2 * times + 1) * survival).sum())
-    drawn = int(min(goal.score_at, n_rows))
+    drawn = int(min(goal.score_at * workers, n_rows))
     if goal.points is not None:
         return _expected_share(goal.points, drawn), np.nan
     if goal.gaps is None:

@@ -224,7 +224,7 @@ class Summary:
         unanswered: trials that stopped before the score was settled (censored).
         failed: trials whose method failed. They count in neither mean nor std.
         at_least: where runtimes are censored, their mean with each unanswered trial at the number of
-            rows it looked up: a lower bound of the mean. NaN otherwise.
+            rows it looked up, or the time when it ended: a lower bound of the mean. NaN otherwise.
     """
 
     mean: float
@@ -245,11 +245,22 @@ def summarise(goal: Goal, trials: Sequence[Trajectory], n_initial: int) -> Summa
     """Mean and spread of a score over trials, with censored and failed ones counted and kept apart."""
     sound = [t for t in trials if not t.failure]
     answers = np.array([answer(goal, t.rows, n_initial) for t in sound])
-    unanswered = int(np.isnan(answers).sum())
-    failed = len(trials) - len(sound)
-    if not sound or unanswered:
-        lengths = np.array([float(len(t.rows)) for t in sound])
-        censored = goal.score_at is None and len(sound) > 0
+    lengths = np.array([float(len(t.rows)) for t in sound])
+    return summary_of(goal, answers, lengths, len(trials) - len(sound))
+
+
+def summary_of(goal: Goal, answers: Floats, lengths: Floats, failed: int) -> Summary:
+    """Mean and spread of a score over trials.
+
+    Args:
+        goal: of the score.
+        answers: of the trials that did not fail, NaN where a trial stopped too early.
+        lengths: when each of them ended, a lower bound of a runtime that it did not reach.
+        failed: how many others failed.
+    """
+    unanswered, trials = int(np.isnan(answers).sum()), len(answers) + failed
+    if not len(answers) or unanswered:
+        censored = goal.score_at is None and len(answers) > 0
         bound = float(np.where(np.isnan(answers), lengths, answers).mean()) if censored else np.nan
-        return Summary(np.nan, np.nan, len(trials), unanswered, failed, bound)
-    return Summary(float(answers.mean()), float(answers.std()), len(trials), 0, failed)
+        return Summary(np.nan, np.nan, trials, unanswered, failed, bound)
+    return Summary(float(answers.mean()), float(answers.std()), trials, 0, failed)

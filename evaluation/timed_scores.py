@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import SCORES, Ties, make_goal
 
 Floats = NDArray[np.float64]
@@ -55,7 +56,9 @@ def make_timed_goal(
     return replace(goal, score_at=None if goal.score_at is None else score_at, resources=resources)
 
 
-def timed_answer(goal: Goal, trial: Trajectory, trainings: Trainings, least: float = 0.0) -> float:
+def timed_answer(
+    goal: Goal, trial: Trajectory, trainings: Trainings, least: float = 0.0, lookups: int | None = None
+) -> float:
     """The score of one trial on its clock; NaN where it ended before its target. O(n log n) for n trainings.
 
     Args:
@@ -63,16 +66,15 @@ def timed_answer(goal: Goal, trial: Trajectory, trainings: Trainings, least: flo
         trial: what was trained, and when.
         trainings: as in make_timed_goal.
         least: when the initial design was over; a runtime is never less.
+        lookups: the most rows that the trial may have begun; None: all. A trial that has come to this number,
+            or has failed, may have ended before the score is taken, and then has none.
 
     Returns:
         of a runtime, the finish time of the training with which the target was met; otherwise what had been
-        found at `score_at`: the smallest gap (NaN if nothing had), or the number of targets.
+        found at `score_at`: the smallest gap (NaN if nothing had), the number of targets, or the share of the
+        hypervolume.
     """
     time = trial.timeline
-    if goal.gaps is not None and goal.score_at is not None:
-        losses = trial.losses[time.finishes <= goal.score_at, 0]
-        known = losses[~np.isnan(losses)]
-        return float(known.min() - np.nanmin(trainings.final[:, 0])) if len(known) else np.nan
     counts = goal.targets[trial.rows]
     if goal.resources is not None:
         counts = counts & (time.resources >= goal.resources[trial.rows])
@@ -80,30 +82,70 @@ def timed_answer(goal: Goal, trial: Trajectory, trainings: Trainings, least: flo
     # The first time that each target row counts; trainings are in the order of finishing.
     _, first = np.unique(trial.rows[hits], return_index=True)
     met = np.sort(time.finishes[hits[first]])
-    if goal.score_at is not None:
-        return float((met <= goal.score_at).sum())
-    return max(least, float(met[goal.needed - 1])) if len(met) >= goal.needed else np.nan
+    if goal.score_at is None:
+        return max(least, float(met[goal.needed - 1])) if len(met) >= goal.needed else np.nan
+    over = len(trial.rows) > 0 and time.finishes[-1] >= goal.score_at
+    if not over and len(met) < goal.needed and _ended_early(trial, len(trainings), lookups):
+        return np.nan
+    until = time.finishes <= goal.score_at
+    if goal.gaps is not None:
+        losses = trial.losses[until, 0]
+        known = losses[~np.isnan(losses)]
+        return float(known.min() - np.nanmin(trainings.final[:, 0])) if len(known) else np.nan
+    if goal.points is not None:
+        total = hypervolume(goal.points[goal.targets])
+        points = table_scale(trainings.final).scaled(trial.losses[until])
+        return min(hypervolume(points) / total, 1.0)
+    return float((met <= goal.score_at).sum())
 
 
-def exact_cost_of_random_search(targets: NDArray[np.bool_], costs: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of the cost until random search has one of the targets, with one worker.
+def _ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:
+    begun = len(np.unique(trial.rows))
+    return bool(trial.failure) or (lookups is not None and lookups <= begun < n_rows)
 
-    Every row is trained to its end, in a random order without an initial design. Each of the other rows comes
-    before all of the k targets with probability 1/(k + 1), and two of them both do with 2/((k + 1)(k + 2)).
-    The target that comes first is any of them, and which one does not depend on what came before it.
+
+def design_finish(trial: Trajectory, n_initial: int) -> float:
+    """When the initial design of a trial was over: the rows that were begun first, each trained whole."""
+    time = trial.timeline
+    # Of trainings that begin at the same time, the workers are in the order of the requests.
+    first = np.lexsort((time.workers, time.starts))[:n_initial]
+    return float(time.finishes[first].max(initial=0.0))
+
+
+def exact_cost_of_random_search(
+    targets: NDArray[np.bool_], costs: Floats, needed: int = 1, n_initial: int = 0
+) -> tuple[float, float]:
+    """Mean and standard deviation of the cost until random search has enough targets, with one worker.
+
+    Every row is trained to its end, in a random order. Each row that is no target comes before the j-th of k
+    targets with probability j / (k + 1), and two of them both do with j (j + 1) / ((k + 1) (k + 2)). The j
+    targets that come first are any of them, and which ones does not depend on the other rows.
 
     Args:
         targets: True for each row that counts, shape (N,).
         costs: of training each row to its end, shape (N,).
+        needed: j.
+        n_initial: size of the initial design; targets met within it take the cost of the whole design.
 
     Returns:
-        NaN where there is no target.
+        NaN where there are too few targets. The standard deviation is known for a design of one row or none.
     """
-    k = int(targets.sum())
-    if k == 0:
+    n, k, j = len(targets), int(targets.sum()), needed
+    if k < j:
         return np.nan, np.nan
     own, others = costs[targets], costs[~targets]
-    one, both = 1 / (k + 1), 2 / ((k + 1) * (k + 2))
+    one, both = j / (k + 1), j * (j + 1) / ((k + 1) * (k + 2))
     squares = float((others**2).sum())
     before = one * squares + both * (others.sum() ** 2 - squares) - (one * others.sum()) ** 2
-    return float(one * others.sum() + own.mean()), float(np.sqrt(max(before, 0.0) + own.var()))
+    among = j * (k - j) / (k - 1) * own.var() if k > 1 else 0.0
+    mean, std = float(one * others.sum() + j * own.mean()), float(np.sqrt(max(before, 0.0) + among))
+    if n_initial < 2:
+        return mean, std
+    # The i-th row of the design counts besides where the targets were met before it.
+    earlier = np.arange(1, n_initial)
+    from scipy.stats import hypergeom
+
+    after_other = hypergeom.sf(j - 1, n - 1, k, earlier) if k < n else np.zeros(len(earlier))
+    after_target = hypergeom.sf(j - 1, n - 1, k - 1, earlier)
+    mean += float((others.sum() * after_other.sum() + own.sum() * after_target.sum()) / n)
+    return mean, np.nan

@@ -13,8 +13,8 @@ from hpobench_nmt.analysis.number_text import NONE
 from hpobench_nmt.analysis.verdicts import Statistics, number, run_statistics
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
-from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -80,7 +80,8 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
     """Mean and standard deviation of each score under random search, without simulation."""
-    return [exact_random_search(g, results.suite.n_initial) for g in results.instances[table].goals]
+    instance = results.instances[table]
+    return [exact_score(instance, goal) for goal in instance.goals]
 
 
 def figure(score: str, mean: float, std: float) -> str:
@@ -125,7 +126,7 @@ def subject_to(results: Results, table: str) -> str:
 def heading(results: Results, table: str, score: str) -> str:
     """A score's heading in a table: its name, when it is taken, and an arrow to where it is better."""
     score_at = results.suite.score_at_for(table) if SCORES[score].needs_score_at else None
-    return f"{score}{f' @{score_at}' if score_at else ''} {SCORES[score].arrow}"
+    return f"{score}{f' @{score_at:.10g}' if score_at else ''} {SCORES[score].arrow}"
 
 
 def score_records(results: Results) -> list[dict[str, Any]]:
@@ -175,6 +176,7 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
                 and tuple(str(o) for o in instance.objectives) == paper.objectives
                 and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
                 and not suite.constraints
+                and not suite.timed
                 and suite.tolerance_for(name) == paper.tolerance_for(name)
                 and suite.score_at_for(name) == paper.score_at_for(name)
             )

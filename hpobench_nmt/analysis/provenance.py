@@ -9,6 +9,7 @@ from typing import Any
 
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
+from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, suite_files
 from hpobench_nmt.evaluation.scores import SCORES
 
@@ -32,8 +33,15 @@ def command(run: Run) -> str:
         parts += ["--trials", str(suite.trials)]
     if suite.lookups is not None and (usual is None or suite.lookups != usual.lookups):
         parts += ["--lookups", str(suite.lookups)]
-    if list(suite.score_at) == ["default"] and (usual is None or suite.score_at != usual.score_at):
-        parts += ["--score-at", str(suite.score_at["default"])]
+    for key in ("clock", "cost", "workers"):
+        if getattr(suite, key) != getattr(usual or Suite("", suite.scores), key):
+            parts += [f"--{key}", str(getattr(suite, key))]
+    if suite.curves and not (usual and usual.curves):
+        parts.append("--curves")
+    for key in ("score_at", "time"):
+        given = getattr(suite, key)
+        if list(given) == ["default"] and (usual is None or given != getattr(usual, key)):
+            parts += [f"--{key.replace('_', '-')}", f"{given['default']:.10g}"]
     return shlex.join([*parts, "--seed", str(run.results.seed)])
 
 
@@ -47,7 +55,11 @@ def _shipped(suite: Suite) -> Suite | None:
         "constraints",
         "trials",
         "lookups",
-        *(["score_at"] if list(suite.score_at) == ["default"] else []),
+        "clock",
+        "cost",
+        "curves",
+        "workers",
+        *(key for key in ("score_at", "time") if list(getattr(suite, key)) == ["default"]),
     ]
     given = {name: getattr(suite, name) for name in names}
     return usual if replace(usual, **given).settings() == suite.settings() else None
@@ -84,10 +96,30 @@ def facts(run: Run) -> list[tuple[str, str]]:
         lines.append(("tolerance", ", ".join(f"{k} {v:g}" for k, v in suite.tolerance.items())))
     late = [s for s in suite.scores if SCORES[s].needs_score_at]
     if suite.score_at and late:
-        taken = ", ".join(f"{k} {v}" for k, v in suite.score_at.items())
-        lines.append((f"{' and '.join(late)} taken after", f"{taken} look-ups"))
+        taken = ", ".join(f"{k} {v:.10g}" for k, v in suite.score_at.items())
+        unit = "on the clock" if suite.timed else "look-ups"
+        lines.append((f"{' and '.join(late)} taken after", f"{taken} {unit}"))
+    if suite.timed:
+        lines += clock_facts(run.results)
     lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest.versions.items())))
     lines.append(("intervals and tests", ALL_NOTES))
+    return lines
+
+
+def clock_facts(results: Results) -> list[tuple[str, str]]:
+    """The clock of a run in words, as pairs of a name and a text."""
+    suite = results.suite
+    per = {"lookups": "a look-up takes one unit of time", "cost": "a training takes its cost"}[suite.clock]
+    units = {instance.time_unit for instance in results.instances.values()}
+    lines = [("clock", f"{per}, in {', '.join(sorted(units))}"), ("workers", str(suite.workers))]
+    if suite.curves:
+        pausing = "can be paused and go on later" if suite.resume else "start anew once they were left"
+        lines.append(("trainings", f"can be stopped at each checkpoint of their curves, and {pausing}"))
+    if suite.time:
+        lines.append(("a trial's time", ", ".join(f"{k} {v:.10g}" for k, v in suite.time.items())))
+    left_out = [instance.left_out for instance in results.instances.values() if instance.left_out]
+    if left_out:
+        lines.append(("left out", "; ".join(left_out)))
     return lines
 
 

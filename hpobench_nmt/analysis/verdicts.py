@@ -14,12 +14,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
-from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test
-from hpobench_nmt.evaluation.scores import SCORES, answer
+from hpobench_nmt.evaluation.scores import SCORES
 
 Floats = NDArray[np.float64]
 # Mean and its interval by (table, score, method).
@@ -161,11 +161,12 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
     values: dict[str, Floats] = {}
-    for goal in results.instances[table].goals:
+    instance = results.instances[table]
+    for goal in instance.goals:
         array = np.full((len(methods), width), np.nan)
         for line, method in zip(array, methods, strict=True):
             for i, trial in enumerate(results.trials[table, method]):
-                value = answer(goal, trial.rows, results.suite.n_initial)
+                value = score_of(instance, goal, trial)
                 line[i] = np.inf if np.isnan(value) else value
         values[goal.name] = array
     return methods, values
@@ -219,7 +220,7 @@ def _score_frame(
     for table, instance in results.instances.items():
         methods, values = by_trial[table]
         intervals = {score: mean_intervals(array.T) for score, array in values.items()}
-        exact = [exact_random_search(goal, results.suite.n_initial)[0] for goal in instance.goals]
+        exact = [exact_score(instance, goal)[0] for goal in instance.goals]
         for i, method in enumerate(methods):
             for summary, score, mean in zip(
                 results.summary(table, method), results.suite.scores, exact, strict=True

@@ -18,11 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
-from hpobench_nmt.benchmarking.trials import Block, run_block
+from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
 from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.problem import Problem
@@ -130,13 +128,12 @@ class _Running:
         return self.block.first + len(self.done)
 
     def note(self, message: TrialDone) -> None:
-        self.done.append(Trajectory(message.rows, self.block.data.losses[message.rows], message.failure))
+        self.done.append(message.trajectory(self.block.data.losses))
         self.crashes = 0
 
     def fail(self, reason: str) -> None:
         """The trial at hand has failed; only its initial design is known."""
-        rows = np.array(self.block.data.initial(self.block.seed, self.trial), dtype=np.int64)
-        self.done.append(Trajectory(rows, self.block.data.losses[rows], reason))
+        self.done.append(failed_trial(self.block.data, self.block.seed, self.trial, reason))
 
 
 class _Scheduler:
@@ -309,7 +306,8 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
-    problem = _problems.setdefault((data.sha256, *rules), data.problem)
+    resources = (len(data.losses), data.problem.resources.tobytes())
+    problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 
 

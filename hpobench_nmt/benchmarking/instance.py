@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.clock import (
+    goal_of,
+    own_objectives,
+    resources_of,
+    rows_with_curve,
+    trainings_of,
+    unit_of,
+    with_curves,
+)
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
-from hpobench_nmt.evaluation.scores import SCORES, make_goal
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
 from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
@@ -26,7 +35,7 @@ class Instance:
     """A suite on one table.
 
     Attributes:
-        table: the table.
+        table: the table; in suites with curves, only its rows that have one.
         objectives: the metrics to optimise, with their directions.
         losses: shape (N, m), minimised, NaN where missing.
         problem: what methods are given.
@@ -34,6 +43,10 @@ class Instance:
         stop_when_settled: whether trials end once all goals are settled.
         violations: of the problem's constraints by each row, shape (N, c), NaN where the metric is missing;
             None where there are no constraints.
+        trainings: on a clock, what it costs to train each row how far, and what comes of it: `losses` are
+            those of its best checkpoint. None where time is the number of look-ups.
+        all_rows: the table as it is installed, where `table` has only some of its rows.
+        time_unit: what time is counted in.
     """
 
     table: Table
@@ -54,6 +67,34 @@ class Instance:
         """Number of rows that keep all constraints, whether or not they have all losses."""
         return len(self.table) if self.violations is None else int(is_feasible(self.violations).sum())
 
+    trainings: Trainings | None = None
+    all_rows: Table | None = None
+    time_unit: str = "look-ups"
+
+    @property
+    def installed(self) -> Table:
+        """The table as it is installed."""
+        return self.all_rows or self.table
+
+    @property
+    def numbers(self) -> NDArray[np.int64] | None:
+        """The row number in the installed table of each row; None if they are the same."""
+        return None if self.all_rows is None else rows_with_curve(self.all_rows)
+
+    @property
+    def curves_sha256(self) -> str:
+        """Hash of the learning curves, empty where nothing depends on them."""
+        known = self.installed.curves
+        return known.sha256 if known and self.trainings and self.problem.clock == "cost" else ""
+
+    @property
+    def left_out(self) -> str:
+        """The rows that are left out, in words; empty if none are."""
+        if self.all_rows is None:
+            return ""
+        count = len(self.all_rows) - len(self.table)
+        return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: no learning curve"
+
     def __repr__(self) -> str:
         """The table, its size, the objectives and the scores."""
         objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
@@ -68,22 +109,28 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
     """
     where = f"table {table.name!r}"
-    specs = suite.objectives or table.objectives[: suite.n_objectives]
+    installed = table
+    if suite.curves or (suite.clock == "cost" and not suite.cost):
+        table = with_curves(table)
+    specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
         raise InputError(
             f"{where} names {len(specs)} objective(s) of its own, {', '.join(suite.scores)} need "
             f"{suite.n_objectives}: choose some with --objectives."
         )
     objectives = tuple(table.objective(spec) for spec in specs)
-    losses = table.losses(objectives)
+    trainings = trainings_of(suite, table, objectives)
+    losses = table.losses(objectives) if trainings is None else trainings.final
     if len(table) < suite.n_initial:
         raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.n_initial} initial ones.")
+    if len(table) < suite.workers:
+        raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.workers} workers.")
     for objective, loss in zip(objectives, losses.T, strict=True):
         known = loss[~np.isnan(loss)]
         if len(known) == 0:
             raise InputError(f"{where}: objective {objective.metric!r} is missing in every row.")
         if (known == known[0]).all():
-            value = np.nanmax(table.column(objective.metric))
+            value = objective.to_raw(known[0])
             raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
@@ -91,7 +138,8 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     scored = feasible_losses(losses, violations)
     if np.isnan(scored).any(axis=1).all():
         raise InputError(f"{where}: {_why_infeasible(table, suite.constraints)}")
-    goals = tuple(_goal(suite, score, table, objectives, losses, scored) for score in suite.scores)
+    if violations is not None and suite.timed:
+        raise InputError(f'{where}: constraints need clock = "lookups" and one worker so far.')
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     problem = Problem(
@@ -101,9 +149,26 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         suite.n_initial,
         table.space,
         table.configs,
+        workers=suite.workers,
+        resources=resources_of(trainings),
+        resume=suite.resume,
+        clock=suite.clock,
+        time=suite.time_for(table.name),
         constraints=suite.constraints,
     )
-    return Instance(table, objectives, losses, problem, goals, suite.stop == "settled", violations)
+    goals = tuple(goal_of(suite, name, table, objectives, losses, scored, trainings) for name in suite.scores)
+    return Instance(
+        table,
+        objectives,
+        losses,
+        problem,
+        goals,
+        suite.stop == "settled",
+        violations,
+        trainings,
+        None if len(table) == len(installed) else installed,
+        unit_of(suite, table),
+    )
 
 
 def table_violations(table: Table, constraints: Sequence[str]) -> NDArray[np.float64] | None:
@@ -147,7 +212,8 @@ def suite_instances(
     """The suite on each of its tables, by name.
 
     "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
-    is called with the reason. A collection stands for its members.
+    is called with the reason, and with the rows that are left out of a table. A collection stands for its
+    members.
     """
     instances: dict[str, Instance] = {}
     if suite.tables != (INSTALLED,):
@@ -156,11 +222,15 @@ def suite_instances(
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
             instances[table.name] = make_instance(suite, table)
+            if instances[table.name].left_out:
+                skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
             instances[name] = make_instance(suite, load_table(name))
+            if instances[name].left_out:
+                skipped(f"{instances[name].left_out}.")
         except InputError as error:
             reasons.append(str(error))
             skipped(reasons[-1])
@@ -169,35 +239,3 @@ def suite_instances(
         advice = reasons[0] if reasons else f"Published ones are got by {fetched}."
         raise InputError(f"no installed table can be used. {advice}")
     return instances
-
-
-def _goal(
-    suite: Suite,
-    score: str,
-    table: Table,
-    objectives: Sequence[Objective],
-    losses: NDArray[np.float64],
-    scored: NDArray[np.float64],
-) -> Goal:
-    where = f"suite {suite.name!r}, table {table.name!r}"
-    tolerance = suite.tolerance_for(table.name)
-    if tolerance is None:
-        tolerance = table.tolerance(objectives[0])
-    score_at = suite.score_at_for(table.name) if SCORES[score].needs_score_at else None
-    if SCORES[score].needs_score_at and score_at is None:
-        raise InputError(f"{where}: score {score!r} needs score_at, a number of look-ups.")
-    if score_at is not None and suite.lookups is not None and score_at > suite.lookups:
-        raise InputError(
-            f"{where}: {score} is taken after {score_at} look-ups, but a trial may make only {suite.lookups}."
-        )
-    goal = make_goal(score, scored, tolerance=tolerance, score_at=score_at, ties=suite.ties)
-    if goal.gaps is not None and scored is not losses:
-        # A trial that finds no feasible row has the gap of the worst one.
-        missed = np.isnan(goal.gaps) & ~np.isnan(losses[:, 0])
-        goal = replace(goal, gaps=np.where(missed, np.nanmax(goal.gaps), goal.gaps))
-    if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
-        raise InputError(
-            f"{where}: every row is within the tolerance of {tolerance:g}. "
-            "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
-        )
-    return goal

@@ -13,13 +13,13 @@ from msgspec import Meta
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.suite import Suite, section_of_suite
+from hpobench_nmt.benchmarking.suite import Suite, section_of_suite, without_defaults
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, read_json
 from hpobench_nmt.core.validation import Natural, Strict, checked
 
-FORMAT = 1
-"""The number of the format; see `hpobench_nmt.benchmarking.store`."""
+FORMAT = 2
+"""The newest format; see `hpobench_nmt.benchmarking.store`."""
 
 ANEW = "Run it again into another folder."
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "pandas", "pyarrow")
@@ -27,8 +27,6 @@ _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 _Settings = section_of_suite("tables", "methods", "description")
 # The name of Suite.score_at in files of this format.
 _SCORE_AT = "budget"
-# Keys of a suite that came later: left out where they say nothing, so that older files stay as they are.
-_LATER = ("constraints",)
 
 
 class TableEntry(Strict, frozen=True, kw_only=True):
@@ -40,6 +38,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
         objectives: as "metric:direction".
         targets: by score, how many rows count. Some of this depends on the datasheet.
         source: the folder that it was loaded from, empty where it was installed.
+        curves: hash of its learning curves, where time depends on them.
     """
 
     sha256: _Hash
@@ -47,16 +46,18 @@ class TableEntry(Strict, frozen=True, kw_only=True):
     objectives: tuple[str, ...]
     targets: dict[str, Natural]
     source: str = ""
+    curves: str = ""
 
     @classmethod
     def of(cls, instance: Instance, source: str = "") -> TableEntry:
         """The entry of an instance."""
         return cls(
-            sha256=instance.table.sha256,
+            sha256=instance.installed.sha256,
             objectives=tuple(str(objective) for objective in instance.objectives),
             targets={goal.name: int(goal.targets.sum()) for goal in instance.goals},
-            rows=len(instance.table),
+            rows=len(instance.installed),
             source=source,
+            curves=instance.curves_sha256,
         )
 
 
@@ -104,14 +105,12 @@ class Manifest(Strict, frozen=True):
     def to_json(self) -> bytes:
         """The content of the file."""
         content = msgspec.to_builtins(self)
-        content["suite"] = {
-            _SCORE_AT if k == "score_at" else k: v
-            for k, v in content["suite"].items()
-            if v or k not in _LATER
-        }
+        settings = without_defaults(content["suite"])
+        content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in settings.items()}
         for entry in content["tables"].values():
-            if not entry["source"]:
-                del entry["source"]
+            for key in ("source", "curves"):
+                if not entry[key]:
+                    del entry[key]
         return (json.dumps(content, indent=1) + "\n").encode()
 
 
@@ -125,7 +124,7 @@ def manifest_of(
     """The manifest of a run; sources has the folders of tables that are not installed."""
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in suite.settings().items()}
     return Manifest(
-        format=FORMAT,
+        format=2 if suite.timed else 1,
         suite=_Settings(**settings),
         seed=seed,
         tables={name: TableEntry.of(each, sources.get(name, "")) for name, each in instances.items()},
@@ -189,5 +188,6 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
         if name in old.tables:
             was = old.tables[name]
             compare(f"table {name!r} of hash", was.sha256, entry.sha256)
+            compare(f"learning curves of {name!r} of hash", was.curves, entry.curves)
             compare(f"objectives on {name!r}", list(was.objectives), list(entry.objectives))
             compare(f"targets on {name!r}", was.targets, entry.targets)

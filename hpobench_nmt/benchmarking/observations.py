@@ -8,6 +8,14 @@ row                int32                  row of the table, from 0
 loss_1, loss_2..   double                 minimised: a metric to maximise is negated; NaN where missing
 failed             bool                   whether the trial failed
 failure            dictionary of strings  the reason, in every row of a failed trial
+
+On a clock (format 2) there is one row per training, in the order of finishing, the losses are those of the
+row's best checkpoint so far, and these columns follow:
+
+resource           double                 how far the row was trained
+cost               double                 what that took of the worker's time
+start, finish      double                 when, on the trial's clock
+worker             int32                  which worker, from 0
 """
 
 from __future__ import annotations
@@ -21,18 +29,31 @@ from numpy.typing import NDArray
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
-from hpobench_nmt.core.trajectory import Trials
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Timeline, Trials
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 _MAX_BYTES = 2**32
+# Column, attribute of a Timeline, and type.
+_TIMES = {
+    "resource": ("resources", "float64"),
+    "cost": ("costs", "float64"),
+    "start": ("starts", "float64"),
+    "finish": ("finishes", "float64"),
+    "worker": ("workers", "int32"),
+}
 
 
-def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
+def to_parquet(table: str, method: str, first: int, trials: Trials, numbers: Rows | None = None) -> bytes:
     """The content of a file.
 
     Args:
         table, method: names.
         first: number of the first trial.
         trials: of this method on this table.
+        numbers: of the rows in the installed table; left out: those in the trials.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -45,17 +66,19 @@ def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
     by_trial = [trials.failures.get(i, "") for i in range(len(trials))]
     reasons = sorted(set(by_trial))
     codes = np.array([reasons.index(reason) for reason in by_trial], dtype=np.int32)
-    losses = trials.table_losses[trials.looked_up]
+    losses = trials.table_losses[trials.looked_up] if trials.losses is None else trials.losses
     columns: dict[str, Any] = {
         "table": repeated(table),
         "method": repeated(method),
         "trial": np.repeat(np.arange(first, first + len(trials), dtype=np.int32), lengths),
         "step": (np.arange(total) - np.repeat(trials.starts[:-1], lengths) + 1).astype(np.int32),
-        "row": trials.looked_up,
+        "row": trials.looked_up if numbers is None else numbers[trials.looked_up].astype(np.int32),
         **{f"loss_{j + 1}": losses[:, j] for j in range(losses.shape[1])},
         "failed": np.repeat([i in trials.failures for i in range(len(trials))], lengths),
         "failure": pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(reasons, pa.string())),
     }
+    if trials.timing is not None:
+        columns |= {name: getattr(trials.timing, attribute) for name, (attribute, _) in _TIMES.items()}
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
@@ -80,7 +103,7 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     def wrong(what: str) -> InputError:
         return InputError(f"{path}: {what}. Delete it and run again.")
 
-    columns = _columns(path, instance.losses.shape[1])
+    columns = _columns(path, instance.losses.shape[1], instance.trainings is not None)
     if columns is None:
         raise wrong("is damaged")
     held = [columns[key].unique().to_pylist() for key in ("table", "method")]
@@ -97,19 +120,81 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     if not np.array_equal(step, np.arange(len(step)) - np.repeat(starts, lengths) + 1):
         raise wrong("its steps are not numbered from 1 in each trial")
     losses = np.column_stack([columns[f"loss_{j + 1}"].to_numpy() for j in range(instance.losses.shape[1])])
-    known = (row >= 0) & (row < len(instance.losses))
-    if not known.all() or not np.array_equal(losses, instance.losses[row], equal_nan=True):
-        raise wrong(f"its look-ups are not those of table {table!r} with these objectives")
-    visits = np.repeat(np.arange(n_trials, dtype=np.int64), lengths) * len(instance.losses) + row
-    if len(np.unique(visits)) < len(visits):
-        raise wrong("a trial in it looked up a row twice")
+    if instance.numbers is not None:
+        places = np.searchsorted(instance.numbers, row).clip(max=len(instance.numbers) - 1)
+        row = np.where(instance.numbers[places] == row, places, -1).astype(np.int32)
+    if (row < 0).any() or (row >= len(instance.losses)).any():
+        raise wrong(_NOT_THE_TABLES.format(table))
+    trials_of_steps = np.repeat(np.arange(n_trials, dtype=np.int64), lengths)
+    timing = None
+    if instance.trainings is None:
+        if not np.array_equal(losses, instance.losses[row], equal_nan=True):
+            raise wrong(_NOT_THE_TABLES.format(table))
+        visits = trials_of_steps * len(instance.losses) + row
+        if len(np.unique(visits)) < len(visits):
+            raise wrong("a trial in it looked up a row twice")
+    else:
+        timing = Timeline(*(columns[name].to_numpy() for name in _TIMES))
+        reason = wrong_times(
+            instance.trainings, instance.problem.workers, trials_of_steps, row, losses, timing
+        )
+        if reason:
+            raise wrong(reason.format(table))
     failures = _failures(columns, starts, lengths)
     if failures is None:
         raise wrong("its failures are not the same in all rows of a trial")
-    return Trials(instance.losses, row, bounds.astype(np.int64), failures)
+    if timing is None:
+        return Trials(instance.losses, row, bounds.astype(np.int64), failures)
+    return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses)
 
 
-def _columns(path: Path, n_losses: int) -> dict[str, Any] | None:
+_NOT_THE_TABLES = "its look-ups are not those of table {!r} with these objectives"
+
+
+def wrong_times(
+    trainings: Trainings, workers: int, trials: Rows, rows: Rows, losses: Floats, timing: Timeline
+) -> str:
+    """What cannot be in a file of trials on a clock, empty where nothing is found. O(n log n).
+
+    Args:
+        trainings: of the table.
+        workers: how many there are.
+        trials: number of the trial of each of the n trainings, ascending, shape (n,).
+        rows, losses, timing: of the n trainings, in the order of finishing within each trial.
+    """
+    if not all(np.isfinite(getattr(timing, name)).all() for name, _ in _TIMES.values()):
+        return "a time in it is missing"
+    # The checkpoint of each row that has this resource: those of a row are ascending.
+    owners = np.repeat(np.arange(len(trainings)), np.diff(trainings.starts))
+    levels, level = np.unique(trainings.resources, return_inverse=True)
+    keys = owners * len(levels) + level
+    wanted = np.searchsorted(levels, timing.resources).clip(max=len(levels) - 1)
+    places = np.searchsorted(keys, rows.astype(np.int64) * len(levels) + wanted).clip(max=len(keys) - 1)
+    there = (owners[places] == rows) & (trainings.resources[places] == timing.resources)
+    if not there.all() or not np.array_equal(losses, trainings.best[places], equal_nan=True):
+        return _NOT_THE_TABLES
+    # What a row's training in the same trial had cost before.
+    order = np.lexsort((np.arange(len(rows)), rows, trials))
+    follows = np.append(False, (np.diff(trials[order]) == 0) & (np.diff(rows[order]) == 0))
+    at = places[order]
+    if (np.diff(at)[follows[1:]] <= 0).any():
+        return "a trial in it trained a row no further than before"
+    whole = trainings.costs[at]
+    rest = np.where(follows, whole - np.append(0.0, whole[:-1]), whole)
+    costs = timing.costs[order]
+    if not ((costs == rest) | ((costs == whole) & (not trainings.resume))).all():
+        return "a cost in it is not that of table {!r}"
+    same_trial = np.diff(trials) == 0
+    if (timing.starts < 0).any() or (timing.starts + timing.costs != timing.finishes).any():
+        return "its trainings do not finish when they should"
+    if (np.diff(timing.finishes)[same_trial] < 0).any():
+        return "its trainings are not in the order of finishing"
+    if (timing.workers < 0).any() or (timing.workers >= workers).any():
+        return f"its workers are not numbered from 0 to {workers - 1}"
+    return ""
+
+
+def _columns(path: Path, n_losses: int, timed: bool) -> dict[str, Any] | None:
     """The columns in their types and without nulls; None where the file has others, or is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -118,6 +203,8 @@ def _columns(path: Path, n_losses: int) -> dict[str, Any] | None:
     types = {"table": text, "method": text, "trial": pa.int32(), "step": pa.int32(), "row": pa.int32()}
     types |= {f"loss_{j + 1}": pa.float64() for j in range(n_losses)}
     types |= {"failed": pa.bool_(), "failure": text}
+    if timed:
+        types |= {name: getattr(pa, kind)() for name, (_, kind) in _TIMES.items()}
     content = read_bytes(path, _MAX_BYTES)
     try:
         found = pq.read_table(pa.BufferReader(content))

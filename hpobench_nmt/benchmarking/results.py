@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.scores import Summary, summarise
+from hpobench_nmt.evaluation.scores import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,17 +43,17 @@ class Results:
 
     def summary(self, table: str, method: str) -> list[Summary]:
         """Each score of a method on a table, in the suite's order."""
-        trials = self.trials[table, method]
-        return [summarise(goal, trials, self.suite.n_initial) for goal in self.instances[table].goals]
+        instance, trials = self.instances[table], self.trials[table, method]
+        return [summary(instance, goal, trials) for goal in instance.goals]
 
     def scores(self) -> pd.DataFrame:
         """One row per table, method and score: mean, std, trials, unanswered, failed, at_least."""
         import pandas as pd
 
         rows = [
-            {"table": table, "method": method, "score": score, **vars(summary)}
+            {"table": table, "method": method, "score": score, **vars(found)}
             for table, method in self.trials
-            for score, summary in zip(self.suite.scores, self.summary(table, method), strict=True)
+            for score, found in zip(self.suite.scores, self.summary(table, method), strict=True)
         ]
         return pd.DataFrame(rows)
 

@@ -26,6 +26,10 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
         InputError: a trial failed or stopped before its scores were settled, or any of several best rows
             counted; completing it would make up scores. Nothing is written.
     """
+    if results.suite.timed:
+        raise InputError(
+            f"suite {results.suite.name!r} has a clock or several workers, which the scripts do not know."
+        )
     contents: dict[Path, str] = {}
     for (table, method), trials in results.trials.items():
         instance = results.instances[table]

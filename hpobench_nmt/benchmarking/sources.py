@@ -36,7 +36,7 @@ _NAME = _PACKAGE.name
 _TYPE_CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 # What runs a trial, and what turns a table into the features and losses of one.
-_TRIAL = tuple(f"{_NAME}.{module}" for module in ("core.loop", "core.seeds", "lookup.table"))
+_TRIAL = tuple(f"{_NAME}.{module}" for module in ("core.timed_loop", "core.seeds", "lookup.table"))
 
 
 def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Results on disk, format 1. A run that was killed goes on where it was and ends in the same files.
+"""Results on disk, format 1 or 2. A run that was killed goes on where it was and ends in the same files.
 
     DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by hash
     DIR/observations/TABLE/METHOD.parquet  all look-ups of a method on a table, once all its trials are done
@@ -10,8 +10,9 @@ The columns of the Parquet files are in `hpobench_nmt.benchmarking.observations`
 `hpobench_nmt.benchmarking.manifest`. Every file is written under another name and renamed, so that it is
 there whole or not at all.
 
-Compatibility: `format` in the manifest is the number of the format. It changes when a reader of the old
-format would misread or refuse the new files. A version of hpobench-nmt reads its own format and all before
+Compatibility: `format` in the manifest is the number of the format: 1, or 2 for suites on a clock, whose
+files have columns for the times besides. It changes when a reader of the old format would misread or refuse
+the new files. A version of hpobench-nmt reads its own format and all before
 it; a folder of a newer format is refused with the advice to update. A run goes on only in a folder of the
 same suite, seed, tables and library versions, so that a folder never mixes two computations.
 
@@ -113,7 +114,8 @@ class ResultsFolder:
     def keep(self, block: Block, trials: Trials, seconds: float) -> None:
         """Write a block of trials that is done, and how long it took."""
         table, method = block.table, block.method.name
-        self._write(self._part(block.key), to_parquet(table, method, block.first, trials))
+        content = to_parquet(table, method, block.first, trials, block.data.numbers)
+        self._write(self._part(block.key), content)
         timing = self._inside("timings", table, f"{method}.csv")
         lines = timing.read_text(errors="replace") if timing.exists() else "first_trial,trials,seconds\n"
         self._write(timing, f"{lines}{block.first},{len(trials)},{seconds:.6f}\n".encode())
@@ -124,7 +126,8 @@ class ResultsFolder:
             return
         table, method = blocks[0].table, blocks[0].method.name
         trials = Trials.joined([done[block.key] for block in blocks])
-        self._write(self.observations(table, method), to_parquet(table, method, 0, trials))
+        content = to_parquet(table, method, 0, trials, blocks[0].data.numbers)
+        self._write(self.observations(table, method), content)
         for block in blocks:
             _unlink(self._part(block.key))
 
@@ -199,6 +202,8 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
     for name, entry in manifest.tables.items():
         instances[name] = make_instance(suite, _table(files.path, name, entry))
         now = TableEntry.of(instances[name])
+        if entry.curves != now.curves:
+            raise InputError(f"{folder}: was made with other learning curves of table {name!r}. {ANEW}")
         if (entry.objectives, entry.targets) != (now.objectives, now.targets):
             raise InputError(
                 f"{folder}: was made with other objectives or tolerances of table {name!r} than "

@@ -10,14 +10,22 @@ Keys of a suite file, all but `scores` with a default:
                   first, or first two
     constraints   what a row must keep to be of use, such as "dev_gpu_time<=60"; any number; left out: none
     trials        number of seeded trials per method and table
-    n_initial     rows of the initial design
+    n_initial     rows of the initial design; 0 is for suites with curves
     ties          "any" row of best value meets ftb, or only the "first"
     stop          "settled": a trial ends when no score can change; "exhausted": at the last row
     lookups       the most that a trial may look up; left out: no limit
     tolerance     of ftc, by table, with a `default`; left out: the metric's own, or else
                   5% of the way from the best value to the median one
-    score_at      number of look-ups after which fb and fbp are taken, by table, with a `default`; it ends no
-                  trial. (Files of the first version call it `budget`, which is still read.)
+    score_at      number of look-ups, or time on the clock, after which fb, fbp and fbh are taken, by table,
+                  with a `default`; it ends no trial. (Files of the first version call it `budget`.)
+    clock         "lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its
+                  cost, in the table's unit
+    cost          the metric that says what a training cost; left out: the cost of its learning curve
+    curves        whether rows can be trained part of the way, along their learning curves; the objectives are
+                  then left out (the curves' first metric) or metrics of the curves
+    workers       how many trainings run at a time
+    resume        whether a training can be paused and go on later; if not, it then starts anew
+    time          the most time that a trial may take on the clock, by table, with a `default`
     published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
 
@@ -37,7 +45,7 @@ import msgspec
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
-from hpobench_nmt.core.validation import NonNegative, Positive, Strict, checked
+from hpobench_nmt.core.validation import Amount, Natural, NonNegative, Positive, Strict, checked
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
 from hpobench_nmt.lookup.collections import COLLECTIONS
@@ -60,13 +68,19 @@ class Suite:
     objectives: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     trials: Positive = 100
-    n_initial: Positive = 3
+    n_initial: Natural = 3
     ties: Ties = "any"
     stop: Literal["settled", "exhausted"] = "settled"
     lookups: Positive | None = None
     tolerance: Mapping[str, NonNegative] = field(default_factory=dict)
-    score_at: Mapping[str, Positive] = field(default_factory=dict)
+    score_at: Mapping[str, Amount] = field(default_factory=dict)
     published: str = ""
+    clock: Literal["lookups", "cost"] = "lookups"
+    cost: str = ""
+    curves: bool = False
+    workers: Positive = 1
+    resume: bool = True
+    time: Mapping[str, Amount] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -93,9 +107,10 @@ class Suite:
         if len({(each.metric, each.relation) for each in parsed}) < len(parsed):
             raise InputError(f"{where}: two bounds of one kind on the same metric.")
         object.__setattr__(self, "constraints", tuple(map(str, parsed)))
-        for key in ("trials", "n_initial"):
-            if getattr(self, key) < 1:
-                raise InputError(f"{where}: {key} must be at least 1, not {getattr(self, key)}.")
+        for key in ("trials", "n_initial", "workers"):
+            least = 0 if key == "n_initial" and self.curves else 1
+            if getattr(self, key) < least:
+                raise InputError(f"{where}: {key} must be at least {least}, not {getattr(self, key)}.")
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(
                 f"{where}: {self.lookups} look-ups are fewer than the {self.n_initial} initial rows."
@@ -103,15 +118,40 @@ class Suite:
         for table, tolerance in self.tolerance.items():
             if not 0 <= tolerance < float("inf"):
                 raise InputError(f"{where}: the tolerance of {table!r} must be 0 or more, not {tolerance!r}.")
-        for table, lookups in self.score_at.items():
-            if lookups < self.n_initial:
-                least = f"less than the {self.n_initial} initial rows"
-                raise InputError(f"{where}: score_at of {table!r} is {lookups!r}, {least}.")
-        for key, valid in (("ties", ("any", "first")), ("stop", ("settled", "exhausted"))):
+        self._check_clock(where)
+        for key, valid in (
+            ("ties", ("any", "first")),
+            ("stop", ("settled", "exhausted")),
+            ("clock", ("lookups", "cost")),
+        ):
             if getattr(self, key) not in valid:
                 raise InputError(
                     f"{where}: {key} must be {' or '.join(map(repr, valid))}, not {getattr(self, key)!r}."
                 )
+
+    def _check_clock(self, where: str) -> None:
+        """Refuse times and costs that make no sense."""
+        if self.clock == "lookups" and (self.curves or self.cost):
+            key = "curves" if self.curves else "cost"
+            raise InputError(f'{where}: {key} needs clock = "cost", not "lookups".')
+        if self.curves and self.cost:
+            raise InputError(f"{where}: curves have their own cost: remove cost = {self.cost!r}.")
+        if not self.resume and not self.curves:
+            raise InputError(f"{where}: resume = false needs curves = true: others are never paused.")
+        for key in ("score_at", "time"):
+            for table, at in getattr(self, key).items():
+                if not 0 < at < math.inf:
+                    raise InputError(f"{where}: {key} of {table!r} must be above 0, not {at!r}.")
+                if self.clock == "lookups" and at % 1:
+                    raise InputError(f"{where}: {key} of {table!r} must be a whole number, not {at!r}.")
+                if self.clock == "lookups" and at * self.workers < self.n_initial:
+                    least = f"less than the {self.n_initial} initial rows"
+                    raise InputError(f"{where}: {key} of {table!r} is {at!r}, {least}.")
+
+    @property
+    def timed(self) -> bool:
+        """Whether time is anything else than the number of look-ups."""
+        return self.clock != "lookups" or self.workers > 1
 
     @property
     def n_objectives(self) -> int:
@@ -122,16 +162,40 @@ class Suite:
         """Tolerance of ftc, None where the suite leaves it to the table."""
         return self.tolerance.get(table, self.tolerance.get(_DEFAULT))
 
-    def score_at_for(self, table: str) -> int | None:
-        """Number of look-ups after which fb and fbp are taken, None where the suite says nothing."""
+    def score_at_for(self, table: str) -> float | None:
+        """Number of look-ups, or time, after which fb and fbp are taken; None: the suite says nothing."""
         return self.score_at.get(table, self.score_at.get(_DEFAULT))
+
+    def time_for(self, table: str) -> float:
+        """The most time that a trial may take on the clock."""
+        return self.time.get(table, self.time.get(_DEFAULT, math.inf))
 
     def settings(self) -> dict[str, Any]:
         """Everything that trajectories and scores depend on, except tables and methods, as plain values."""
-        settings = asdict(self)
+        settings = without_defaults(asdict(self))
         for key in ("tables", "methods", "description"):
             del settings[key]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+
+
+def without_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without keys that format 1 of results folders does not know, if they change nothing."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if key not in _LATER or (list(value) if isinstance(value, tuple) else value) != _LATER[key]
+    }
+
+
+_LATER: Mapping[str, Any] = {
+    "constraints": [],
+    "clock": "lookups",
+    "cost": "",
+    "curves": False,
+    "workers": 1,
+    "resume": True,
+    "time": {},
+}
 
 
 def section_of_suite(*without: str) -> type[Strict]:
@@ -188,7 +252,7 @@ def load_suite(name_or_file: str) -> Suite:
     suite = Suite(name=path.stem, **settings)
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
-        for key in ("tolerance", "score_at"):
+        for key in ("tolerance", "score_at", "time"):
             for table in getattr(suite, key):
                 if table not in (*suite.tables, _DEFAULT):
                     raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")

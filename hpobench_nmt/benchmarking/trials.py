@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.timed_loop import run_timed_trial
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 
 if TYPE_CHECKING:  # worker processes need none of these, and pandas takes long to import
@@ -31,6 +33,8 @@ class TrialTable:
         name, sha256: the table's name and hash.
         problem, losses, goals: as in hpobench_nmt.core.loop.
         violations: of each row, shape (N, c); None where there are no constraints.
+        trainings: on a clock, what each row costs and what comes of it; None where time is look-ups.
+        numbers: of the rows in the installed table, where some of them are left out.
     """
 
     name: str
@@ -39,6 +43,8 @@ class TrialTable:
     losses: NDArray[np.float64]
     goals: tuple[Goal, ...]
     violations: NDArray[np.float64] | None = None
+    trainings: Trainings | None = None
+    numbers: NDArray[np.int64] | None = None
 
     def initial(self, seed: int, trial: int) -> list[int]:
         """The initial design of a trial."""
@@ -80,7 +86,14 @@ def plan(
     for name, instance in instances.items():
         goals = instance.goals if instance.stop_when_settled else ()
         data = TrialTable(
-            name, instance.table.sha256, instance.problem, instance.losses, goals, instance.violations
+            name,
+            instance.installed.sha256,
+            instance.problem,
+            instance.losses,
+            goals,
+            instance.violations,
+            instance.trainings,
+            instance.numbers,
         )
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
@@ -125,6 +138,23 @@ def trial_of(
     """
     rng = method_generator(seed, data.name, method, trial)
     initial = data.initial(seed, trial)
+    if data.trainings is not None:
+        return run_timed_trial(data.problem, data.trainings, factory, rng, initial, data.goals, on_call)
+    if hasattr(factory, "suggest") and not hasattr(factory, "ask"):
+        # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
+        whole = Trainings.whole(data.losses)
+        found = run_timed_trial(data.problem, whole, factory, rng, initial, data.goals, on_call)
+        return replace(found, timing=None)
     evaluate = data.losses.__getitem__
     violations = None if data.violations is None else data.violations.__getitem__
     return run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
+
+
+def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:
+    """A trial of a method that did not get beyond its initial design."""
+
+    def never(problem: Problem, rng: np.random.Generator) -> ParallelMethod:
+        raise RuntimeError
+
+    failed = trial_of(data, "", never, seed, trial)
+    return replace(failed, failure=reason)

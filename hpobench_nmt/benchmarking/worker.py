@@ -39,11 +39,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hpobench_nmt.benchmarking.plugins import load_method
-from hpobench_nmt.benchmarking.trials import TrialTable, trial_of
+from hpobench_nmt.benchmarking.trials import TrialTable, failed_trial, trial_of
 from hpobench_nmt.core.errors import one_line
 from hpobench_nmt.core.guard import failure_text, is_no_room
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.trajectory import Timeline, Trajectory
 
 REQUEST = struct.Struct("<cI")
 REPORT = struct.Struct("<Ii")
@@ -77,10 +78,23 @@ class Task:
 
 @dataclass(frozen=True)
 class TrialDone:
-    """A finished trial: the rows that it looked up, and why it failed if it did."""
+    """A finished trial: the rows that it looked up, why it failed if it did, and on a clock the rest."""
 
     rows: NDArray[np.int64]
     failure: str
+    losses: NDArray[np.float64] | None = None
+    timing: Timeline | None = None
+
+    @classmethod
+    def of(cls, trial: Trajectory) -> TrialDone:
+        """Of a trajectory. The losses are the table's where there are no times."""
+        timed = trial.timing is not None
+        return cls(trial.rows, trial.failure, trial.losses if timed else None, trial.timing)
+
+    def trajectory(self, table_losses: NDArray[np.float64]) -> Trajectory:
+        """What it was made of."""
+        losses = table_losses[self.rows] if self.losses is None else self.losses
+        return Trajectory(self.rows, losses, self.failure, self.timing)
 
 
 @dataclass(frozen=True)
@@ -225,10 +239,11 @@ class _Worker:
             message: Any = self._connection.recv()
             if isinstance(message, TrialTable):
                 # Arrays that come out of a pickle can be written to; a method must not change them.
-                arrays = (message.problem.features, message.problem.configs, message.losses)
-                for array in (*arrays, message.violations):
-                    if array is not None:
-                        array.setflags(write=False)
+                problem = message.problem
+                arrays = [problem.features, problem.configs, problem.resources, message.losses]
+                arrays += [] if message.violations is None else [message.violations]
+                for array in [*arrays, *(message.trainings.arrays if message.trainings else ())]:
+                    array.setflags(write=False)
                 self._tables[message.name] = message
             else:
                 self._connection.send(self._do(message))
@@ -249,12 +264,12 @@ class _Worker:
                     factory = _load(task.source)
                 where = "its code outside of its calls"
                 found = trial_of(data, task.method, factory, task.seed, trial, self._on_call)
-                done = TrialDone(found.rows, found.failure)
+                done = TrialDone.of(found)
             except BaseException as error:
                 if not task.untrusted or is_no_room(error):
                     return TaskBroken(one_line(error))
-                rows = np.array(data.initial(task.seed, trial), dtype=np.int64)
-                done = TrialDone(rows, failure_text(f"{where} raised {one_line(error)}"))
+                reason = failure_text(f"{where} raised {one_line(error)}")
+                done = TrialDone.of(failed_trial(data, task.seed, trial, reason))
             finally:
                 self._idle()
                 if os.getpid() != self._process:

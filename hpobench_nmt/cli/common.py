@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import sys
 import time
@@ -40,6 +41,25 @@ class Commands(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise unknown("command", args[0], self.commands)
         return super().resolve_command(ctx, args)
+
+
+class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A number above 0; a whole one stays whole."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or an error of usage."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 < number < math.inf:
+            self.fail(f"{value!r} is not a number above 0.", param, ctx)
+        return int(number) if number == int(number) else number
+
+
+AMOUNT = _Amount()
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,6 +23,7 @@ from hpobench_nmt.cli.adaptation import adaptation
 
 # Everything else is imported where it is used: --help answers in a fraction of a second.
 from hpobench_nmt.cli.common import (
+    AMOUNT,
     Commands,
     constraint_option,
     listed,
@@ -57,10 +59,15 @@ def cli() -> None:
 @constraint_option("A bound that a row must keep to be of use")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
 @click.option(
-    "--score-at", type=click.IntRange(min=1), help="Look-ups after which fb, fbp and fbh are taken."
+    "--score-at", type=AMOUNT, help="Look-ups, or time on the clock, after which fb, fbp and fbh are taken."
 )
-@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --score-at.")
+@click.option("--budget", type=AMOUNT, hidden=True, help="Another name of --score-at.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
+@click.option("--clock", metavar="CLOCK", help="lookups, or cost: a training takes its cost.")
+@click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
+@click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many trainings run at a time.")
+@click.option("--time", type=AMOUNT, help="The most time that a trial may take on the clock.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
 @click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
@@ -79,9 +86,14 @@ def run(
     objectives: tuple[str, ...],
     constraints: tuple[str, ...],
     trials: int | None,
-    score_at: int | None,
-    budget: int | None,
+    score_at: float | None,
+    budget: float | None,
     lookups: int | None,
+    clock: str | None,
+    cost: str | None,
+    curves: bool,
+    workers: int | None,
+    time: float | None,
     seed: int,
     jobs: int | None,
     backend: str,
@@ -104,10 +116,23 @@ def run(
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
-    given = {"tables": tables, "methods": methods, "objectives": objectives, "constraints": constraints}
     score_at = score_at or budget
-    given |= {"trials": trials, "lookups": lookups, "score_at": score_at and {"default": score_at}}  # type: ignore[dict-item]
-    chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        "tables": tables,
+        "methods": methods,
+        "objectives": objectives,
+        "constraints": constraints,
+        "trials": trials,
+        "lookups": lookups,
+        "score_at": score_at and {"default": score_at},
+        # A cost, and checkpoints, are known on one clock only.
+        "clock": clock or ("cost" if cost or curves else None),
+        "cost": cost,
+        "curves": curves,
+        "workers": workers,
+        "time": time and {"default": time},
+    }
+    chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})
     resolved = resolve_methods(chosen.methods)
     instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,11 @@ class Trainings:
         """How many rows and checkpoints."""
         pausing = "can be resumed" if self.resume else "cannot be resumed"
         return f"Trainings({len(self):,} rows, {len(self.costs):,} checkpoints, {pausing})"
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """All arrays that a method could be shown."""
+        return [self.starts, self.resources, self.costs, self.losses, self.best]
 
     @property
     def final(self) -> Floats:

@@ -43,6 +43,9 @@ Natural = Annotated[int, Meta(ge=0, le=_LONG)]
 Positive = Annotated[int, Meta(ge=1, le=_LONG)]
 """A whole number of 1 or more."""
 
+Amount = Positive | Annotated[float, Meta(gt=0, le=LARGEST)]
+"""A number above 0; a whole one stays whole."""
+
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _repr.maxlong = 60
 

@@ -304,11 +304,7 @@ class Table:
         own = self.metric(goal.metric).tolerance
         if own is not None:
             return own
-        loss = self.losses([goal])[:, 0]
-        if np.isnan(loss).all():
-            return np.nan
-        to_median = float(np.nanmedian(loss) - np.nanmin(loss))
-        return _TOLERANCE * (to_median or float(np.nanmax(loss) - np.nanmin(loss)))
+        return default_tolerance(self.losses([goal])[:, 0])
 
     def best_rows(self, objective: str | Objective) -> Rows:
         """Row numbers, ascending, that share the best value; none where every value is missing."""
@@ -329,6 +325,14 @@ class Table:
         columns = {h.name: h.column(self.configs[:rows, j]) for j, h in enumerate(self.hyperparameters)}
         columns |= {m.name: self.values[:rows, j] for j, m in enumerate(self.metrics)}
         return pd.DataFrame(columns)
+
+
+def default_tolerance(loss: Floats) -> float:
+    """The tolerance of a metric that has none of its own: see Table.tolerance. Shape (N,)."""
+    if np.isnan(loss).all():
+        return np.nan
+    to_median = float(np.nanmedian(loss) - np.nanmin(loss))
+    return _TOLERANCE * (to_median or float(np.nanmax(loss) - np.nanmin(loss)))
 
 
 def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:

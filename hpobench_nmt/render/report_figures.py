@@ -180,7 +180,7 @@ def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> lis
 def _budget(results: Results, table: str) -> int:
     """The number of look-ups that captions report on."""
     instance = results.instances[table]
-    at = results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives) == 1]
+    at = int(results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives) == 1])
     return min(at, len(instance.table))
 
 

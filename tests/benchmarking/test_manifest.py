@@ -119,7 +119,7 @@ def test_targets_are_those_of_each_score(toy):
         ({"format": True}, "is damaged: it has no format number"),
         ({"format": 0}, "is damaged: it has no format number"),
         ({"format": 1.0}, "is damaged: it has no format number"),
-        ({"format": 2}, "has format 2, newer than this version reads: update hpobench-nmt."),
+        ({"format": 3}, "has format 3, newer than this version reads: update hpobench-nmt."),
         ({"format": 1, "suite": 3}, ": suite must be a section, not 3. Run it again into another folder."),
         ({"format": 1}, "suite is missing"),
     ],

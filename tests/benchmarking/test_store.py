@@ -371,7 +371,7 @@ def test_a_link_in_a_circle_is_one_line(small):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda m: m.update(format=2), "format 2, newer than this version reads: update"),
+        (lambda m: m.update(format=3), "format 3, newer than this version reads: update"),
         (lambda m: m.pop("format"), "no format number"),
         (lambda m: m.update(format="1"), "no format number"),
         (lambda m: m.update(seed="0"), "seed must be a whole number"),
@@ -379,7 +379,10 @@ def test_a_link_in_a_circle_is_one_line(small):
         (lambda m: m["suite"].update(scores="ftb"), "suite.scores must be a list of strings"),
         (lambda m: m["suite"].update(scores=["ftb", 3]), r"suite.scores\[1\] must be a string, not 3"),
         (lambda m: m["suite"].update(tolerance={"toy": "a"}), "suite.tolerance.toy must be a finite number"),
-        (lambda m: m["suite"].update(budget={"toy": 1.5}), "suite.score_at.toy must be a whole number"),
+        (
+            lambda m: m["suite"].update(budget={"toy": 1.5}),
+            "score_at of .toy. must be a whole number, not 1.5",
+        ),
         (lambda m: m["suite"].update(published="../x.csv"), "published must be a file's name"),
         (lambda m: m["tables"]["toy"].update(sha256=5), "tables.toy.sha256 must be a string"),
         (lambda m: m["tables"]["toy"].update(sha256="abc"), "tables.toy.sha256 must be a string"),

@@ -73,12 +73,12 @@ def test_a_suite_of_ones_own(tmp_path):
         (('"ftb", "fb"', '"ftb", "fta"'), "scores must be some of ftb, ftc, fb, or of fto, fta, fbp"),
         (('"ftb", "fb"', '"ftb", "fbb"'), "unknown score 'fbb'. Did you mean 'fb'?"),
         (('"ftb", "fb"', ""), "scores must be some of"),
-        (("default = 10", "default = 0"), "score_at.default must be a whole number of 1 or more, not 0"),
+        (("default = 10", "default = 0"), "score_at.default must be a finite number above 0, not 0"),
         (("toy = 5", "tooy = 5"), "unknown table 'tooy'. Did you mean 'toy'?"),
         (('methods = ["RS"]', "methods = []"), "methods must name at least one"),
         (('"ftb", "fb"', '"ftb", "ftb"'), "scores has the same name twice"),
         (("trials = 3", 'published = "figures.csv"'), "'figures.csv', which is no file beside it"),
-        (("default = 10", "default = 1.5"), "score_at.default must be a whole number of 1 or more, not 1.5"),
+        (("default = 10", "default = 1.5"), "score_at of 'default' must be a whole number, not 1.5"),
         (("default = 1\n", "default = -0.5\n"), "tolerance.default must be a finite number of 0 or more"),
         (("default = 1\n", "default = nan\n"), "tolerance.default must be a finite number of 0 or more"),
         (('methods = ["RS"]', 'methods = "RS"'), "methods must be a list of strings"),
@@ -169,7 +169,6 @@ def test_settings_are_plain_values():
         "name": "s",
         "scores": ["ftb", "fb"],
         "objectives": ["bleu"],
-        "constraints": [],
         "trials": 100,
         "n_initial": 3,
         "ties": "any",
@@ -179,6 +178,13 @@ def test_settings_are_plain_values():
         "score_at": {"toy": 7},
         "published": "",
     }
+
+
+def test_settings_on_a_clock_are_only_there_where_they_are_not_the_usual_ones():
+    suite = Suite("s", ("ftb",), clock="cost", curves=True, workers=8, time={"default": 9.5})
+    plain = Suite("s", ("ftb",)).settings()
+    added = {"clock": "cost", "curves": True, "workers": 8, "time": {"default": 9.5}}
+    assert suite.settings() == plain | added
 
 
 def test_what_is_not_said_of_a_table_is_the_default_or_nothing():
@@ -200,7 +206,7 @@ def test_a_section_of_a_file_has_the_fields_of_a_suite():
             "unknown key 'trials'. Did you mean 'ties'? (f.toml)",
         ),
         ({"name": "s"}, "f.toml: scores is missing"),
-        ({"name": "s", "scores": ["ftb"], "n_initial": 0}, "n_initial must be a whole number of 1 or more"),
+        ({"name": "s", "scores": ["ftb"], "n_initial": -1}, "n_initial must be a whole number of 0 or more"),
         (
             {"name": "s", "scores": ["ftb"], "tolerance": {"a": -1}},
             "tolerance.a must be a finite number of 0",

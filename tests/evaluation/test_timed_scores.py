@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -12,6 +13,7 @@ from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
+from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import answer, make_goal
 from hpobench_nmt.evaluation.timed_scores import (
     exact_cost_of_random_search,
@@ -80,6 +82,32 @@ def test_scores_of_a_front_count_whole_trainings():
         assert timed_answer(make_timed_goal("fbp", two, score_at=at), WHOLE, two) == count
 
 
+def test_a_trial_that_ended_before_its_score_is_taken_has_none():
+    short = trial((2, 4, 5), (0, 1, 15))
+    goal = make_timed_goal("fb", TRAININGS, score_at=20.0)
+    assert timed_answer(goal, short, TRAININGS) == pytest.approx(1.2)  # the time was over
+    assert timed_answer(goal, short, TRAININGS, lookups=3) == pytest.approx(1.2)
+    assert np.isnan(timed_answer(goal, short, TRAININGS, lookups=2))
+    assert np.isnan(timed_answer(goal, replace(short, failure="it broke"), TRAININGS))
+    assert timed_answer(goal, replace(WHOLE, failure="it broke"), TRAININGS) == pytest.approx(1.2)
+
+
+def test_the_share_of_the_hypervolume_at_a_time():
+    losses = np.column_stack([TRAININGS.losses[:, 0], [5.0] * 3 + [6.0] * 3 + [4.0]])
+    two = Trainings(TRAININGS.starts, TRAININGS.resources, TRAININGS.costs, losses)
+    seen = replace(WHOLE, losses=two.best[[6, 0, 4, 1, 2, 5]])
+    shares = [
+        timed_answer(make_timed_goal("fbh", two, score_at=at), seen, two) for at in (4, 5, 15, 35, 45, 85)
+    ]
+    assert shares[0] == 0.0
+    assert shares[-1] == 1.0
+    assert (np.diff(shares) >= 0).all()
+    scale = table_scale(two.final)
+    assert shares[3] == pytest.approx(
+        hypervolume(scale.scaled(seen.losses[:3])) / hypervolume(scale.scaled(two.final))
+    )
+
+
 def test_wrong_questions_are_refused_as_those_on_look_ups():
     for name, options in (("fto", {}), ("fb", {}), ("ftx", {}), ("ftc", {"tolerance": -1.0})):
         with pytest.raises(InputError):
@@ -126,19 +154,29 @@ def test_a_trial_stops_as_soon_as_its_goal_is_met():
         assert runtime == whole.timeline.finishes[met]
 
 
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=6), st.integers(0, 4))
-@settings(max_examples=40, deadline=None)
-def test_the_exact_cost_of_random_search_is_that_of_all_orders(costs, k):
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=6),
+    st.integers(0, 4),
+    st.integers(1, 3),
+    st.integers(0, 4),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_exact_cost_of_random_search_is_that_of_all_orders(costs, k, needed, n_initial):
     costs, targets = np.array(costs, dtype=float), np.arange(len(costs)) < k
-    found = exact_cost_of_random_search(targets, costs)
-    if not targets.any():
-        assert np.isnan(found).all()
+    n_initial = min(n_initial, len(costs))
+    mean, std = exact_cost_of_random_search(targets, costs, needed, n_initial)
+    if targets.sum() < needed:
+        assert np.isnan([mean, std]).all()
         return
     taken = []
     for order in permutations(range(len(costs))):
-        stop = next(i for i, row in enumerate(order) if targets[row])
-        taken.append(costs[list(order[: stop + 1])].sum())
-    np.testing.assert_allclose(found, (np.mean(taken), np.std(taken)), rtol=1e-9, atol=1e-9)
+        met = np.flatnonzero(targets[list(order)])[needed - 1] + 1
+        taken.append(costs[list(order[: max(met, n_initial)])].sum())
+    np.testing.assert_allclose(mean, np.mean(taken), rtol=1e-9, atol=1e-9)
+    if n_initial < 2:
+        np.testing.assert_allclose(std, np.std(taken), rtol=1e-9, atol=1e-6)
+    else:
+        assert np.isnan(std)
 
 
 def test_simulated_random_search_has_its_exact_cost():

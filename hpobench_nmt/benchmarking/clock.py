@@ -1,0 +1,152 @@
+"""A suite's clock on a table: what each row costs, which can be trained part of the way, and the goals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.evaluation.scores import SCORES, make_goal
+from hpobench_nmt.evaluation.timed_scores import make_timed_goal
+from hpobench_nmt.lookup.table import Table, default_tolerance
+
+Floats = NDArray[np.float64]
+
+
+def rows_with_curve(table: Table) -> NDArray[np.int64]:
+    """Row numbers, ascending, of the rows that have a learning curve.
+
+    Raises:
+        InputError: no row has one.
+    """
+    if table.curves is None:
+        raise InputError(
+            f"table {table.name!r} has no learning curves. Whole trainings can be run on a clock if a metric "
+            "says what they cost: name it with --cost."
+        )
+    return np.flatnonzero(table.curves.lengths > 0)
+
+
+def with_curves(table: Table) -> Table:
+    """The table's rows that have a learning curve.
+
+    Raises:
+        InputError: no row has one.
+    """
+    rows = rows_with_curve(table)
+    if len(rows) == len(table) or table.curves is None:
+        return table
+    curves = table.curves.of_rows(rows)
+    return replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
+
+
+def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:
+    """The objectives where the suite names none: the table's own; with curves, the first in the curves."""
+    if not suite.curves or table.curves is None:
+        return table.objectives[: suite.n_objectives]
+    known = [metric.name for metric in table.curves.metrics]
+    measured = {metric.name for metric in table.metrics}
+    names = [name.partition(":")[0] for name in table.objectives]
+    own = [spec for spec, name in zip(table.objectives, names, strict=True) if name in known]
+    own += [name for name in known if name in measured and name not in names]
+    first = own[:1]
+    others = [spec for spec in (*table.objectives, *own[1:]) if spec not in first]
+    return (*first, *others)[: suite.n_objectives] if first else ()
+
+
+def trainings_of(suite: Suite, table: Table, objectives: Sequence[Objective]) -> Trainings | None:
+    """What it costs to train each row how far; None where time is the number of look-ups.
+
+    Raises:
+        InputError: the cost is not known, or the first objective is not in the curves.
+    """
+    where = f"table {table.name!r}"
+    if not suite.timed:
+        return None
+    if suite.curves:
+        return table.trainings(objectives, suite.resume)
+    losses = table.losses(objectives)
+    if suite.clock == "lookups":
+        return Trainings.whole(losses)
+    if suite.cost:
+        costs = table.column(suite.cost)
+        wrong = np.flatnonzero(~(costs >= 0))
+        if len(wrong):
+            raise InputError(f"{where}, row {wrong[0]}: {suite.cost} is {costs[wrong[0]]:g}, no cost.")
+    elif table.curves is not None:
+        costs = table.curves.costs[table.curves.starts[1:] - 1]
+    if not costs.any():
+        raise InputError(f"{where}: every row costs 0, so that no time would pass.")
+    return Trainings.whole(losses, costs)
+
+
+def unit_of(suite: Suite, table: Table) -> str:
+    """What the clock counts, in the plural."""
+    if suite.clock == "lookups":
+        return "look-ups" if suite.workers == 1 else "look-ups per worker"
+    if suite.cost:
+        return table.metric(suite.cost).unit or suite.cost
+    return (table.curves and table.curves.cost_unit) or "cost"
+
+
+def resources_of(trainings: Trainings | None) -> Floats:
+    """All resources that some row has a checkpoint at, ascending."""
+    found = np.unique(np.ones(1) if trainings is None else trainings.resources)
+    found.setflags(write=False)
+    return found
+
+
+def goal_of(
+    suite: Suite,
+    score: str,
+    table: Table,
+    objectives: Sequence[Objective],
+    losses: Floats,
+    scored: Floats,
+    trainings: Trainings | None,
+) -> Goal:
+    """The goal of a score of the suite; the losses scored are those of feasible rows.
+
+    Raises:
+        InputError: a setting is missing, or every row would meet it.
+    """
+    where = f"suite {suite.name!r}, table {table.name!r}"
+    tolerance = suite.tolerance_for(table.name)
+    if tolerance is None:
+        own = table.metric(objectives[0].metric).tolerance
+        tolerance = default_tolerance(losses[:, 0]) if own is None else own
+    score_at = suite.score_at_for(table.name) if SCORES[score].needs_score_at else None
+    if SCORES[score].needs_score_at and score_at is None:
+        unit = "a number of look-ups" if suite.clock == "lookups" else "a time on the clock"
+        raise InputError(f"{where}: score {score!r} needs score_at, {unit}.")
+    if suite.clock == "lookups" and score_at and suite.lookups and score_at * suite.workers > suite.lookups:
+        raise InputError(
+            f"{where}: {score} is taken after {score_at * suite.workers} look-ups, but a trial may make only "
+            f"{suite.lookups}."
+        )
+    if score_at is not None and score_at > suite.time_for(table.name):
+        raise InputError(
+            f"{where}: {score} is taken at {score_at:g}, but a trial ends at {suite.time_for(table.name):g}."
+        )
+    if trainings is not None:
+        goal = make_timed_goal(score, trainings, tolerance=tolerance, score_at=score_at, ties=suite.ties)
+    else:
+        whole = None if score_at is None else int(score_at)
+        goal = make_goal(score, scored, tolerance=tolerance, score_at=whole, ties=suite.ties)
+    if goal.gaps is not None and scored is not losses:
+        # A trial that finds no feasible row has the gap of the worst one.
+        missed = np.isnan(goal.gaps) & ~np.isnan(losses[:, 0])
+        goal = replace(goal, gaps=np.where(missed, np.nanmax(goal.gaps), goal.gaps))
+    if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
+        raise InputError(
+            f"{where}: every row is within the tolerance of {tolerance:g}. "
+            "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
+        )
+    return goal

@@ -1,0 +1,55 @@
+"""The scores of an instance's trials, whatever its clock, and their exact values under random search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.scores import Summary, answer, summary_of
+from hpobench_nmt.evaluation.timed_scores import (
+    design_finish,
+    exact_cost_of_random_search,
+    timed_answer,
+)
+
+
+def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
+    """The score of one trial; NaN where it stopped too early to have one."""
+    problem = instance.problem
+    if instance.trainings is None:
+        return answer(goal, trial.rows, problem.n_initial)
+    least = design_finish(trial, problem.n_initial)
+    return timed_answer(goal, trial, instance.trainings, least, problem.lookups)
+
+
+def length_of(trial: Trajectory) -> float:
+    """When the last look-up or training of a trial was over: their number, or the time on its clock."""
+    if trial.timing is None:
+        return float(len(trial.rows))
+    return float(trial.timing.finishes[-1]) if len(trial.rows) else 0.0
+
+
+def summary(instance: Instance, goal: Goal, trials: Sequence[Trajectory]) -> Summary:
+    """Mean and spread of a score over trials, with censored and failed ones counted and kept apart."""
+    sound = [trial for trial in trials if not trial.failure]
+    answers = np.array([score_of(instance, goal, trial) for trial in sound])
+    lengths = np.array([length_of(trial) for trial in sound])
+    return summary_of(goal, answers, lengths, len(trials) - len(sound))
+
+
+def exact_score(instance: Instance, goal: Goal) -> tuple[float, float]:
+    """Mean and standard deviation of a score under random search, without simulation; NaN where unknown.
+
+    On the cost clock they are known of runtimes with one worker.
+    """
+    problem, trainings = instance.problem, instance.trainings
+    if trainings is None or problem.clock == "lookups":
+        return exact_random_search(goal, problem.n_initial, problem.workers)
+    if problem.workers > 1 or goal.score_at is not None:
+        return np.nan, np.nan
+    costs = trainings.costs[trainings.starts[1:] - 1]
+    return exact_cost_of_random_search(goal.targets, costs, goal.needed, problem.n_initial)

@@ -1,0 +1,293 @@
+"""Suites on a clock: the candidates, what is kept of a trial, and the same bytes from the same seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
+from hpobench_nmt.benchmarking.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.store import load_results
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.trajectory import Timeline, Trials
+from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.folder import save_folder
+
+SETTINGS = {"clock": "cost", "curves": True, "n_initial": 0, "scores": ("ftb", "ftc")}
+SUITE = Suite("s", **SETTINGS)
+WITHOUT_CURVE = [0, 7, 20]
+
+
+@pytest.fixture
+def curved(toy):
+    """The toy table with curves of 2 to 4 checkpoints, of 1 to 3 s each, but for three rows."""
+    lengths = np.arange(len(toy)) % 3 + 2
+    lengths[WITHOUT_CURVE] = 0
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    own, last = (np.repeat(x, lengths) for x in (toy.column("bleu"), lengths))
+    bleu = own - 1.5 * (last - steps) * np.random.default_rng(3).random(len(steps))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    costs = steps * np.repeat(np.arange(len(toy)) % 3 + 1.0, lengths)
+    curves = Curves("update", (Metric("bleu", "max"),), ("best",), starts, steps, costs, bleu[:, None], "s")
+    return dataclasses.replace(toy, curves=curves)
+
+
+def test_the_rows_that_have_a_curve_are_the_candidates(curved):
+    instance = make_instance(SUITE, curved)
+    rows = np.setdiff1d(np.arange(36), WITHOUT_CURVE)
+    assert instance.numbers.tolist() == rows.tolist()
+    np.testing.assert_array_equal(instance.problem.configs, curved.configs[rows])
+    np.testing.assert_allclose(instance.losses[:, 0], -curved.column("bleu")[rows])
+    assert instance.problem.resources.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert instance.left_out == "3 of the 36 rows of table 'toy': no learning curve"
+    assert (instance.installed, instance.time_unit) == (curved, "s")
+    whole = make_instance(Suite("s", ("fto",), clock="cost"), curved)
+    np.testing.assert_array_equal(whole.losses, curved.losses(["bleu", "seconds"])[rows])
+    ends = curved.curves.starts[1:][rows] - 1
+    np.testing.assert_array_equal(whole.trainings.costs, curved.curves.costs[ends])
+    named = make_instance(Suite("s", ("ftb",), clock="cost", cost="seconds"), curved)
+    np.testing.assert_array_equal(named.trainings.costs, curved.column("seconds"))
+    assert (named.numbers, named.time_unit, named.left_out) == (None, "s", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clock": "lookups"}, 'curves needs clock = "cost"'),
+        (
+            {"curves": False, "clock": "lookups", "cost": "seconds", "n_initial": 3},
+            'cost needs clock = "cost"',
+        ),
+        ({"cost": "seconds"}, "curves have their own cost"),
+        ({"curves": False}, "n_initial must be at least 1, not 0"),
+        ({"curves": False, "n_initial": 3, "resume": False}, "resume = false needs curves"),
+        ({"clock": "hours"}, "clock must be 'lookups' or 'cost'"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"time": {"toy": -1.0}}, "time of 'toy' must be above 0"),
+        ({"score_at": {"toy": float("nan")}}, "score_at of 'toy' must be above 0"),
+        ({"workers": 34}, "has 33 row(s), fewer than the 34 workers"),
+        ({"objectives": ("seconds",)}, "unknown metric 'seconds'"),
+        ({"curves": False, "n_initial": 3, "cost": "bleus"}, "unknown metric 'bleus'. Did you mean 'bleu'?"),
+        (
+            {"scores": ("fb",), "score_at": {"toy": 9.5}, "time": {"toy": 9}},
+            "taken at 9.5, but a trial ends at 9",
+        ),
+        ({"scores": ("fb",)}, "needs score_at, a time on the clock"),
+        ({"curves": False, "n_initial": 3, "constraints": ("seconds<=60",)}, "constraints need clock"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(curved, changes, message):
+    with pytest.raises(InputError) as error:
+        make_instance(Suite("s", **(SETTINGS | changes)), curved)
+    assert message in str(error.value)
+
+
+def test_a_table_without_curves_or_with_costs_that_are_none_is_refused(toy, curved):
+    with pytest.raises(InputError, match="table 'toy' has no learning curves"):
+        make_instance(SUITE, toy)
+    free = dataclasses.replace(toy, values=np.where(np.arange(3) == 1, 0.0, toy.values))
+    with pytest.raises(InputError, match="every row costs 0, so that no time would pass"):
+        make_instance(Suite("s", ("ftb",), clock="cost", cost="seconds"), free)
+    values = toy.values.copy()
+    values[5, 1] = np.nan
+    with pytest.raises(InputError, match="row 5: seconds is nan, no cost"):
+        make_instance(
+            Suite("s", ("ftb",), clock="cost", cost="seconds"), dataclasses.replace(toy, values=values)
+        )
+
+
+def test_trials_come_back_from_a_file_with_their_times_and_the_tables_own_row_numbers(curved, tmp_path):
+    results = hb.benchmark(curved, ["ASHA", "RS"], trials=3, workers=4, stop="exhausted", **SETTINGS)
+    instance, path = results.instances["toy"], tmp_path / "f.parquet"
+    for method in ("ASHA", "RS"):
+        trials = results.trials["toy", method]
+        path.write_bytes(to_parquet("toy", method, 0, trials, instance.numbers))
+        found = read_trials(path, 0, 3, method, instance)
+        for one, other in zip(trials, found, strict=True):
+            np.testing.assert_array_equal(one.rows, other.rows)
+            np.testing.assert_array_equal(one.losses, other.losses)
+            for name in ("resources", "costs", "starts", "finishes", "workers"):
+                np.testing.assert_array_equal(getattr(one.timing, name), getattr(other.timing, name))
+        frame = pq.read_table(path).to_pandas()
+        assert list(frame.columns)[-5:] == ["resource", "cost", "start", "finish", "worker"]
+        assert not set(frame["row"]) & set(WITHOUT_CURVE)
+        for row, loss, resource in frame[["row", "loss_1", "resource"]].itertuples(index=False):
+            assert loss == -curved.curve(row).values[: int(resource), 0].max()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("resources", lambda x: x + 0.5, "are not those of table"),
+        ("resources", lambda x: np.where(np.arange(len(x)) == 3, np.nan, x), "a time in it is missing"),
+        ("costs", lambda x: x + 1, "a cost in it is not that of table 'toy'"),
+        ("starts", lambda x: x - 1, "do not finish when they should"),
+        ("workers", lambda x: x + 1, "workers are not numbered from 0 to 2"),
+        ("losses", lambda x: x + 1, "are not those of table"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(curved, tmp_path, name, change, message):
+    results = hb.benchmark(curved, ["ASHA"], trials=2, workers=3, **SETTINGS)
+    instance, trials = results.instances["toy"], results.trials["toy", "ASHA"]
+    if name == "losses":
+        wrong = dataclasses.replace(trials, losses=change(trials.losses))
+    else:
+        timing = dataclasses.replace(trials.timing, **{name: change(getattr(trials.timing, name))})
+        wrong = dataclasses.replace(trials, timing=timing)
+    path = tmp_path / "f.parquet"
+    path.write_bytes(to_parquet("toy", "ASHA", 0, wrong, instance.numbers))
+    with pytest.raises(InputError) as error:
+        read_trials(path, 0, 2, "ASHA", instance)
+    assert message in str(error.value)
+
+
+def test_trainings_out_of_order_or_done_twice_are_refused(curved, tmp_path):
+    results = hb.benchmark(curved, ["RS"], trials=1, stop="exhausted", **SETTINGS)
+    instance, trials = results.instances["toy"], results.trials["toy", "RS"]
+    path = tmp_path / "f.parquet"
+    for order, message in (
+        ([*range(31), 32, 31], "not in the order of finishing"),
+        ([*range(32), 31], "no further than before"),
+    ):
+        arrays = dataclasses.asdict(trials.timing)
+        timing = Timeline(**{name: array[order] for name, array in arrays.items()})
+        starts = np.array([0, 33])
+        wrong = Trials(instance.losses, trials.looked_up[order], starts, {}, timing, trials.losses[order])
+        path.write_bytes(to_parquet("toy", "RS", 0, wrong, instance.numbers))
+        with pytest.raises(InputError, match=message):
+            read_trials(path, 0, 1, "RS", instance)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SETTINGS,
+        {"clock": "cost", "cost": "seconds", "scores": ("fto", "fta"), "objectives": ("bleu", "seconds")},
+        {"workers": 3, "scores": ("ftb", "fb"), "score_at": 4},
+        {"workers": 3, "scores": ("fto", "fta", "fbp"), "objectives": ("bleu", "seconds"), "score_at": 4},
+    ],
+    ids=["curves", "cost", "workers", "workers-front"],
+)
+def test_random_search_has_its_exact_scores(curved, settings):
+    results = hb.benchmark(curved, ["RS"], trials=700, **settings)
+    instance = results.instances["toy"]
+    for goal, found in zip(instance.goals, results.summary("toy", "RS"), strict=True):
+        mean, std = exact_score(instance, goal)
+        assert abs(found.mean - mean) < 4 * found.stderr, goal.name
+        if not np.isnan(std):
+            np.testing.assert_allclose(found.std, std, rtol=0.15)
+
+
+def test_several_workers_are_at_most_so_many_times_faster_and_never_idle(curved):
+    means = {}
+    for workers in (1, 4):
+        results = hb.benchmark(curved, ["RS"], trials=300, workers=workers, **SETTINGS)
+        means[workers] = results.summary("toy", "RS")[0]
+        for trial in results.trials["toy", "RS"][:30]:
+            for worker in range(workers):
+                time = trial.timing.part(0, len(trial.rows))
+                own = time.workers == worker
+                np.testing.assert_array_equal(
+                    time.starts[own], np.append(0.0, time.finishes[own][:-1])[: own.sum()]
+                )
+    assert means[1].mean / 4 - 4 * means[1].stderr < means[4].mean < means[1].mean
+
+
+def test_a_runtime_is_never_less_than_the_initial_design(curved):
+    results = hb.benchmark(curved, ["RS"], trials=40, workers=2, n_initial=3, stop="exhausted",
+                           scores=("ftb",), clock="cost")  # fmt: skip
+    instance = results.instances["toy"]
+    (goal,) = instance.goals
+    for trial in results.trials["toy", "RS"]:
+        time = trial.timing
+        begun = np.lexsort((time.workers, time.starts))[:3]
+        met = time.finishes[np.flatnonzero(goal.targets[trial.rows])[0]]
+        assert score_of(instance, goal, trial) == max(met, time.finishes[begun].max())
+
+
+def test_methods_that_only_suggest_run_on_look_ups_too(toy):
+    results = hb.benchmark(toy, ["ASHA", "RS"], trials=5, scores=("ftb",))
+    assert results.failures() == []
+    assert all(trial.timing is None for trial in results.trials["toy", "ASHA"])
+
+
+def test_a_sequential_method_with_several_workers_fails_with_its_reason_and_one_that_crashes_too(
+    curved, tmp_path
+):
+    (tmp_path / "mine.py").write_text(
+        "import os\n"
+        "class One:\n"
+        "    def __init__(self, problem, rng): self.n = -1\n"
+        "    def ask(self): self.n += 1; return self.n\n"
+        "    def tell(self, index, losses): pass\n"
+        "class Crash(One):\n"
+        "    def suggest(self, running): os._exit(3)\n"
+    )
+    methods = [f"{tmp_path / 'mine.py'}:{name}" for name in ("One", "Crash")]
+    found = hb.benchmark(curved, methods, trials=2, workers=2, clock="cost", scores=("ftb",))
+    reasons = {method: reason for _, method, _, reason in found.failures()}
+    assert "has no suggest" in reasons["One"]
+    assert "ended its process (exit code 3)" in reasons["Crash"]
+    for trial in found.trials["toy", "Crash"]:
+        assert len(trial.rows) == len(trial.timing.finishes) == 3  # the initial design
+
+
+RUN = ("run", "clocked.toml", "--quiet")
+CLOCKED = """
+scores = ["ftb", "ftc", "fb"]
+tables = ["toy"]
+methods = ["ASHA", "RS", "Hyperband"]
+clock = "cost"
+curves = true
+resume = false
+workers = 3
+n_initial = 0
+trials = 60
+score_at = {default = 12.5}
+"""
+
+
+def test_the_same_seed_gives_the_same_bytes(curved, home, run_command, contents, tmp_path):
+    """For any number of processes and hash seed, and after a kill; and the results are read again."""
+    save_folder(curved, home / "tables" / "toy")
+    Path("clocked.toml").write_text(CLOCKED)
+    run_command(*RUN, "--jobs", "1", "--out", tmp_path / "one", PYTHONHASHSEED="1")
+    reference = contents(tmp_path / "one")
+    assert json.loads(reference["manifest.json"])["format"] == 2
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpobench_nmt", *RUN, "--jobs", "2", "--out", str(killed)],
+        start_new_session=True,
+    )
+    while not list(killed.rglob("*.parquet")) and process.poll() is None:
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    run_command(*RUN, "--jobs", "2", "--out", killed, PYTHONHASHSEED="2")
+    assert contents(killed) == reference
+    read = load_results(tmp_path / "one")
+    assert read.suite.timed
+    assert read.summary("toy", "ASHA")[0].unanswered == 0
+    worse = curved.curves.values.copy()
+    worse[:5] -= 0.001
+    save_folder(
+        dataclasses.replace(curved, curves=dataclasses.replace(curved.curves, values=worse)), tmp_path / "t"
+    )
+    for name in ("curves.csv", "datasheet.toml"):
+        (home / "tables" / "toy" / name).write_bytes((tmp_path / "t" / name).read_bytes())
+    with pytest.raises(InputError, match="other learning curves of table 'toy'"):
+        load_results(tmp_path / "one")
