@@ -101,9 +101,6 @@ BUILT_IN = {
         _partial("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
         _partial("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
         _partial("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
-        _partial(
-            "BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"
-        ),
     )
 }
 
@@ -113,8 +110,11 @@ def _adapter(
 ) -> BuiltIn:
     """A method of another library, whose extra has its name; `others` are modules that it needs besides."""
     location = f"adapters.{library}:{where}"
-    return BuiltIn(f"{library}.{name}", location, objectives, description, library, (library, *others))
+    extra = "" if library == "pymoo" else library  # comes with the package in any case
+    return BuiltIn(f"{library}.{name}", location, objectives, description, extra, (library, *others))
 
+
+_TORCH = ("gpytorch", "torch")
 
 ADAPTERS = {
     method.name: method
@@ -124,6 +124,14 @@ ADAPTERS = {
         _adapter("optuna", "CMAES", "CMAES", _ONE, "Optuna's CMA-ES", "cmaes"),
         _adapter("optuna", "MOTPE", "TPE", _SEVERAL, "Optuna's TPE for several objectives"),
         _adapter("optuna", "NSGAII", "NSGAII", _SEVERAL, "Optuna's NSGA-II"),
+        _adapter("smac", "RF", "RF", _ONE, "SMAC's random forest, EI", "ConfigSpace", "sklearn"),
+        _adapter("botorch", "LogEI", "LogEI", _ONE, "BoTorch's Gaussian process, logEI", *_TORCH),
+        _adapter("botorch", "LogEHVI", "LogEHVI", _SEVERAL, "BoTorch's Gaussian processes, logEHVI", *_TORCH),
+        _adapter("nevergrad", "TwoPointsDE", "TwoPointsDE", _ONE, "Nevergrad's differential evolution"),
+        _adapter("nevergrad", "NGOpt", "NGOpt", _ONE, "Nevergrad's choice by space and budget"),
+        _adapter("nevergrad", "OnePlusOne", "OnePlusOne", _ONE, "Nevergrad's (1+1) for discrete spaces"),
+        _adapter("pymoo", "NSGA2", "NSGAII", _SEVERAL, "pymoo's NSGA-II"),
+        _adapter("pymoo", "NSGA3", "NSGAIII", _SEVERAL, "pymoo's NSGA-III"),
     )
 }
 """Other people's optimizers, each with the extra that installs it."""

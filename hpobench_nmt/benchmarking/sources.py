@@ -34,6 +34,7 @@ import numpy as np
 _PACKAGE = Path(__file__).parents[1]
 _NAME = _PACKAGE.name
 _TYPE_CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 # What runs a trial, and what turns a table into the features and losses of one.
 _TRIAL = tuple(f"{_NAME}.{module}" for module in ("core.timed_loop", "core.seeds", "lookup.table"))
@@ -47,7 +48,7 @@ def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] =
         attribute: its name there.
         libraries: those of other people that do its work; their versions count.
     """
-    versions = [f"{library} {version(library)}" for library in libraries]
+    versions = [f"{library} {version(_DISTRIBUTIONS.get(library, library))}" for library in libraries]
     return _digest([attribute, *versions, *_described(_package_closure((*_TRIAL, module)))])
 
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,9 +69,12 @@ class Adapter:
         told: losses by row, in the order in which they were told.
         asked: in `learn`: whether the row was asked for; False for those of the initial design.
         logger: name of the library's logger; "" if it has none.
+        draws_globally: whether the library draws from the global random states of Python or NumPy. It then
+            gets states of its own, and the global ones stay as they are.
     """
 
     logger = ""
+    draws_globally = False
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self.problem = problem
@@ -79,7 +83,8 @@ class Adapter:
         self.told: dict[int, Floats] = {}
         self.asked = False
         self._pending: int | None = None
-        with _quiet(self.logger):
+        self._states = _states_from(self.seed()) if self.draws_globally else None
+        with self._at_work():
             self.start()
 
     def start(self) -> None:
@@ -100,7 +105,7 @@ class Adapter:
     def ask(self) -> int:
         """The row that is looked up for what the library proposes."""
         if self._pending is None:
-            with _quiet(self.logger):
+            with self._at_work():
                 proposed = self.propose()
             self._pending = self._row_of(proposed)
         return self._pending
@@ -110,7 +115,7 @@ class Adapter:
         self.asked, self._pending = index == self._pending, None
         self.left[index] = False
         self.told[index] = losses
-        with _quiet(self.logger):
+        with self._at_work():
             self.learn(index, losses)
 
     def seed(self) -> int:
@@ -163,6 +168,21 @@ class Adapter:
             distance += features.shape[1] * differences[:, categories].sum(axis=1)
         distance[~self.left] = np.inf
         return int(distance.argmin())
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Around each call of the library."""
+        with _quiet(self.logger):
+            if self._states is None:
+                yield
+                return
+            outside = _states()
+            _set_states(self._states)
+            try:
+                yield
+            finally:
+                self._states = _states()
+                _set_states(outside)
 
     def _row_of(self, proposed: Any) -> int:
         point = proposed
@@ -240,3 +260,19 @@ def _quiet(logger: str) -> Iterator[None]:
         finally:
             if log:
                 log.setLevel(level)
+
+
+def _states() -> tuple[Any, Any]:
+    """The global random states of Python and NumPy."""
+    return random.getstate(), np.random.get_state()  # noqa: NPY002
+
+
+def _set_states(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _states_from(seed: int) -> tuple[Any, Any]:
+    """States made from a seed, without a change of the global ones."""
+    legacy = np.random.RandomState(seed)
+    return random.Random(seed).getstate(), legacy.get_state()

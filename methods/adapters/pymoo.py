@@ -1,0 +1,93 @@
+"""pymoo's NSGA-II and NSGA-III (Blank & Deb 2020).
+
+Translated: individuals are points among the features, in [0, 1]; each is moved to the nearest row that is
+left, and pymoo is told that row's own features and losses. The first generation is the initial design, filled
+up with random rows. A failed training counts as worse than all others.
+
+Lost: pymoo sees categories and labels as numbers between 0 and 1. Offspring that equal a row looked up before
+become another row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.algorithms.moo.nsga3 import NSGA3
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem as PymooProblem
+from pymoo.core.termination import NoTermination
+from pymoo.util.ref_dirs import get_reference_directions
+
+from hpobench_nmt.methods.adapters.common import Adapter, penalised
+
+POPULATION = 20
+"""The size of a generation, small enough for usual budgets."""
+
+
+class _Pymoo(Adapter):
+    """Hands pymoo whole generations."""
+
+    def algorithm(self, size: int, first: NDArray[np.float64]) -> Any:
+        """The algorithm, for generations of this size that begin with these points."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Nothing is bred yet."""
+        self.made: Any = None
+        self.waiting: list[Any] = []
+        self.generation: list[int] = []
+
+    def propose(self) -> int | NDArray[np.float64]:
+        """The next individual of the generation."""
+        if not self.waiting and self.made is None:
+            missing = max(POPULATION - len(self.generation), 0)
+            self.waiting = self.rng.permutation(self.rows_left())[:missing].tolist()
+        if not self.waiting:
+            self.waiting = self.offspring() or [int(self.rng.choice(self.rows_left()))]
+        answer: int | NDArray[np.float64] = self.waiting[0]
+        return answer
+
+    def learn(self, row: int, losses: NDArray[np.float64]) -> None:
+        """The row belongs to the generation."""
+        self.generation.append(row)
+        if self.asked:
+            del self.waiting[0]
+
+    def offspring(self) -> list[NDArray[np.float64]]:
+        """The individuals of the next generation; none if all would equal their parents."""
+        rows, self.generation = self.generation, []
+        points = self.problem.features[rows]
+        if self.made is None:
+            n_features, n_objectives = points.shape[1], self.problem.n_objectives
+            cube = PymooProblem(n_var=n_features, n_obj=n_objectives, xl=0.0, xu=1.0)
+            self.made = self.algorithm(len(rows), points)
+            self.made.setup(cube, termination=NoTermination(), seed=self.seed())
+            self.made.ask()
+        all_losses = penalised(np.array(list(self.told.values())))
+        losses = all_losses[[list(self.told).index(row) for row in rows]]
+        self.made.tell(infills=Population.new(X=points, F=losses))
+        bred = self.made.ask()
+        return [] if bred is None else list(bred.get("X"))
+
+
+class NSGAII(_Pymoo):
+    """NSGA-II (Deb et al. 2002)."""
+
+    def algorithm(self, size: int, first: NDArray[np.float64]) -> Any:
+        """With pymoo's operators."""
+        return NSGA2(pop_size=size, sampling=first)
+
+
+class NSGAIII(_Pymoo):
+    """NSGA-III (Deb & Jain 2014)."""
+
+    def algorithm(self, size: int, first: NDArray[np.float64]) -> Any:
+        """With Das and Dennis's directions, as many as fit into a generation."""
+        n_objectives, parts = self.problem.n_objectives, 1
+        while len(get_reference_directions("das-dennis", n_objectives, n_partitions=parts + 1)) <= POPULATION:
+            parts += 1
+        directions = get_reference_directions("das-dennis", n_objectives, n_partitions=parts)
+        return NSGA3(directions, pop_size=size, sampling=first)

@@ -1,0 +1,68 @@
+"""SMAC's random forest with expected improvement (Hutter et al. 2011, Lindauer et al. 2022).
+
+Translated: the space goes to ConfigSpace, with ranges in place of grids of numbers and with its conditions.
+SMAC's forest is fitted anew to all rows that were told, its acquisition function ranks all rows that are
+left, and one row in five is random, as by SMAC's default. A failed training counts as worse than all others.
+
+Lost: SMAC's loop around it, with its Sobol' design (ours comes first), local search (every row is ranked),
+and the logarithm of the losses, which need not be positive here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from ConfigSpace import Configuration
+from smac.acquisition.function import EI
+from smac.model.random_forest import RandomForest
+from smac.random_design import ProbabilityRandomDesign
+
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.adapters.common import Adapter, penalised, ranges
+
+
+class RF(Adapter):
+    """Random forest of SMAC's facade for hyperparameters."""
+
+    logger = "smac"
+
+    def start(self) -> None:
+        """The forest, the acquisition, and what decides when a row is random."""
+        self.candidates, self.space = _configurations(self.problem)
+        self.arrays = np.array([candidate.get_array() for candidate in self.candidates])
+        self.forest = RandomForest(
+            self.space,
+            n_trees=10,
+            ratio_features=1.0,
+            min_samples_split=2,
+            min_samples_leaf=1,
+            seed=self.seed(),
+            # No tree has more leaves, and for SMAC's 2**20 each would take 100 MB.
+            max_leaf_nodes=max(self.problem.lookups, 2),
+            n_jobs=1,  # with threads, the sums over trees have no fixed order
+        )
+        self.improvement = EI()
+        self.random = ProbabilityRandomDesign(probability=0.2, seed=self.seed())
+        self.steps = 0
+
+    def propose(self) -> int:
+        """A random row, or the one of the largest expected improvement."""
+        rows_left = self.rows_left()
+        self.steps += 1
+        if not self.told or self.random.check(self.steps):
+            return int(self.rng.choice(rows_left))
+        losses = penalised(np.array(list(self.told.values())))
+        self.forest.train(self.arrays[list(self.told)], losses)
+        self.improvement.update(model=self.forest, eta=losses.min())
+        values = self.improvement([self.candidates[row] for row in rows_left])
+        return int(rows_left[int(np.argmax(values))])
+
+
+@lru_cache(maxsize=4)
+def _configurations(problem: Problem) -> tuple[list[Any], Any]:
+    """The candidates as ConfigSpace's configurations, and their space."""
+    space = ranges(problem.space).to_configspace()
+    rows = range(len(problem.features))
+    return [Configuration(space, values=problem.config(row)) for row in rows], space
