@@ -94,6 +94,12 @@ BUILT_IN = {
         BuiltIn(
             "TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"
         ),
+        BuiltIn(
+            "BO_EIpC_M_std",
+            "improvement_per_cost:ImprovementPerCost",
+            _ONE,
+            "BO_EI_M_std, EI per expected cost",
+        ),
         BuiltIn("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
         BuiltIn("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
         _partial("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),

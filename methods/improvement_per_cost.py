@@ -1,0 +1,62 @@
+"""Expected improvement per expected cost (Snoek et al. 2012, "Practical Bayesian Optimization", section 3.2).
+
+symbol   meaning
+y        losses of the rows that ended, standardised
+c        logarithms of what their trainings cost, less their mean a
+EI       expected improvement of a row over the best loss, from the posterior of y
+C        expected cost of a row, exp(a + mean + b^2 var / 2), from the posterior of c; b is the deviation of c
+
+The largest log EI - log C wins. Both are Gaussian processes with the kernel of `BO_EI_M_std`, of y and of c /
+b. They share it, and so the variance. What is pending makes the variance smaller for EI, as in pending.py.
+Where no costs are told, all count the same and this is `BO_EI_M_std`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.problem import Problem, Progress
+from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
+from hpobench_nmt.methods.improvement import log_ei_of_all
+from hpobench_nmt.methods.kernels import matern52
+
+Floats = NDArray[np.float64]
+
+
+class ImprovementPerCost(AnyTargetsSearch):
+    """The method, for one loss. A step takes O(n N) for n rows seen."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
+        self._costs: list[float] = []
+        self._cost = 1.0
+
+    def observe(self, progress: Progress) -> None:
+        """Learn the loss and the cost of a row whose training has ended."""
+        self._cost = float(progress.costs[-1])
+        self.tell(progress.row, progress.best)
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Learn the loss of a row; one without a loss only leaves the candidates."""
+        before = len(self.losses)
+        super().tell(index, losses)
+        if len(self.losses) > before:
+            self._costs.append(self._cost)
+
+    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+        """Log expected improvement less the log of the expected cost."""
+        y = standardised(np.array(self.losses)[:, 0])
+        improvement: Floats = log_ei_of_all(self.posterior.mean(y), var, float(y.min()))
+        return improvement - self._log_cost()
+
+    def _log_cost(self) -> Floats:
+        costs = np.array(self._costs)
+        if not costs.any():
+            return np.zeros(len(self.posterior.var))
+        # A training may cost nothing, but its logarithm must be some number.
+        logs = np.log(np.maximum(costs, costs[costs > 0].min()))
+        spread = logs.std()
+        mean = logs.mean() + spread * self.posterior.mean(standardised(logs))
+        return np.asarray(mean + 0.5 * spread**2 * self.posterior.var)
