@@ -7,7 +7,8 @@
 A step is ask, look up and tell. Ours is the mean over whole exhaustive trials on one core, prior included
 (the first trial of a process also compiles; it is left out and shown apart). Optuna's is the mean of its
 first steps, which are its cheapest: its cost grows with every observation. It chooses among the same
-configurations of the grid; one that the table lacks is told as the worst value.
+configurations of the grid; one that the table lacks is told as the worst value. Three losses are BLEU,
+decoding time and number of parameters; their bar is 2 ms.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from hpobench_nmt.methods import BUILT_IN
 
 BAR_US = 80.0
 BAR_RATIO = 500.0
+BAR_OF_THREE_US = 2000.0
+THREE = ("dev_bleu", "dev_gpu_time", "num_param")
 CASES = (
     ("BO_EI_M", 1),
     ("BO_EI_R", 1),
@@ -36,22 +39,24 @@ CASES = (
     ("BO_R", 2),
     ("GB_M", 2),
     ("RS", 1),
+    ("BO_M_std", 3),
+    ("ParEGO_M", 3),
 )
 BARRED = {"BO_EI_M", "BO_EI_R", "GB_EI_M", "GB_EIF_M", "BO_M", "BO_R", "GB_M"}
 
 
 def step_us(table: Table, method: str, n_objectives: int, trials: int) -> tuple[float, float]:
     """Microseconds a step in exhaustive trials: mean over trials, and of the first one."""
-    losses = list(table.losses(table.objectives[:n_objectives]))
+    losses = list(table.losses(THREE if n_objectives == 3 else table.objectives[:n_objectives]))
     problem = Problem(table.features, n_objectives, len(table), 3)
     factory = BUILT_IN[method].load()
     seconds = []
     for trial in range(trials + 1):
         rng = method_generator(0, table.name, method, trial)
         initial = initial_rows(0, table.name, trial, len(table), 3)
-        start = time.perf_counter()
+        start = time.process_time()
         trajectory = run_trial(problem, losses.__getitem__, factory, rng, initial)
-        seconds.append((time.perf_counter() - start) / len(table))
+        seconds.append((time.process_time() - start) / len(table))
         if trajectory.failure or len(trajectory.rows) != len(table):
             raise SystemExit(f"{method}: {trajectory.failure}")
     return float(np.mean(seconds[1:])) * 1e6, seconds[0] * 1e6
@@ -98,8 +103,12 @@ def main() -> None:
     with threadpool_limits(limits=1):
         for method, n_objectives in CASES:
             ours[method], first = step_us(table, method, n_objectives, arguments.trials)
-            verdict = "" if method not in BARRED else ("ok" if ours[method] <= BAR_US else "ABOVE THE BAR")
-            print(f"{method:10s} {ours[method]:8.1f} us a step   (first trial {first:8.1f})   {verdict}")
+            bar = BAR_OF_THREE_US if n_objectives == 3 else BAR_US if method in BARRED else None
+            verdict = "" if bar is None else ("ok" if ours[method] <= bar else "ABOVE THE BAR")
+            print(
+                f"{method:10s} {n_objectives} loss(es) {ours[method]:8.1f} us a step   "
+                f"(first trial {first:8.1f})   {verdict}"
+            )
         if arguments.optuna_steps:
             theirs = optuna_step_us(table, arguments.optuna_steps)
             slowest = max(ours[m] for m in BARRED)

@@ -211,7 +211,7 @@ def hypervolume_curves(results: Results, table: str) -> Curves:
         exact = random_search_hypervolume(instance.scored, scale, longest)
         curves[EXACT] = _mean_only(exact, np.arange(1, len(exact) + 1))
     except InputError as error:
-        notes.append(f"{EXACT}: left out. {error}")
+        notes.append(f"{EXACT}: left out: {error}")
     quantity = "share of the table's hypervolume"
     return Curves(table, quantity, _frame(curves), results.suite.n_initial, False, tuple(notes))
 

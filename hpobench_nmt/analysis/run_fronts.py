@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,17 @@ from hpobench_nmt.evaluation.random_search import random_search_attainment
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Pair = tuple[int, int]
+
+# Three objectives have three pairs, four have six: more figures than that are not looked at.
+_MOST_PAIRED = 4
+
+
+def pairs_of_objectives(n_objectives: int) -> list[Pair]:
+    """Places of the two objectives of each figure: all pairs, or of five objectives and more the first's."""
+    if n_objectives > _MOST_PAIRED:
+        return [(0, j) for j in range(1, n_objectives)]
+    return list(combinations(range(n_objectives), 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +53,11 @@ class Fronts:
     Attributes:
         table, method, trial: which.
         labels: of the two axes.
-        maximised: by objective, whether the largest value is the best.
-        points: raw values of the two objectives in every row of the table, shape (N, 2).
-        front: rows of the table's front, in order of the first objective.
+        maximised: by axis, whether the largest value is the best.
+        points: raw values of these two objectives in every row of the table, shape (N, 2).
+        front: rows of the table's front, in order of the first of the two. Of all objectives: where there are
+            more than two, it is no staircase.
+        n_objectives: how many there are.
         lookups: after how many each of the fronts was taken; the last may be where the trial ended.
         fronts: rows of each, likewise in order.
     """
@@ -55,6 +69,7 @@ class Fronts:
     maximised: tuple[bool, bool]
     points: Floats
     front: Rows
+    n_objectives: int
     lookups: tuple[int, ...]
     fronts: tuple[Rows, ...]
 
@@ -65,10 +80,12 @@ def moving_front(
     method: str,
     lookups: Sequence[int] = (10, 20, 50, 100),
     trial: int | None = None,
+    pair: Pair = (0, 1),
 ) -> Fronts:
     """Fronts of a trial after so many look-ups, and at its end where that came before.
 
     Args:
+        pair: places of the two objectives to show; the fronts are of all objectives.
         trial: None takes the typical one: of median hypervolume, on average over its look-ups up to the last.
     """
     instance = instance_of(results, table, 2)
@@ -84,30 +101,31 @@ def moving_front(
     chosen = trials[trial]
     steps = sorted({min(n, len(chosen.rows)) for n in lookups})
     fronts = [chosen.rows[:n][pareto_front(chosen.losses[:n])] for n in steps]
-    first, second = (o.direction == "max" for o in instance.objectives)
+    first, second = (instance.objectives[j].direction == "max" for j in pair)
     return Fronts(
         table=table,
         method=method,
         trial=trial,
-        labels=_labels(instance),
+        labels=_labels(instance, pair),
         maximised=(first, second),
-        points=_raw(instance, instance.losses),
-        front=_in_order(instance, pareto_front(instance.scored)),
+        points=_raw(instance, instance.losses[:, pair], pair),
+        front=_in_order(instance, pareto_front(instance.scored), pair),
+        n_objectives=len(instance.objectives),
         lookups=tuple(steps),
-        fronts=tuple(_in_order(instance, rows) for rows in fronts),
+        fronts=tuple(_in_order(instance, rows, pair) for rows in fronts),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Attainment:
-    """The points that a share of the trials attain after some look-ups.
+    """The points that a share of the trials attain in two objectives after some look-ups.
 
     Attributes:
         table: its name.
         lookups: after how many.
         level: share of the trials; 0.5 gives the median front.
         labels: of the two axes.
-        points: raw values of the two objectives in every row of the table, shape (N, 2).
+        points: raw values of these two objectives in every row of the table, shape (N, 2).
         frame: method, x, y: vertices of each method's staircase in raw values, in drawing order.
         notes: what is missing, in words.
     """
@@ -121,9 +139,16 @@ class Attainment:
     notes: tuple[str, ...]
 
 
-def attainment(results: Results, table: str, lookups: int, level: float = 0.5) -> Attainment:
-    """Attainment surfaces of all methods after so many look-ups, and that of random search."""
+def attainment(
+    results: Results, table: str, lookups: int, level: float = 0.5, pair: Pair = (0, 1)
+) -> Attainment:
+    """Attainment surfaces of all methods after so many look-ups, and that of random search.
+
+    Args:
+        pair: places of the two objectives that they are of; other objectives of the run do not count.
+    """
     instance = instance_of(results, table, 2)
+    scored = instance.scored[:, pair]
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
     front = pareto_front(instance.scored)
@@ -137,19 +162,19 @@ def attainment(results: Results, table: str, lookups: int, level: float = 0.5) -
                 f"{method}: left out, because {known.count(False)} trials stopped before look-up {lookups}."
             )
         elif trials:
-            surfaces[method] = attainment_surface([t.losses[:lookups] for t in trials], level)
-    surfaces[EXACT] = random_search_attainment(instance.scored, lookups, level)
-    worst = np.nanmax(instance.scored, axis=0)
+            surfaces[method] = attainment_surface([t.losses[:lookups, pair] for t in trials], level)
+    surfaces[EXACT] = random_search_attainment(scored, lookups, level)
+    worst = np.nanmax(scored, axis=0)
     frames = []
     for method, corners in surfaces.items():
         if len(corners):
-            raw = _raw(instance, _staircase(corners, worst))
+            raw = _raw(instance, _staircase(corners, worst), pair)
             frames.append(pd.DataFrame({"method": method, "x": raw[:, 0], "y": raw[:, 1]}))
         else:
             notes.append(f"{method}: attains nothing yet in {level:.0%} of the trials.")
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["method", "x", "y"])
-    points = _raw(instance, instance.losses)
-    return Attainment(table, lookups, level, _labels(instance), points, frame, tuple(notes))
+    points = _raw(instance, instance.losses[:, pair], pair)
+    return Attainment(table, lookups, level, _labels(instance, pair), points, frame, tuple(notes))
 
 
 def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int:
@@ -161,19 +186,19 @@ def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> i
     return int(np.argsort(mean, kind="stable")[(sound.sum() - 1) // 2])
 
 
-def _labels(instance: Instance) -> tuple[str, str]:
-    first, second = (instance.table.metric(objective.metric).label for objective in instance.objectives)
+def _labels(instance: Instance, pair: Pair) -> tuple[str, str]:
+    first, second = (instance.table.metric(instance.objectives[j].metric).label for j in pair)
     return first, second
 
 
-def _raw(instance: Instance, losses: Floats) -> Floats:
-    """Losses as the table has them."""
-    columns = zip(instance.objectives, losses.T, strict=True)
-    return np.column_stack([objective.to_raw(column) for objective, column in columns])
+def _raw(instance: Instance, losses: Floats, pair: Pair) -> Floats:
+    """Losses of two objectives, shape (n, 2), as the table has them."""
+    columns = zip(pair, losses.T, strict=True)
+    return np.column_stack([instance.objectives[j].to_raw(column) for j, column in columns])
 
 
-def _in_order(instance: Instance, rows: Rows) -> Rows:
-    return rows[np.argsort(instance.losses[rows, 0], kind="stable")]
+def _in_order(instance: Instance, rows: Rows, pair: Pair) -> Rows:
+    return rows[np.argsort(instance.losses[rows, pair[0]], kind="stable")]
 
 
 def _staircase(corners: Floats, worst: Floats) -> Floats:

@@ -14,14 +14,19 @@ EXACT = "RS (exact)"
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
-    """The instance of a table; an error where the analysis is not for its number of objectives."""
+    """The instance of a table; an error where the analysis is not for its number of objectives.
+
+    Args:
+        n_objectives: 1; or 2, for two or more; None for any.
+    """
     if table not in results.instances:
         raise unknown("table", table, results.instances)
     instance = results.instances[table]
     m = instance.losses.shape[1]
-    if n_objectives is not None and m != n_objectives:
+    if n_objectives is not None and min(m, 2) != n_objectives:
         raise InputError(
-            f"table {table!r}: this analysis is for {n_objectives} objective(s); the run has {m}."
+            f"table {table!r}: this analysis is for {'one objective' if n_objectives == 1 else 'two or more'}"
+            f"; the run has {m}."
         )
     return instance
 

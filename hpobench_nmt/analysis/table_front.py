@@ -28,6 +28,7 @@ class Front:
         labels: the same with their units, where these are known.
         points: raw values of the objectives, shape (N, m).
         maximised: by objective, whether the largest value is the best.
+        kept: which rows have every objective and keep all constraints, shape (N,).
         rows: the front's rows with all columns, best first by the first objective.
         n_rows, n_complete: rows in all, and those that have every objective and keep all constraints.
     """
@@ -37,6 +38,7 @@ class Front:
     labels: tuple[str, ...]
     points: NDArray[np.float64]
     maximised: tuple[bool, ...]
+    kept: NDArray[np.bool_]
     rows: pd.DataFrame
     n_rows: int
     n_complete: int
@@ -86,7 +88,7 @@ def _front(
         raise InputError("the same objective twice.")
     points = np.column_stack([frame[metric].to_numpy(np.float64) for metric in metrics])
     losses = np.where(maximised, -points, points)
-    complete = ~np.isnan(losses).any(axis=1)
+    complete = np.asarray(~np.isnan(losses).any(axis=1))
     if not complete.any():
         wanted = f"both {' and '.join(metrics)}" if len(metrics) == 2 else f"all of {', '.join(metrics)}"
         raise InputError(f"{where}: no row has {wanted}.")
@@ -103,6 +105,7 @@ def _front(
         labels=tuple(labels),
         points=points,
         maximised=tuple(maximised),
+        kept=complete,
         rows=frame.iloc[front],
         n_rows=len(frame),
         n_complete=int(complete.sum()),

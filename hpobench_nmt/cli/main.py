@@ -251,9 +251,7 @@ def suites() -> None:
     required=True,
     help="Two or more of METRIC[:min|max], e.g. dev_bleu:max,dev_gpu_time:min.",
 )
-@click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw two objectives to this PNG, PDF or SVG file."
-)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw it to this PNG, PDF or SVG file.")
 @constraint_option("Only rows that keep this bound")
 @click.option("--format", "form", default="text", show_default=True, help="text or csv.")
 def pareto(
@@ -270,7 +268,7 @@ def pareto(
     from hpobench_nmt.render.terminal.grids import print_frame, print_text
 
     if plot:
-        _check_plot(plot, len(objectives))
+        _check_plot(plot)
     front = front_of(source, objectives, constraints)
     rows = front.rows.copy()
     rows.insert(0, "row", rows.index)
@@ -396,9 +394,7 @@ def _sources(specs: Sequence[str]) -> dict[str, str]:
     return {table_name(folder): str(folder) for folder in folders}
 
 
-def _check_plot(path: Path, n_objectives: int) -> None:
-    if n_objectives != 2:
-        raise InputError(f"--plot draws two objectives, not {n_objectives}.")
+def _check_plot(path: Path) -> None:
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
     if not path.parent.is_dir():

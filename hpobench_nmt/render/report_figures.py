@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,6 @@ import pandas as pd
 from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import (
     RuntimeDistribution,
     TargetRuntimes,
@@ -29,17 +28,14 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots import run_progress, run_statistics
-from hpobench_nmt.render.plots.style import Style, drawn_rows, how_many_drawn
+from hpobench_nmt.render.plots.style import Style, drawn_rows
+from hpobench_nmt.render.report_fronts import attained, front_moves
 from hpobench_nmt.render.section_files import figures_of
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 # Where a suite has no budget of its own: the paper's.
 _BUDGETS = {True: 20, False: 50}
-_FRONT_STEPS = (10, 20, 50, 100)
-
-if TYPE_CHECKING:
-    pass
 
 Styles = dict[str, Style]
 
@@ -63,7 +59,6 @@ def table_figures(
     if not methods_on(results, table):
         return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
     several = len(results.instances[table].objectives) > 1
-    two = len(results.instances[table].objectives) == 2
     at = _budget(results, table)
     make = hypervolume_curves if several else regret_curves
     title = "Hypervolume found" if several else "Simple regret"
@@ -87,19 +82,19 @@ def table_figures(
                 )
             ],
         )
-    if two:
+    if several:
         specs += _attempt(
-            f"{stem}-attained", "Fronts attained", lambda: [_attained(results, table, stem, at, styles)]
+            f"{stem}-attained", "Fronts attained", lambda: attained(results, table, stem, at, styles)
         )
     if found is not None:
         specs += _attempt(
             f"{stem}-expected", "Expected runtimes", lambda: [_expected(runtimes, table, stem, styles)]
         )
-    if two:
+    if several:
         specs += _attempt(
             f"{stem}-front-moves",
             "One trial's front as it moves",
-            lambda: [_front_moves(results, table, stem, at, statistics)],
+            lambda: front_moves(results, table, stem, statistics),
         )
     specs += _attempt(
         f"{stem}-surrogate", "Error of the surrogates", lambda: _surrogates(results, table, stem, at, styles)
@@ -301,61 +296,6 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> F
         notes=found.notes,
         series=HoverSeries(series, "value" if fronts else "rows", "y", label),
         aside=True,
-    )
-
-
-def _attained(results: Results, table: str, stem: str, at: int, styles: Styles) -> FigureSpec:
-    found = attainment(results, table, at)
-    rows = []
-    for method, part in found.frame.groupby("method", sort=False):
-        # Every other vertex is a point that is attained; the others join them.
-        corners = part[["x", "y"]].to_numpy()[1::2]
-        points = "; ".join(f"{short(x, 4)}, {short(y, 4)}" for x, y in corners[:8])
-        rows.append((str(method), f"{points}{'; …' if len(corners) > 8 else ''}"))
-    n_rows = len(found.points)
-    grey = f"rows{how_many_drawn(n_rows)}" if how_many_drawn(n_rows) else f"all {n_rows} rows"
-    return FigureSpec(
-        f"{stem}-attained",
-        "Fronts attained",
-        finding=(
-            f"Points that half of each method's trials attain after {at} look-ups: the nearer a staircase is "
-            f"to the best corner, the better. Grey: {grey} of the table."
-        ),
-        draw=partial(run_progress.plot_attainment, found, styles),
-        head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),
-        rows=rows,
-        notes=found.notes,
-        points=HoverPoints(found.labels, drawn_rows(n_rows)),
-    )
-
-
-def _front_moves(
-    results: Results, table: str, stem: str, at: int, statistics: Statistics | None
-) -> FigureSpec:
-    method = methods_on(results, table)[-1]
-    for verdict in statistics.verdicts if statistics else ():
-        if verdict.table == table and verdict.best:
-            method = verdict.best
-    found = moving_front(results, table, method, _FRONT_STEPS)
-    rows = [
-        (str(n), str(len(front)), str(int(np.isin(front, found.front).sum())))
-        for n, front in zip(found.lookups, found.fronts, strict=True)
-    ]
-    true = [row[2] for row in rows]
-    return FigureSpec(
-        f"{stem}-front-moves",
-        f"One trial's front as it moves: {method}",
-        finding=(
-            f"A typical trial of {method} (number {found.trial}): after {', '.join(map(str, found.lookups))} "
-            f"look-ups it holds {', '.join(true)} of the {len(found.front)} rows of the table's front."
-        ),
-        draw=partial(run_progress.plot_front_moves, found),
-        head=("look-ups", "rows on its front", "of these on the table's front"),
-        rows=rows,
-        points=HoverPoints(found.labels, drawn_rows(len(found.points), found.front)),
-        aside=True,
-        own_size=True,
-        on_white=True,
     )
 
 

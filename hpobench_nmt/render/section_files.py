@@ -15,7 +15,7 @@ from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import Sensitivity
 from hpobench_nmt.render.data_text import csv_text
 from hpobench_nmt.render.plots import table_analyses
-from hpobench_nmt.render.plots.pareto_front import plot_front
+from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
 from hpobench_nmt.render.plots.style import plain, save
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ def _draw_front(front: Front) -> Figure:
 
 
 def write_front(front: Front, path: Path) -> None:
-    """Draw two objectives and their front to a PNG, PDF or SVG file."""
+    """Draw a front to a PNG, PDF or SVG file; of three and more objectives in pairs."""
+    draw = plot_front if len(front.metrics) == 2 else plot_front_pairs
     try:
-        save(plain(plot_front(front, front.name)), path, path.suffix.lower()[1:])
+        save(plain(draw(front, front.name)), path, path.suffix.lower()[1:])
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error

@@ -3,12 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.captions import curves_finding
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
-from hpobench_nmt.analysis.run_fronts import attainment, moving_front
+from hpobench_nmt.analysis.run_fronts import attainment, moving_front, pairs_of_objectives
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.instance import make_instance
@@ -257,6 +258,25 @@ def test_attainment_in_the_tables_own_units(multi):
             assert np.mean(attained) >= 0.5
 
 
+def test_three_objectives_are_seen_two_at_a_time(toy):
+    three = ["bleu", "seconds", "memory"]
+    results = hb.benchmark(toy, ["RS"], objectives=three, scores=["fta"], trials=9, stop="exhausted")
+    assert pairs_of_objectives(3) == [(0, 1), (0, 2), (1, 2)]
+    assert len(pairs_of_objectives(4)) == 6
+    assert pairs_of_objectives(5) == [(0, 1), (0, 2), (0, 3), (0, 4)]
+    # The same trials, of which only two objectives are known.
+    two = hb.benchmark(toy, ["RS"], objectives=["seconds", "memory"], trials=9, stop="exhausted")
+    found = attainment(results, "toy", 7, pair=(1, 2))
+    pd.testing.assert_frame_equal(found.frame, attainment(two, "toy", 7).frame)
+    moves = moving_front(results, "toy", "RS", (5, 36), trial=1, pair=(0, 2))
+    trial = results.trials["toy", "RS"][1]
+    assert set(moves.fronts[0]) == set(trial.rows[:5][pareto_front(trial.losses[:5])])
+    assert set(moves.front) == set(pareto_front(toy.losses(three)))
+    np.testing.assert_array_equal(moves.points[:, 1], toy.column("memory"))
+    assert moves.labels == ("bleu (BLEU)", "memory (MB)")
+    assert (np.diff(moves.points[moves.front, 0]) <= 0).all()
+
+
 def test_attainment_is_not_made_up_after_the_end_of_a_trial(toy):
     results = hb.benchmark(toy, ["RS", "BO_M_std"], objectives=TWO, scores=["fto"], trials=12)
     found = attainment(results, "toy", 30)
@@ -360,10 +380,10 @@ def test_expected_runtimes_are_means_where_all_trials_succeed(single):
 
 def test_what_an_analysis_is_not_for_is_refused(single, multi):
     for call, message in (
-        (lambda: regret_curves(multi, "toy"), r"for 1 objective\(s\); the run has 2"),
+        (lambda: regret_curves(multi, "toy"), "for one objective; the run has 2"),
         (lambda: hypervolume_curves(single, "toy"), "the hypervolume is for two and more objectives"),
-        (lambda: attainment(single, "toy", 5), r"for 2 objective\(s\); the run has 1"),
-        (lambda: moving_front(single, "toy", "RS"), r"for 2 objective\(s\); the run has 1"),
+        (lambda: attainment(single, "toy", 5), "for two or more; the run has 1"),
+        (lambda: moving_front(single, "toy", "RS"), "for two or more; the run has 1"),
         (lambda: regret_curves(single, "toi"), "Did you mean 'toy'"),
         (lambda: runtime_distribution(target_runtimes(single), ["toi"]), "Did you mean 'toy'"),
         (lambda: moving_front(multi, "toy", "NSGA"), "Did you mean 'NSGA2'"),

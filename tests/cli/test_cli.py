@@ -70,10 +70,6 @@ def words(text):
         ("pareto no.csv --objectives a:min,b:min", "no.csv: no such file"),
         ("pareto toy --objectives bleu,seconds --plot front.gif", "must end in .png, .pdf or .svg"),
         ("pareto toy --objectives bleu,seconds --plot no/front.png", "no: no such folder"),
-        (
-            "pareto toy --objectives bleu,seconds,memory --plot front.png",
-            "--plot draws two objectives, not 3",
-        ),
         ("tables show tooy", "Did you mean 'toy'?"),
         ("tables check tooy", "Did you mean 'toy'?"),
         ("tables fetch nmthpp", "unknown collection 'nmthpp'. Did you mean 'nmthpo'?"),

@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hpobench_nmt.analysis.run_fronts import pairs_of_objectives
 from hpobench_nmt.analysis.table_front import Front
-from hpobench_nmt.render.plots.style import COLOURS, GREY, axes_for, drawn_rows, how_many_drawn, staircase
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.render.plots.style import (
+    COLOURS,
+    GREY,
+    axes_for,
+    drawn_rows,
+    how_many_drawn,
+    new_figure,
+    short_ticks,
+    staircase,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,5 +39,42 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
     label = f"Pareto front ({len(rows)})"
     axes.scatter(x[rows], y[rows], s=32, color=COLOURS[1], zorder=3, label=label)
     axes.set(xlabel=front.labels[0], ylabel=front.labels[1], title=title)
+    short_ticks(axes)
     axes.legend(frameon=False)
+    return figure
+
+
+def plot_front_pairs(front: Front, title: str = "") -> Figure:
+    """The front of three and more objectives, one panel for each two of them.
+
+    A row of the front may look beaten in two objectives: it is better in another. So the front of the two
+    alone is drawn besides, as a staircase.
+    """
+    pairs = pairs_of_objectives(front.points.shape[1])
+    columns = min(len(pairs), 3)
+    lines = -(-len(pairs) // columns)
+    figure = new_figure((3.9 * columns, 3.5 * lines + 0.7))
+    panels = figure.subplots(lines, columns, squeeze=False).flat
+    rows = front.rows.index.to_numpy(np.int64)
+    shown = drawn_rows(len(front.points), rows)
+    kept = np.where(front.kept[:, None], front.points, np.nan)
+    for axes, pair in zip(panels, pairs, strict=False):
+        x, y = front.points[:, pair].T
+        label = f"configurations{how_many_drawn(len(x))}"
+        axes.scatter(x[shown], y[shown], s=12, color=GREY, linewidth=0, label=label)
+        axes.scatter(x[rows], y[rows], s=30, color=COLOURS[1], zorder=3, label=f"Pareto front ({len(rows)})")
+        maximised = [front.maximised[j] for j in pair]
+        own = pareto_front(np.where(maximised, -kept[:, pair], kept[:, pair]))
+        own = own[np.argsort(x[own], kind="stable")]
+        style = {"color": COLOURS[0], "linewidth": 1.2, "drawstyle": staircase(maximised[0])}
+        axes.plot(x[own], y[own], zorder=4, label="front of these two alone", **style)
+        axes.set(xlabel=front.labels[pair[0]], ylabel=front.labels[pair[1]])
+        short_ticks(axes)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+    for axes in panels:
+        axes.set_visible(False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(title)
     return figure

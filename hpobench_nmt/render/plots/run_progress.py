@@ -32,6 +32,7 @@ from hpobench_nmt.render.plots.style import (
     method_styles,
     new_figure,
     plain_log_ticks,
+    short_ticks,
     staircase,
 )
 
@@ -109,7 +110,8 @@ def plot_curve_panels(
     plain_log_ticks(panels[0].xaxis)
     figure.supxlabel("configurations looked up")
     figure.supylabel(curves.quantity)
-    figure.suptitle(f"{curves.table}: mean, middle half of the trials; {EXACT} dash-dotted, others grey")
+    reference = "" if exact is None or exact["mean"].isna().all() else f" {EXACT} dash-dotted,"
+    figure.suptitle(f"{curves.table}: mean, middle half of the trials;{reference} others grey")
     return figure
 
 
@@ -131,13 +133,17 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
     colours = matplotlib.colormaps[_STAGES](np.linspace(0.45, 1.0, len(fronts.fronts)))
     for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
         style: dict[str, Any] = {"color": colours[i], "marker": MARKERS[i % len(MARKERS)]}
-        style["drawstyle"] = staircase(fronts.maximised[0])
+        if fronts.n_objectives > 2:  # a front of more objectives is no staircase in two of them
+            style["linestyle"] = ""
+        else:
+            style["drawstyle"] = staircase(fronts.maximised[0])
         x, y = fronts.points[rows[np.argsort(fronts.points[rows, 0], kind="stable")]].T
         axes.plot(x, y, linewidth=1.4, markersize=6, **style, label=f"after {lookups}")
     whole = fronts.points[fronts.front]
     hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": "black"}
     axes.scatter(whole[:, 0], whole[:, 1], s=90, **hollow, label="the table's front")
-    _frame_around(axes, np.vstack([whole, *(fronts.points[rows] for rows in fronts.fronts)]))
+    fronts_rows = [fronts.points[rows] for rows in fronts.fronts]
+    _frame_around(axes, np.vstack([whole, *fronts_rows]), fronts.points)
     axes.set(xlabel=fronts.labels[0], ylabel=fronts.labels[1])
     axes.set_title(f"{fronts.table}: {fronts.method}, trial {fronts.trial}")
     legend(axes)
@@ -161,7 +167,7 @@ def plot_attainment(
     # The staircases' ends lie at the worst of the table, far away.
     corners = [part[["x", "y"]].to_numpy()[1:-1] for _, part in _parts(found.frame)]
     if corners:
-        _frame_around(axes, np.vstack(corners))
+        _frame_around(axes, np.vstack(corners), found.points)
     legend(axes)
     return figure
 
@@ -282,12 +288,17 @@ def _band(axes: Axes, x: pd.Series[Any], part: pd.DataFrame, method: str, style:
     mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, 1)
 
 
-def _frame_around(axes: Axes, points: Any, margin: float = 0.15) -> None:
-    """Limits that show these points well; what lies farther off is not shown."""
+def _frame_around(axes: Axes, points: Any, table: Any, margin: float = 0.15) -> None:
+    """Limits that show these points well; what lies farther off is not shown.
+
+    Points that nearly agree are shown within a twentieth of what the table spans.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
-    reach = margin * np.where(high > low, high - low, 1.0)
+    spans = np.nanmax(table, axis=0) - np.nanmin(table, axis=0)
+    reach = np.maximum(margin * (high - low), 0.025 * np.where(spans > 0, spans, 1.0))
     axes.set_xlim(low[0] - reach[0], high[0] + reach[0])
     axes.set_ylim(low[1] - reach[1], high[1] + reach[1])
+    short_ticks(axes)
 
 
 def _floor(values: pd.Series[Any]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | 
         axes.axvline(part["random_search"].iloc[0], **styles.get(EXACT, Style("black", "-.", "")).line())
         arrow = "lower is better" if SCORES[name].lower_is_better else "higher is better"
         axes.set_title(f"{name} ({arrow})", fontsize=10)
-        axes.set_xlabel(SCORES[name].description, fontsize=8)
+        axes.set_xlabel(fill(SCORES[name].description, 40), fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x", alpha=0.25, linewidth=0.6)
     panels[0].set_yticks(range(len(methods)), methods)

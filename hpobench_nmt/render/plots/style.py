@@ -30,6 +30,8 @@ MARKERS = "osD^vP*X<>hpd8H"  # each with a method
 GREY = "#9AA0A6"
 # Points of a scatter; more are no clearer, and make a report of many megabytes.
 _MOST_POINTS = 4000
+# From here on, matplotlib labels an axis in powers of ten.
+_LARGE = 1e6
 # Goes before a method's name in the ids of what is drawn for it.
 _GID = "method-"
 # Nothing of the time goes into a file, by its format.
@@ -168,6 +170,15 @@ def plain_log_ticks(axis: Any) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())  # they would take most of the time of a small figure
+
+
+def short_ticks(axes: Axes) -> None:
+    """Label large numbers 1.5M, instead of 1.5 with 1e6 at the axis's end, where it is easily missed."""
+    from matplotlib.ticker import FuncFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        if max(map(abs, axis.get_view_interval())) >= _LARGE:
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e6:g}M" if value else "0"))
 
 
 def label_floor(axis: Any, floor: float, lowest: float) -> None:

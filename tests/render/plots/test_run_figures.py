@@ -17,9 +17,10 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.verdicts import RankOutcome, run_statistics
+from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.evaluation.ranks import rank_test
 from hpobench_nmt.render.html.svg import to_svg
-from hpobench_nmt.render.plots.pareto_front import plot_front
+from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
 from hpobench_nmt.render.plots.run_progress import (
     method_styles,
     plot_attainment,
@@ -30,6 +31,8 @@ from hpobench_nmt.render.plots.run_progress import (
     plot_runtime_distribution,
 )
 from hpobench_nmt.render.plots.run_statistics import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.style import axes_for, short_ticks
+from hpobench_nmt.render.report_figures import table_figures
 
 METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 
@@ -164,6 +167,45 @@ def test_moving_fronts_and_the_tables_own(multi):
     assert lightness == sorted(lightness, reverse=True)
     low, high = figure.axes[0].get_xlim()
     assert all(low < x < high for x in found.points[found.front, 0])
+
+
+def test_fronts_of_three_objectives_are_no_staircases_in_two_of_them(toy):
+    three = ["bleu", "seconds", "memory"]
+    results = hb.benchmark(toy, ["RS"], objectives=three, scores=["fbh"], trials=4)
+    found = moving_front(results, "toy", "RS", (5, 20), pair=(1, 2))
+    lines = legend_lines(drawn(plot_front_moves(found)))
+    assert {line.get_linestyle() for label, line in lines.items() if label.startswith("after")} == {"None"}
+    specs = table_figures(results, "r", "toy", method_styles(["RS"]))
+    stems = [spec.stem for spec in specs if "attained" in spec.stem or "front-moves" in spec.stem]
+    pairs = ("1-2", "1-3", "2-3")
+    expected = [f"r-toy-attained-{p}" for p in pairs] + [f"r-toy-front-moves-{p}" for p in pairs]
+    assert stems == expected
+    assert not any(spec.problem for spec in specs if spec.stem in stems)
+
+
+def test_the_front_of_three_objectives_in_pairs(toy):
+    front = table_front(toy, ["bleu", "seconds", "memory"], [Constraint.parse("seconds<=50")])
+    figure = drawn(plot_front_pairs(front))
+    assert [(a.get_xlabel(), a.get_ylabel()) for a in figure.axes] == [
+        ("bleu (BLEU)", "seconds (s)"),
+        ("bleu (BLEU)", "memory (MB)"),
+        ("seconds (s)", "memory (MB)"),
+    ]
+    kept = toy.column("seconds") <= 50
+    for axes, pair in zip(
+        figure.axes, (("bleu", "seconds"), ("bleu", "memory"), ("seconds", "memory")), strict=True
+    ):
+        assert len(axes.collections[1].get_offsets()) == len(front.rows)
+        losses = np.where(kept[:, None], toy.losses(pair), np.nan)
+        assert len(axes.lines[0].get_xdata()) == len(hb.pareto_front(losses))
+
+
+def test_large_numbers_are_written_out():
+    axes = axes_for(None)[1]
+    axes.plot([0, 4e6], [0.0, 0.3])
+    short_ticks(axes)
+    assert axes.xaxis.get_major_formatter()(1_500_000) == "1.5M"
+    assert axes.yaxis.get_major_formatter()(0.25, 0) != "2.5e-07M"
 
 
 def test_the_best_and_its_ties_are_filled(single):
