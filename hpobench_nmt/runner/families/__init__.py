@@ -7,7 +7,7 @@ import importlib
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.runner.family import Family
 
-_MODULES = {
+FAMILIES = {
     "awd-lstm": "awd_lstm",
     "dynamic-evaluation": "dynamic_evaluation",
     "melis": "melis",
@@ -18,7 +18,7 @@ _MODULES = {
 
 def load_family(name: str) -> Family:
     """The family of that name; an error names the nearest one."""
-    if name not in _MODULES:
-        raise unknown("model family", name, _MODULES)
-    family: Family = importlib.import_module(f"hpobench_nmt.runner.families.{_MODULES[name]}").FAMILY
+    if name not in FAMILIES:
+        raise unknown("model family", name, FAMILIES)
+    family: Family = importlib.import_module(f"hpobench_nmt.runner.families.{FAMILIES[name]}").FAMILY
     return family

@@ -1,0 +1,183 @@
+"""Directives that show what the code says, so that a page cannot go stale.
+
+{module-doc} package.module   the docstring of a module; lists in two columns become tables
+{suite-list}                  the suites that ship, each as the file that it is
+{setting-list}                the model families' settings and metrics
+{method-list}                 the methods, with the extras that they need
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+
+class ModuleDoc(SphinxDirective):
+    """The docstring of a module."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Paragraphs, tables and literal blocks."""
+        module = importlib.import_module(self.arguments[0])
+        if not module.__doc__:
+            raise ExtensionError(f"{self.arguments[0]} has no docstring.")
+        self.env.note_dependency(inspect.getfile(module))
+        return [_block(block) for block in re.split(r"\n\s*\n", inspect.cleandoc(module.__doc__))]
+
+
+def _block(text: str) -> nodes.Node:
+    """A part of a docstring between empty lines."""
+    lines = inspect.cleandoc(text).splitlines()
+    columns = _columns(lines)
+    if columns:
+        return _table((), columns)
+    if text.startswith(" "):
+        return _literal("\n".join(lines), "text")
+    return nodes.paragraph("", "", *_words(" ".join(lines)))
+
+
+def _columns(lines: list[str]) -> list[tuple[str, ...]]:
+    """The rows of a list in two columns, "key   what it is"; none where the lines are no such list."""
+    start = re.match(r"(\S.*?)\s{2,}(?=\S)", lines[0])
+    if not start:
+        return []
+    rows: list[tuple[str, ...]] = []
+    for line in lines:
+        key, gap, value = re.fullmatch(r"(\S.*?)?(\s{2,}|$)(.*)", line).groups()  # type: ignore[union-attr]
+        if key and value and not gap.strip():
+            rows.append((key, value))
+        elif not key and line.startswith(" " * start.end()):
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+        else:
+            return []
+    return rows
+
+
+def _words(text: str) -> list[nodes.Node]:
+    """A text whose `code` is marked as such."""
+    parts = re.split(r"`+([^`]+)`+", text)
+    return [nodes.literal(text=part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts) if part]
+
+
+class SuiteList(SphinxDirective):
+    """The suites that ship."""
+
+    def run(self) -> list[nodes.Node]:
+        """A section for each."""
+        from hpobench_nmt.benchmarking.suite import suite_files
+
+        return [
+            _section(f"suite-{name}", name, [_literal(path.read_text(), "toml")])
+            for name, path in suite_files().items()
+        ]
+
+
+class SettingList(SphinxDirective):
+    """What a spec may set for each family, and what the family measures."""
+
+    def run(self) -> list[nodes.Node]:
+        """A section with two tables for each."""
+        from hpobench_nmt.runner.families import FAMILIES, load_family
+
+        sections = []
+        for name in FAMILIES:
+            family = load_family(name)
+            settings = [
+                (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.description)
+                for s in family.settings
+            ]
+            metrics = [(m.name, m.direction, m.unit, m.description) for m in family.metrics]
+            parts = [
+                _table(("setting", "default", "values", "what it is"), settings),
+                _table(("metric", "better", "unit", "what it is"), metrics),
+            ]
+            sections.append(_section(f"family-{name}", name, parts))
+        return sections
+
+
+class MethodList(SphinxDirective):
+    """The methods that can be named."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        from hpobench_nmt.methods import KNOWN
+
+        rows = [
+            (name, entry.description, entry.counts, entry.extra and f"hpobench-nmt[{entry.extra}]")
+            for name, entry in KNOWN.items()
+        ]
+        return [_table(("method", "what it is", "objectives", "needs"), rows)]
+
+
+def _domain(setting: object) -> str:
+    choices, low, high = (getattr(setting, name) for name in ("choices", "low", "high"))
+    kind, unit = getattr(setting, "kind").__name__, getattr(setting, "unit")  # noqa: B009
+    if choices:
+        return " | ".join(choices)
+    if kind in ("bool", "str"):
+        return {"bool": "true | false", "str": "text"}[kind]
+    ends = f"{low:g} to {high:g}" if high < float("inf") else f"{low:g} and more"
+    return f"{'whole, ' if kind == 'int' else ''}{ends} {unit}".strip()
+
+
+def _section(name: str, title: str, parts: list[nodes.Node]) -> nodes.section:
+    section = nodes.section(ids=[nodes.make_id(name)])
+    section += nodes.title(text=title)
+    section += parts
+    return section
+
+
+def _literal(text: str, language: str) -> nodes.literal_block:
+    return nodes.literal_block(text, text, language=language)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
+    columns = len(rows[0])
+    group = nodes.tgroup(cols=columns)
+    group += [nodes.colspec(colwidth=1) for _ in range(columns)]
+    if head:
+        group += nodes.thead("", _row(head))
+    group += nodes.tbody("", *[_row(row, code=True) for row in rows])
+    return nodes.table("", group, classes=["from-code"])
+
+
+def _row(cells: tuple[str, ...], code: bool = False) -> nodes.row:
+    def entry(place: int, text: str) -> nodes.entry:
+        inside = [nodes.literal(text=text)] if code and place == 0 else _words(text)
+        return nodes.entry("", nodes.paragraph("", "", *inside))
+
+    return nodes.row("", *[entry(place, text) for place, text in enumerate(cells)])
+
+
+def mark_code(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """An indented block after a sentence is code: the docstrings leave out the marks."""
+    marked: list[str] = []
+    for line in lines:
+        before = next((other for other in reversed(marked) if other.strip()), "")
+        deeper = len(line) - len(line.lstrip()) > len(before) - len(before.lstrip())
+        is_text = before and not before.lstrip().startswith(("..", ":")) and not before.endswith("::")
+        if line.strip() and deeper and is_text and not marked[-1].strip():
+            indent = " " * (len(before) - len(before.lstrip()))
+            marked += [f"{indent}::", ""]
+        marked.append(line)
+    lines[:] = marked
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    """Register the directives."""
+    for name, directive in {
+        "module-doc": ModuleDoc,
+        "suite-list": SuiteList,
+        "setting-list": SettingList,
+        "method-list": MethodList,
+    }.items():
+        app.add_directive(name, directive)
+    app.connect("autodoc-process-docstring", mark_code)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
