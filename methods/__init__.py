@@ -43,12 +43,15 @@ class BuiltIn:
         Raises:
             InputError: one is missing, with the command that installs it.
         """
-        for library in self.libraries:
-            if importlib.util.find_spec(library) is None:
-                raise InputError(
-                    f"method {self.name!r} needs {library}, which is not installed: "
-                    f"pip install 'hpobench-nmt[{self.extra}]'."
-                )
+        for library in self.missing():
+            raise InputError(
+                f"method {self.name!r} needs {library}, which is not installed: "
+                f"pip install 'hpobench-nmt[{self.extra}]'."
+            )
+
+    def missing(self) -> list[str]:
+        """Its libraries that are not installed."""
+        return [library for library in self.libraries if importlib.util.find_spec(library) is None]
 
     def load(self) -> MethodFactory:
         """The method's factory."""

@@ -15,11 +15,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import Acquisition, usual_acquisition
 from hpobench_nmt.methods.constrained import model_based
-from hpobench_nmt.methods.kernels import Kernel, KernelPrior, matern52, rbf
+from hpobench_nmt.methods.kernels import Kernel, KernelPrior, check_length_scale, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, standard_scaling
 from hpobench_nmt.methods.naming import method_name
 
@@ -35,16 +36,33 @@ class BayesianOptimisation:
         standardise: whether the losses seen are scaled to mean 0 and variance 1 before each step.
         acquisition: which candidate to ask for. Left out: EI for one loss, EHVI for two.
         name: a valid method name. Left out: made from the other settings, for example "BO_matern52_std".
+        length_scale: of the kernel, on features in [0, 1].
+        noise_sd: standard deviation of the observation noise, in the units of what is modelled.
     """
 
     kernel: Kernel
     standardise: bool = False
     acquisition: Acquisition | None = None
     name: str = ""
+    length_scale: float = 1.0
+    noise_sd: float = NOISE_SD
 
     def __post_init__(self) -> None:
-        """Check the name, or make one."""
-        default = method_name("BO", self.kernel, "std" if self.standardise else "", self.acquisition)
+        """Check the settings and the name, or make one."""
+        check_length_scale(self.length_scale)
+        if not 0 <= self.noise_sd < np.inf:
+            raise InputError(f"noise_sd must be 0 or more, not {self.noise_sd:g}.")
+        changed = [
+            f"{key}{value:g}"
+            for key, value, usual in (
+                ("length", self.length_scale, 1.0),
+                ("noise", self.noise_sd, NOISE_SD),
+            )
+            if value != usual
+        ]
+        default = method_name(
+            "BO", self.kernel, "std" if self.standardise else "", self.acquisition, *changed
+        )
         object.__setattr__(self, "name", check_name("method", self.name or default))
 
     @property
@@ -59,7 +77,7 @@ class BayesianOptimisation:
     def surrogate(self, problem: Problem) -> Surrogate:
         """The model of the losses. Its prior is shared by all trials on the problem."""
         scaling = standard_scaling if self.standardise else None
-        return Surrogate(kernel_prior(problem, self.kernel), NOISE_SD, scaling)
+        return Surrogate(kernel_prior(problem, self.kernel, self.length_scale), self.noise_sd, scaling)
 
 
 # The name to use: it reads as what it does.
@@ -67,9 +85,9 @@ bayesian_optimisation = BayesianOptimisation
 
 
 @lru_cache(maxsize=8)
-def kernel_prior(problem: Problem, kernel: Kernel) -> KernelPrior:
+def kernel_prior(problem: Problem, kernel: Kernel, length_scale: float = 1.0) -> KernelPrior:
     """The kernel's prior over the problem's rows, shared by its trials."""
-    return KernelPrior(kernel, problem.features)
+    return KernelPrior(kernel, problem.features / length_scale)
 
 
 BO_M = bayesian_optimisation(matern52)

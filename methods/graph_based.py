@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import by_expected_influence, usual_acquisition
@@ -29,7 +30,7 @@ from hpobench_nmt.methods.graph import (
     graph_laplacian,
     neighbours_for,
 )
-from hpobench_nmt.methods.kernels import DensePrior, Kernel, matern52, rbf
+from hpobench_nmt.methods.kernels import DensePrior, Kernel, check_length_scale, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, range_scaling
 from hpobench_nmt.methods.naming import method_name
 from hpobench_nmt.methods.posterior import Prior
@@ -44,15 +45,25 @@ class GraphSearch:
         name: a valid method name. Left out: made from the other settings, for example "GB_matern52".
         influence: harmonic labels with expected influence, for one loss, in place of the graph's Gaussian
             prior with EI for one loss and EHVI for two.
+        length_scale: of the kernel, on features in [0, 1].
+        neighbours: nearest neighbours that a row has an edge to; 0: 20, or more where several losses need
+            it (see `neighbours_for`).
     """
 
     kernel: Kernel
     name: str = ""
     influence: bool = False
+    length_scale: float = 1.0
+    neighbours: int = 0
 
     def __post_init__(self) -> None:
-        """Check the name, or make one."""
-        name = self.name or method_name("GB_EIF" if self.influence else "GB", self.kernel)
+        """Check the settings and the name, or make one."""
+        check_length_scale(self.length_scale)
+        if self.neighbours < 0:
+            raise InputError(f"neighbours must be 0 or more, not {self.neighbours}.")
+        changed = [f"length{self.length_scale:g}"] if self.length_scale != 1.0 else []
+        changed += [f"neighbours{self.neighbours}"] if self.neighbours else []
+        name = self.name or method_name("GB_EIF" if self.influence else "GB", self.kernel, *changed)
         object.__setattr__(self, "name", check_name("method", name))
 
     @property
@@ -68,10 +79,10 @@ class GraphSearch:
         """The model of the losses. Its prior is shared by all trials on the problem."""
         n_rows = len(problem.features)
         if not self.influence:
-            n_neighbours = neighbours_for(n_rows, problem.n_objectives)
-            return Surrogate(graph_prior(problem, self.kernel, n_neighbours))
+            n_neighbours = self.neighbours or neighbours_for(n_rows, problem.n_objectives)
+            return Surrogate(graph_prior(problem, self.kernel, n_neighbours, self.length_scale))
         return Surrogate(
-            graph_prior(problem, self.kernel, NEIGHBOURS),
+            graph_prior(problem, self.kernel, self.neighbours or NEIGHBOURS, self.length_scale),
             scaling=range_scaling,
             # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
             row_sums=np.full(n_rows, SIGMA_SQUARED / (2.0 * BETA)),
@@ -87,18 +98,19 @@ def influence_search(kernel: Kernel, name: str = "") -> GraphSearch:
 
 
 @lru_cache(maxsize=8)
-def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int) -> Prior:
+def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int, length_scale: float = 1.0) -> Prior:
     """The graph's prior over the problem's rows, shared by its trials.
 
     Up to MAX_DENSE_ROWS rows it is a dense matrix, which takes O(N^3) time. Beyond, it is sparse and its rows
     are solved for as they are needed (hpobench_nmt.methods.sparse_graph says how exactly).
     """
-    if len(problem.features) > MAX_DENSE_ROWS:
+    features = problem.features / length_scale
+    if len(features) > MAX_DENSE_ROWS:
         from hpobench_nmt.methods.sparse_graph import SparseGraphPrior, sparse_weights
 
-        weights = sparse_weights(problem.features, kernel, n_neighbours)
-        return SparseGraphPrior(weights, SIGMA_SQUARED, BETA, problem.features)
-    return DensePrior(graph_covariance(graph_laplacian(problem.features, kernel, n_neighbours)))
+        weights = sparse_weights(features, kernel, n_neighbours)
+        return SparseGraphPrior(weights, SIGMA_SQUARED, BETA, features)
+    return DensePrior(graph_covariance(graph_laplacian(features, kernel, n_neighbours)))
 
 
 GB_M = graph_search(matern52)

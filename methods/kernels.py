@@ -8,6 +8,8 @@ import numpy as np
 from george import kernels
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.errors import InputError
+
 Floats = NDArray[np.float64]
 Kernel = Callable[[Floats, Floats], Floats]
 
@@ -25,6 +27,12 @@ def matern52(a: Floats, b: Floats) -> Floats:
 def rbf(a: Floats, b: Floats) -> Floats:
     """Squared-exponential covariance with amplitude and length scale 1, shapes (n, H), (N, H) -> (n, N)."""
     return np.asarray(kernels.ExpSquaredKernel(1.0, ndim=a.shape[1]).get_value(a, b))
+
+
+def check_length_scale(value: float) -> None:
+    """Refuse a length scale that features cannot be divided by."""
+    if not 1e-6 <= value <= 1e6:
+        raise InputError(f"length_scale must be from 1e-6 to 1e6, not {value:g}.")
 
 
 class KernelPrior:

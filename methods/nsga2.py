@@ -24,12 +24,12 @@ class NSGA2Search:
     The first generation is the initial design, filled up with random rows.
     """
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+    def __init__(self, problem: Problem, rng: np.random.Generator, population: int = POPULATION) -> None:
         n_rows, n_features = problem.features.shape
         self._features = problem.features
         self._unseen = np.ones(n_rows, dtype=bool)
         self._rng = rng
-        self._population = min(POPULATION, n_rows)
+        self._population = min(max(population, 1), n_rows)
         self._n_objectives = problem.n_objectives
         self._cube = PymooProblem(n_var=n_features, n_obj=problem.n_objectives, xl=0.0, xu=1.0)
         self._algorithm: NSGA2 | None = None

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError, RunError
@@ -214,7 +215,7 @@ class Optimizer:
         """
         where = Path(path)
         state = load_json(where, State)
-        if method is None and state.method not in BUILT_IN:
+        if method is None and split_spec(state.method)[0] not in BUILT_IN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
                 "trust it, name it again: Optimizer.load(path, method=...)."
@@ -297,7 +298,7 @@ def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
     if named.objectives and objectives not in named.objectives:
         right = counts(named.objectives)
         raise InputError(f"method {named.name} is for {right} objectives, not {objectives}.")
-    if named.built_in and BUILT_IN[named.name].partial:
+    if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
         raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
     return named
 

@@ -5,6 +5,8 @@ optuna.TPE                 another library's, which comes with an extra of the p
 my_file.py:MyMethod        a class in a file
 package.module:MyMethod    a class that can be imported
 NAME                       an entry point of the group "hpobench_nmt.methods"
+
+Settings may follow in parentheses, see hpobench_nmt.benchmarking.method_settings.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import hpobench_nmt.methods
+from hpobench_nmt.benchmarking.method_settings import spec_text, split_spec, with_settings
 from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
@@ -51,13 +54,16 @@ class NamedMethod:
     @property
     def source(self) -> str:
         """The spec, with the whole path of a file, so that it can be loaded from any folder."""
-        location, colon, attribute = self.spec.rpartition(":")
-        return f"{Path(location).resolve()}:{attribute}" if colon and location.endswith(".py") else self.spec
+        base, settings = split_spec(self.spec)
+        location, colon, attribute = base.rpartition(":")
+        if not colon or not location.endswith(".py"):
+            return self.spec
+        return spec_text(f"{Path(location).resolve()}:{attribute}", settings)
 
     @property
     def built_in(self) -> bool:
         """Whether all of its code comes with the package, unlike that of adapters."""
-        return self.factory is None and self.spec in BUILT_IN
+        return self.factory is None and split_spec(self.spec)[0] in BUILT_IN
 
     def load(self) -> MethodFactory:
         """The class or function that makes the method."""
@@ -83,6 +89,15 @@ def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
     return methods
 
 
+def is_varied(spec: str) -> bool:
+    """Whether a text names a method of the package, all of whose code is its own, with other settings."""
+    try:
+        (method,) = resolve_methods([spec]) if "(" in spec and split_spec(spec)[0] in BUILT_IN else [None]
+    except InputError:
+        return False
+    return method is not None and method.name != split_spec(spec)[0]
+
+
 def installed_entry_points() -> dict[str, str]:
     """Location of each installed entry point by its name."""
     return {e.name: e.value for e in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name)}
@@ -94,22 +109,30 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
         return NamedMethod(check_name("method", name), name, fingerprint(spec), factory=spec)
-    if spec in KNOWN:
-        known = KNOWN[spec]
+    base, settings = split_spec(spec)
+    if base in KNOWN:
+        known = KNOWN[base]
         known.require()
+        name, text = base, ""
+        if settings:
+            _, name, text = with_settings(base, known.load(), settings)
         module, _, attribute = known.location.partition(":")
-        source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", attribute, known.libraries)
-        return NamedMethod(spec, spec, source, known.objectives)
-    location, _ = _place(spec)
-    factory = load_method(spec)
-    _check_factory(factory, spec)
-    name = spec.rpartition(":")[2]
-    _refuse_built_in_name(name, spec)
+        described = f"{attribute}({text})" if text else attribute
+        source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", described, known.libraries)
+        return NamedMethod(name, f"{base}({text})" if text else base, source, known.objectives)
+    location, _ = _place(base)
+    plain = _load(base)
+    _check_factory(plain, base)
+    attribute = base.rpartition(":")[2]
+    _refuse_built_in_name(attribute, base)
+    _, name, text = with_settings(check_name("method", attribute), plain, settings)
     if location.endswith(".py"):
-        source = fingerprint(factory, file=Path(location))
+        source = fingerprint(plain, file=Path(location))
     else:
-        source = fingerprint(factory, module=location)
-    return NamedMethod(check_name("method", name), spec, source)
+        source = fingerprint(plain, module=location)
+    if not text:
+        return NamedMethod(name, base, source)
+    return NamedMethod(name, f"{base}({text})", hashlib.sha256(f"{source}({text})".encode()).hexdigest())
 
 
 def _refuse_built_in_name(name: str, spec: str) -> None:
@@ -146,11 +169,17 @@ def _place(spec: str) -> tuple[str, str]:
 
 
 def load_method(spec: str) -> MethodFactory:
-    """The class or function that makes the method of a spec.
+    """The class or function that makes the method of a spec, with its settings.
 
     Raises:
-        InputError: there is no such method, or importing it fails.
+        InputError: there is no such method or setting, or importing it fails.
     """
+    base, settings = split_spec(spec)
+    factory = _load(base)
+    return with_settings(base.rpartition(":")[2], factory, settings)[0] if settings else factory
+
+
+def _load(spec: str) -> MethodFactory:
     if spec in KNOWN:
         return KNOWN[spec].load()
     location, attribute = _place(spec)

@@ -34,7 +34,7 @@ from pathlib import Path
 from hpobench_nmt.benchmarking.instance import Instance, make_instance
 from hpobench_nmt.benchmarking.manifest import ANEW, Manifest, TableEntry, check_same_run, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
-from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.plugins import NamedMethod, is_varied, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.trials import Block
 from hpobench_nmt.core.errors import InputError, RunError, shortened
@@ -193,7 +193,11 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
     """
     files = ResultsFolder(Path(folder))
     manifest = read_manifest(files.path)
-    sources = {m.name: m for m in methods if m.name in manifest.methods}
+    # Of what a folder names, only methods of the package with other settings are taken as they are named.
+    varied = [entry.spec for entry in manifest.methods.values() if is_varied(entry.spec)]
+    known = {m.name: m for m in resolve_methods(varied)}
+    sources = {n: m for n, m in known.items() if manifest.methods[n].fingerprint == m.fingerprint}
+    sources |= {m.name: m for m in methods if m.name in manifest.methods}
     for name, source in sources.items():
         if manifest.methods[name].fingerprint != source.fingerprint:
             raise InputError(f"{folder}: was made with another version of method {name!r}. Run it again.")

@@ -5,7 +5,8 @@ Keys of a suite file, all but `scores` with a default:
     description   one line
     scores        ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more
     tables        names of tables or collections, folders, or "installed" (the default)
-    methods       as on the command line
+    methods       as on the command line; settings in parentheses, or as a table:
+                  ["RS", {name = "BO_EI_M_std", length_scale = 0.5}]
     objectives    "metric" or "metric:min|max", one, or any number from two on; left out: each table's own
                   first, or first two
     constraints   what a row must keep to be of use, such as "dev_gpu_time<=60"; any number; left out: none
@@ -42,6 +43,7 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
@@ -242,6 +244,8 @@ def load_suite(name_or_file: str) -> Suite:
     content = read_toml(path)
     if content.get("tables") == INSTALLED:
         content["tables"] = [INSTALLED]
+    if isinstance(content.get("methods"), list):
+        content["methods"] = [_method_text(path, each) for each in content["methods"]]
     if "budget" in content:  # the name of score_at in files of the first version
         if "score_at" in content:
             raise InputError(f"{path}: score_at and budget are the same: remove budget.")
@@ -257,6 +261,21 @@ def load_suite(name_or_file: str) -> Suite:
                 if table not in (*suite.tables, _DEFAULT):
                     raise unknown("table", table, (*suite.tables, _DEFAULT), f"({path}, [{key}])")
     return suite
+
+
+def _method_text(path: Path, method: Any) -> Any:
+    """A method that is written as a table, as it is written on the command line."""
+    if not isinstance(method, dict):
+        return method
+    settings = {key: value for key, value in method.items() if key != "name"}
+    for key, value in settings.items():
+        if not key.isidentifier() or not isinstance(value, bool | int | float | str):
+            raise InputError(
+                f"{path}: setting {shortened(key)} of a method must be a number, a string, true or false."
+            )
+    if not isinstance(method.get("name"), str):
+        raise InputError(f"{path}: a method that is a table needs its name, a string.")
+    return spec_text(method["name"], settings)
 
 
 def _own_published(suite: Path, name: str) -> Path:

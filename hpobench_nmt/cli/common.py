@@ -63,8 +63,19 @@ AMOUNT = _Amount()
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """An option of several values, comma-separated."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+    """An option of several values, comma-separated; a comma in parentheses or quotes is part of a value."""
+    parts, start, depth, quote = [], 0, 0, ""
+    for place, character in enumerate(value or ""):
+        if quote:
+            quote = "" if character == quote else quote
+        elif depth and character in "'\"":
+            quote = character
+        elif character in "()":
+            depth = max(depth + (1 if character == "(" else -1), 0)
+        elif character == "," and not depth:
+            parts.append((value or "")[start:place])
+            start = place + 1
+    return tuple(part.strip() for part in [*parts, (value or "")[start:]] if part.strip())
 
 
 def constraint_option(what: str) -> Callable[[Any], Any]:

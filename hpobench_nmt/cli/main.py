@@ -32,6 +32,8 @@ from hpobench_nmt.cli.common import (
     say,
     writing,
 )
+from hpobench_nmt.cli.methods import every_method
+from hpobench_nmt.cli.methods import methods as methods_command
 from hpobench_nmt.cli.models import evaluate, translate
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
@@ -54,7 +56,9 @@ def cli() -> None:
 @cli.command()
 @click.argument("suite", default=_DEFAULT_SUITE)
 @click.option("--tables", callback=listed, help="Table names or folders, comma-separated.")
-@click.option("--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated.")
+@click.option(
+    "--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all."
+)
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @constraint_option("A bound that a row must keep to be of use")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
@@ -133,6 +137,9 @@ def run(
         "time": time and {"default": time},
     }
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})
+    if "all" in chosen.methods:
+        own = [name for name in chosen.methods if name != "all"]
+        chosen = replace(chosen, methods=tuple(dict.fromkeys([*every_method(chosen), *own])))
     resolved = resolve_methods(chosen.methods)
     instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name
@@ -214,24 +221,6 @@ def export(folder: Path, form: str, out: Path) -> None:
 
 
 @cli.command()
-@click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
-@click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
-def methods(spec: str | None, n_objectives: int) -> None:
-    """List the methods, or check one of your own."""
-    if spec:
-        _check_method(spec, n_objectives)
-        return
-    from hpobench_nmt.benchmarking.plugins import installed_entry_points
-    from hpobench_nmt.methods import KNOWN
-    from hpobench_nmt.render.terminal.grids import print_grid
-
-    rows = [(m.name, m.counts, m.extra, m.description) for m in KNOWN.values()]
-    rows += [(name, "", "", location) for name, location in installed_entry_points().items()]
-    head = ("method", "objectives", "extra", "what it is")
-    print_grid(head, rows, make_console(), wrapped=head[-1:])
-
-
-@cli.command()
 def suites() -> None:
     """List the suites."""
     from hpobench_nmt.benchmarking.suite import load_suite, suite_files
@@ -287,6 +276,7 @@ def pareto(
         say(f"Plot: {plot}", err=form == "csv")
 
 
+cli.add_command(methods_command)
 cli.add_command(report)
 cli.add_command(tables)
 cli.add_command(train)
@@ -399,24 +389,3 @@ def _check_plot(path: Path) -> None:
         raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder.")
-
-
-def _check_method(spec: str, n_objectives: int) -> None:
-    from hpobench_nmt.benchmarking.plugins import resolve_methods
-    from hpobench_nmt.testing import CONFORMANCE_CHECKS, NonConformance, checks_for
-
-    (method,) = resolve_methods([spec])
-    try:
-        checks = checks_for(method.load(), n_objectives)
-    except NonConformance:  # what cannot be made fails them all
-        checks = CONFORMANCE_CHECKS
-    failed = 0
-    for check in checks:
-        try:
-            check(method.load(), n_objectives)
-            say(f"ok      {check.__name__}")
-        except NonConformance as error:
-            failed += 1
-            say(f"FAILED  {check.__name__}: {error}")
-    if failed:
-        raise RunError(f"{method.name} fails {failed} of {len(checks)} checks.")

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.cli.main import main
+from hpobench_nmt.cli.methods import every_method
 from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.methods import BUILT_IN, BuiltIn
 
 ROOT = Path(__file__).parents[1]
 
@@ -322,3 +325,40 @@ def test_what_takes_long_to_import_is_imported_late():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split("\n") == ["[]", "[]", ""]
+
+
+def test_what_a_method_is(call):
+    code, out, _ = call("methods", "BO_EI_M_std(noise_sd=0.1)")
+    assert code == 0
+    assert "BO_EI_M_std: BO_EI_M on standardised losses" in out
+    assert "Zhang & Duh 2020" in out
+    assert "length_scale = 1.0\n  noise_sd = 0.1\n" in out
+    assert "It has no settings." in call("methods", "RS")[1]
+    code, out, _ = call("methods", "ASHA")
+    assert "eta = 3" in out
+    assert "learning curves" in out
+    assert "Li et al." in out
+    code, _, err = call("methods", "BO_EI_MM")
+    assert code == 2
+    assert "Did you mean 'BO_EI_M'?" in err
+
+
+def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_installs_it(call, monkeypatch):
+    monkeypatch.setattr(BuiltIn, "missing", lambda method: list(method.libraries))
+    code, out, _ = call("methods", "optuna.TPE")
+    assert code == 0
+    assert "pip install 'hpobench-nmt[optuna]'" in out
+    suite = Suite("s", ("fto",), methods=("all",))
+    names = every_method(suite)
+    assert {"RS", "BO_M", "NSGA2"} <= set(names)
+    assert not any("." in name or "EI" in name or name == "ASHA" for name in names)
+
+
+def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):
+    monkeypatch.setattr(BuiltIn, "missing", lambda method: list(method.libraries))  # they take long to import
+    given = ("--tables", "toy", "--trials", 1, "--jobs", 1, "--quiet", "--methods", "all")
+    suite = tmp_path / "two.toml"
+    suite.write_text('scores = ["fbp"]\nscore_at = {default = 4}\nlookups = 4\n')
+    assert call("run", suite, *given, "--out", tmp_path / "r")[0] == 0
+    found = {path.stem for path in (tmp_path / "r" / "observations" / "toy").iterdir()}
+    assert {name for name, method in BUILT_IN.items() if 2 in method.objectives} <= found

@@ -1,0 +1,135 @@
+"""`hpobench-nmt methods`: what methods there are, what one of them is, and whether one of yours behaves."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpobench_nmt.cli.common import make_console, say
+from hpobench_nmt.core.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from hpobench_nmt.benchmarking.suite import Suite
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
+@click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
+def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
+    """List the methods, show what the method NAME is, or check one of your own.
+
+    Settings are written after a name: --methods "BO_EI_M_std(length_scale=0.5)". They become part of the
+    method's name in results.
+    """
+    if spec:
+        _check(spec, n_objectives)
+    elif name:
+        _show(name)
+    else:
+        _list()
+
+
+def _list() -> None:
+    from hpobench_nmt.benchmarking.plugins import installed_entry_points
+    from hpobench_nmt.methods import KNOWN
+    from hpobench_nmt.render.terminal.grids import print_grid
+
+    rows = [(m.name, m.counts, m.extra, m.description) for m in KNOWN.values()]
+    rows += [(name, "", "", location) for name, location in installed_entry_points().items()]
+    head = ("method", "objectives", "extra", "what it is")
+    print_grid(head, rows, make_console(), wrapped=head[-1:])
+
+
+def _show(spec: str) -> None:
+    """What a method is, where that is from, its settings, and what it needs."""
+    from hpobench_nmt.benchmarking.method_settings import settings_of, shown, split_spec
+    from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
+    from hpobench_nmt.methods import KNOWN
+
+    name, _ = split_spec(spec)
+    known = KNOWN.get(name)
+    settings: dict[str, Any] | None = None
+    missing = ""
+    try:
+        resolve_methods([spec])
+        settings = settings_of(load_method(spec))
+    except InputError as error:
+        if known is None or not known.missing():
+            raise
+        missing = str(error)
+    if known is None:
+        say(f"{spec}: a method of yours")
+        about = (load_method(spec).__doc__ or "").strip()
+    else:
+        say(f"{known.name}: {known.description}")
+        say(f"objectives: {known.counts}")
+        about = _about(f"hpobench_nmt.methods.{known.location.partition(':')[0]}")
+    first, *others = about.split("\n\n")
+    for paragraph in [first, *filter(_of_a_paper, others)]:
+        if paragraph:
+            say(" ".join(paragraph.split()))
+    if known is not None and known.partial:
+        say("It trains rows part of the way, so that it needs a table with learning curves.")
+    if known is not None and known.extra:
+        say(f"extra: {known.extra}{'' if missing else ', installed'}")
+    if missing:
+        say(missing)
+    elif settings:
+        say("settings, with their values:")
+        for key, value in settings.items():
+            say(f"  {key} = {shown(value)}")
+        say(f'Another value: --methods "{name}({next(iter(settings))}=...)".')
+    else:
+        say("It has no settings.")
+
+
+def _about(module: str) -> str:
+    """The description at the top of a module, which names its paper, without importing it."""
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        return ""
+    return ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding="utf-8"))) or ""
+
+
+def _of_a_paper(paragraph: str) -> bool:
+    """Whether it is text that names a year, and no table of symbols."""
+    return re.search(r"\b(19|20)\d\d\b", paragraph) is not None and "   " not in paragraph
+
+
+def every_method(suite: Suite) -> tuple[str, ...]:
+    """The methods that "all" stands for: those that fit the suite, and whose libraries are installed."""
+    from hpobench_nmt.methods import KNOWN
+
+    fits = [m for m in KNOWN.values() if suite.n_objectives in m.objectives]
+    fitting = [m for m in fits if suite.curves or not m.partial]
+    absent = [m.name for m in fitting if m.missing()]
+    if absent:
+        say(f"Left out, because their libraries are not installed: {', '.join(absent)}.", err=True)
+    return tuple(m.name for m in fitting if m.name not in absent)
+
+
+def _check(spec: str, n_objectives: int) -> None:
+    from hpobench_nmt.benchmarking.plugins import resolve_methods
+    from hpobench_nmt.testing import CONFORMANCE_CHECKS, NonConformance, checks_for
+
+    (method,) = resolve_methods([spec])
+    try:
+        checks = checks_for(method.load(), n_objectives)
+    except NonConformance:  # what cannot be made fails them all
+        checks = CONFORMANCE_CHECKS
+    failed = 0
+    for check in checks:
+        try:
+            check(method.load(), n_objectives)
+            say(f"ok      {check.__name__}")
+        except NonConformance as error:
+            failed += 1
+            say(f"FAILED  {check.__name__}: {error}")
+    if failed:
+        raise RunError(f"{method.name} fails {failed} of {len(checks)} checks.")
