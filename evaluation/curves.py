@@ -26,13 +26,13 @@ class Curve:
     """A quantity over trials, against look-ups.
 
     Attributes:
-        lookups: after how many, shape (T,).
+        lookups: after how many, or at which times, shape (T,).
         mean: over the trials that have a value, shape (T,).
         quantiles: of all trials, infinite where that many have no value yet, shape (levels, T).
         trials: how many trials the mean is over, shape (T,).
     """
 
-    lookups: NDArray[np.int64]
+    lookups: NDArray[np.int64] | Floats
     mean: Floats
     quantiles: Floats
     trials: NDArray[np.int64]
@@ -61,7 +61,7 @@ def summarise_curves(
     curves: Floats,
     levels: Sequence[float] = QUARTILES,
     least_share: float = 1.0,
-    lookups: NDArray[np.int64] | None = None,
+    lookups: NDArray[np.int64] | Floats | None = None,
 ) -> Curve:
     """Mean and quantiles over trials, as far as they are known.
 
@@ -70,7 +70,7 @@ def summarise_curves(
         levels: of the quantiles, each a value that some trial has.
         least_share: the curve ends where fewer than this share of the trials are known. With 1 the mean is
             over the same trials throughout.
-        lookups: of each column; 1, 2, ... where left out.
+        lookups: of each column, or its time; 1, 2, ... where left out.
     """
     known = ~np.isnan(curves)
     n_known = known.sum(axis=0)

@@ -13,6 +13,7 @@ import pytest
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -72,6 +73,20 @@ def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table
 @pytest.fixture
 def toy() -> Table:
     return make_table()
+
+
+@pytest.fixture
+def curved(toy):
+    """The toy table with curves of 2 to 4 checkpoints, of 1 to 3 s each, but for three rows."""
+    lengths = np.arange(len(toy)) % 3 + 2
+    lengths[[0, 7, 20]] = 0
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    own, last = (np.repeat(x, lengths) for x in (toy.column("bleu"), lengths))
+    bleu = own - 1.5 * (last - steps) * np.random.default_rng(3).random(len(steps))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    costs = steps * np.repeat(np.arange(len(toy)) % 3 + 1.0, lengths)
+    curves = Curves("update", (Metric("bleu", "max"),), ("best",), starts, steps, costs, bleu[:, None], "s")
+    return replace(toy, curves=curves)
 
 
 @pytest.fixture

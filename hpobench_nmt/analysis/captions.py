@@ -8,25 +8,25 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.number_text import short
-from hpobench_nmt.analysis.run_curves import Curves
+from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
 
 
-def curves_finding(curves: Curves, at: int) -> str:
-    """The means after a number of look-ups, best first; methods whose curves end earlier are named."""
+def curves_finding(curves: Curves, at: float) -> str:
+    """The means after so many look-ups or at a time, best first; curves that end before are named."""
     values: dict[str, float] = {}
     ended: list[str] = []
     longest = curves.frame.groupby("method")["lookups"].max().max()
-    at = int(min(at, longest))
+    at = min(at, longest)
     for method, part in curves.frame.groupby("method", sort=False):
         before = part[part["lookups"] <= at]
         if len(before) and part["lookups"].max() >= at and not np.isnan(before["mean"].iloc[-1]):
             values[str(method)] = float(before["mean"].iloc[-1])
         elif method != EXACT:
-            ended.append(f"{method} (at {part['lookups'].max()})")
+            ended.append(f"{method} (at {_amount(part['lookups'].max())})")
     exact = values.pop(EXACT, np.nan)
-    what = f"Mean {curves.quantity} after {at} look-ups"
+    what = f"Mean {curves.quantity} after {_amount(at)} {curves.unit}"
     text = _ordered(what, values, exact, curves.lower_is_better, short)
     return text + (f" Curves that end earlier: {', '.join(ended)}." if ended else "")
 
@@ -42,25 +42,35 @@ def distribution_finding(found: RuntimeDistribution, at: float) -> str:
             if not before["exact"].iloc[-1]:
                 bounds.add(str(method))
     exact = values.pop(EXACT, np.nan)
-    budget = f"{at:g} look-ups" if found.unit == "look-ups" else f"{at:.0%} of a table's rows looked up"
+    budget = f"{_amount(at)} {found.unit}"
+    if found.per_row:
+        timed = found.unit.startswith("time")
+        budget = (
+            f"{at:.0%} of the time that all rows take" if timed else f"{at:.0%} of a table's rows looked up"
+        )
     what = f"Targets met after {budget}"
     return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
 
 
-def expected_finding(frame: pd.DataFrame) -> str:
-    """Expected look-ups to the hardest target, fewest first."""
+def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
+    """Expected look-ups, or time, to the hardest target, fewest first."""
     hardest = frame["target"].iloc[-1]
     last = frame[frame["target"] == hardest].set_index("method")["ert"]
     values = {str(m): float(v) for m, v in last.items() if m != EXACT and np.isfinite(v)}
     none = [str(m) for m, v in last.items() if not np.isfinite(v)]
     text = _ordered(
-        f"Expected look-ups to the hardest target ({hardest})",
+        f"Expected {unit} to the hardest target ({hardest})",
         values,
         float(last.get(EXACT, np.nan)),
         True,
         short,
     )
     return text + (f" In no trial: {', '.join(none)}." if none else "")
+
+
+def _amount(value: float) -> str:
+    """A number of look-ups, or a time."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def _ordered(

@@ -1,4 +1,4 @@
-"""Curves of a run against look-ups: regret, error of the surrogates, hypervolume.
+"""Curves of a run against look-ups or the time on its clock: regret, error of the surrogates, hypervolume.
 
 Each function takes results and returns data; `hpobench_nmt.render.plots.run_progress` draws them. How a
 quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its name.
@@ -7,8 +7,8 @@ quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from hpobench_nmt.analysis.selection import (
 )
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import Curve, simple_regret, summarise_curves
@@ -33,6 +34,7 @@ from hpobench_nmt.evaluation.random_search import (
     random_search_regret,
     random_search_squared_error,
 )
+from hpobench_nmt.evaluation.timed_curves import spaced_times, timed_hypervolume, timed_regret
 from hpobench_nmt.methods import BUILT_IN
 
 if TYPE_CHECKING:
@@ -44,20 +46,24 @@ Rows = NDArray[np.int64]
 # A mean over a smaller share of the trials depends mostly on which trials are left.
 _LEAST_SHARE = 0.5
 _STEPS = 40
+# Of a curve against time.
+_TIMES = 200
+LOOKUPS = "look-ups"
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """A quantity of every method on one table, against look-ups.
+    """A quantity of every method on one table, against look-ups or time.
 
     Attributes:
         table: its name.
         quantity: its name and unit, for an axis.
-        frame: method, lookups, mean, low, median, high (quartiles), trials (behind the mean). Of method
-            EXACT trials is 0, and what has no closed form is NaN.
+        frame: method, lookups (or times), mean, low, median, high (quartiles), trials (behind the mean). Of
+            method EXACT trials is 0, and what has no closed form is NaN.
         n_initial: look-ups of the initial design.
         lower_is_better: which way is good.
         notes: what is missing, in words.
+        unit: of the look-ups or times.
     """
 
     table: str
@@ -66,17 +72,33 @@ class Curves:
     n_initial: int
     lower_is_better: bool
     notes: tuple[str, ...] = ()
+    unit: str = LOOKUPS
 
 
-def regret_curves(results: Results, table: str) -> Curves:
+def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
     """Simple regret: the gap between the best value so far and the best of the table.
 
     The frame has best_value besides, the mean of the best value so far in the metric's own unit. A method's
     curve ends where a trial stopped short of the best, so that its mean is over the same trials throughout.
     A trial that ended at the best stays there, for as many look-ups as any method made.
+
+    Args:
+        also: times to have a point at, on a clock.
     """
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.scored[:, 0]))
+    objective = instance.objectives[0]
+    quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
+    if instance.trainings is not None:
+        found = _timed(results, table, quantity, True, lambda t, times: timed_regret(t, best, times), also)
+        frame = found.frame
+        if instance.problem.clock == "lookups" and len(frame):
+            workers, rounds = instance.problem.workers, np.arange(1, int(frame["lookups"].max()) + 1)
+            exact = random_search_regret(instance.scored[:, 0] - best, len(rounds) * workers)
+            last = np.minimum(rounds * workers, len(exact.mean)) - 1
+            curve = Curve(rounds, exact.mean[last], exact.quantiles[:, last], exact.trials[last])
+            frame = pd.concat([frame, _frame({EXACT: curve})], ignore_index=True)
+        return replace(found, frame=_with_best_value(frame, objective, best))
     curves, notes = {}, failure_notes(results, table)
     width = _longest(results, table)
     for method in methods_on(results, table):
@@ -90,11 +112,46 @@ def regret_curves(results: Results, table: str) -> Curves:
                 )
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
     curves[EXACT] = random_search_regret(instance.scored[:, 0] - best, longest)
-    frame = _frame(curves)
-    objective = instance.objectives[0]
-    frame["best_value"] = objective.to_raw((best + frame["mean"]).to_numpy())
-    quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
+    frame = _with_best_value(_frame(curves), objective, best)
     return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
+
+
+def _with_best_value(frame: pd.DataFrame, objective: Objective, best: float) -> pd.DataFrame:
+    return frame.assign(best_value=objective.to_raw((best + frame["mean"]).to_numpy()))
+
+
+def _timed(
+    results: Results,
+    table: str,
+    quantity: str,
+    lower: bool,
+    curves_of: Callable[[Sequence[Trajectory], Floats], Floats],
+    also: Sequence[float],
+) -> Curves:
+    """Curves against time: at evenly spaced times on a log scale, and at those of `also`."""
+    instance, notes = results.instances[table], failure_notes(results, table)
+    sound = {method: sound_trials(results, table, method) for method in methods_on(results, table)}
+    spaced = spaced_times([trial for trials in sound.values() for trial in trials], _TIMES)
+    if instance.problem.clock == "lookups" and len(spaced):
+        spaced = np.arange(1.0, spaced[-1] + 1)
+    times = np.union1d(spaced, [t for t in also if len(spaced) and spaced[0] <= t <= spaced[-1]])
+    curves = {}
+    for method, trials in sound.items():
+        if trials:
+            curve = curves[method] = summarise_curves(curves_of(trials, times), lookups=times)
+            if len(curve.lookups) < len(times):
+                end = curve.lookups[-1] if len(curve.lookups) else 0.0
+                notes.append(f"{method}: its curve ends at {end:,.4g} {instance.time_unit}, "
+                             "where a trial had ended.")  # fmt: skip
+    return Curves(
+        table,
+        quantity,
+        _frame(curves) if curves else pd.DataFrame(columns=["method", "lookups", "mean"]),
+        results.suite.n_initial,
+        lower,
+        tuple(notes),
+        instance.time_unit,
+    )
 
 
 def surrogate_curves(
@@ -118,6 +175,8 @@ def surrogate_curves(
     from hpobench_nmt.evaluation.surrogate_error import squared_errors
 
     instance = instance_of(results, table)
+    if instance.trainings is not None:
+        raise InputError("surrogates are not replayed for trials on a clock.")
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
     spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
@@ -191,10 +250,23 @@ def _why_no_surrogate(results: Results, method: str) -> str:
     )
 
 
-def hypervolume_curves(results: Results, table: str) -> Curves:
-    """Hypervolume of what was found, as a share of that of the table's whole front."""
+def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
+    """Hypervolume of what was found, as a share of that of the table's whole front.
+
+    Args:
+        also: times to have a point at, on a clock.
+    """
     instance = instance_of(results, table)
     scale = table_scale(instance.scored)
+    if instance.trainings is not None:
+        return _timed(
+            results,
+            table,
+            "share of the table's hypervolume",
+            False,
+            lambda trials, times: timed_hypervolume(trials, scale, times),
+            also,
+        )
     curves, notes = {}, failure_notes(results, table)
     width = _longest(results, table)
     for method in methods_on(results, table):

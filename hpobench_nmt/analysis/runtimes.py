@@ -14,10 +14,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.trajectory import Goal
-from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_share_met
+from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.evaluation.random_search import random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
     defining_value,
@@ -28,6 +30,7 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     runtimes,
     share_met,
 )
+from hpobench_nmt.evaluation.timed_curves import timed_runtimes
 
 Floats = NDArray[np.float64]
 
@@ -43,17 +46,28 @@ class TargetRuntimes:
         targets: by table, from easy to hard.
         found: by (table, method).
         on_front: whether the targets are numbers of rows of the front, by table.
-        rows: number of rows, by table.
-        n_initial: look-ups of the initial design.
+        instances: by table.
         notes: what is missing, in words.
     """
 
     targets: Mapping[str, Sequence[Goal]]
     found: Mapping[tuple[str, str], Runtimes]
     on_front: Mapping[str, bool]
-    rows: Mapping[str, int]
-    n_initial: int
+    instances: Mapping[str, Instance]
     notes: tuple[str, ...]
+
+    @property
+    def unit(self) -> str:
+        """What the runtimes of all tables are in."""
+        return ", ".join(sorted({instance.time_unit for instance in self.instances.values()}))
+
+    def size(self, table: str) -> float:
+        """The time that it takes to look up, or train, all rows of a table."""
+        instance = self.instances[table]
+        trainings, workers = instance.trainings, instance.problem.workers
+        if trainings is None:
+            return float(len(instance.table))
+        return float(trainings.costs[trainings.starts[1:] - 1].sum()) / workers
 
 
 def target_runtimes(results: Results) -> TargetRuntimes:
@@ -82,25 +96,32 @@ def target_runtimes(results: Results) -> TargetRuntimes:
             )
         targets[table] = settled
     found = {
-        (table, method): runtimes(trials, targets[table], results.suite.n_initial)
+        (table, method): _runtimes(results.instances[table], trials, targets[table])
         for (table, method), trials in results.trials.items()
         if targets[table]
     }
-    rows = {table: len(instance.table) for table, instance in results.instances.items()}
     on_front = {table: instance.losses.shape[1] > 1 for table, instance in results.instances.items()}
-    return TargetRuntimes(targets, found, on_front, rows, results.suite.n_initial, tuple(notes))
+    return TargetRuntimes(targets, found, on_front, results.instances, tuple(notes))
+
+
+def _runtimes(instance: Instance, trials: Sequence[Trajectory], targets: Sequence[Goal]) -> Runtimes:
+    n_initial = instance.problem.n_initial
+    if instance.trainings is None:
+        return runtimes(trials, targets, n_initial)
+    return timed_runtimes(trials, targets, instance.trainings, n_initial)
 
 
 @dataclass(frozen=True, eq=False)
 class RuntimeDistribution:
-    """Share of (trial, target) pairs met, against look-ups; tables weigh the same.
+    """Share of (trial, target) pairs met, against look-ups or time; tables weigh the same.
 
     Attributes:
         tables: those that it is over.
-        unit: of the budgets: "look-ups", or "look-ups / rows of the table".
+        unit: of the budgets: "look-ups" or the clock's, or a share of what all rows of a table take.
         frame: method, budget, share, exact (False: a lower bound, because trials had ended).
         n_targets: over all tables.
         notes: what is missing, in words.
+        per_row: whether budgets are such shares.
     """
 
     tables: tuple[str, ...]
@@ -108,6 +129,7 @@ class RuntimeDistribution:
     frame: pd.DataFrame
     n_targets: int
     notes: tuple[str, ...]
+    per_row: bool = False
 
 
 def runtime_distribution(
@@ -133,24 +155,42 @@ def runtime_distribution(
         notes.append(f"Left out, because not all methods were run there: {left_out}.")
     if not chosen:
         raise InputError("there is no table that all methods were run on and that has a settled target.")
-    sizes = {t: float(found.rows[t]) if per_row else 1.0 for t in chosen}
-    largest = max(found.rows[t] for t in chosen)
-    if per_row:
+    sizes = {t: found.size(t) if per_row else 1.0 for t in chosen}
+    timed = any(found.instances[t].trainings is not None for t in chosen)
+    largest = max(found.size(t) for t in chosen)
+    if timed:
+        known = np.concatenate([found.found[t, m].times.ravel() / sizes[t] for t in chosen for m in methods])
+        known = known[np.isfinite(known) & (known > 0)]
+        if not len(known):
+            raise InputError("no trial has met a target.")
+        budgets = np.geomspace(known.min(), known.max(), _POINTS)
+    elif per_row:
         budgets = np.geomspace(1 / largest, 1.0, _POINTS)
     else:
         budgets = np.unique(np.rint(np.geomspace(1, largest, _POINTS)))
     budgets = np.union1d(budgets, [b for b in also if budgets[0] <= b <= budgets[-1]])
+    slack = 1 + 1e-12 if timed else 1.0  # products of shares are not exact
     frames = []
     for method in methods:
-        shares = [share_met(found.found[t, method].times, budgets * sizes[t] + 1e-9) for t in chosen]
+        shares = [share_met(found.found[t, method].times, budgets * sizes[t] * slack + 1e-9) for t in chosen]
         until = min(found.found[t, method].exact_until / sizes[t] for t in chosen)
         frames.append(_distribution_frame(method, budgets, shares, budgets <= until))
-    shares = [random_search_share_met(found.targets[t], budgets * sizes[t], found.n_initial) for t in chosen]
-    frames.append(_distribution_frame(EXACT, budgets, shares, np.ones(len(budgets), dtype=bool)))
-    unit = "look-ups / rows of the table" if per_row else "look-ups"
+    if all(found.instances[t].problem.clock == "lookups" for t in chosen):
+        shares = [_random_search(found, t, budgets * sizes[t]) for t in chosen]
+        frames.append(_distribution_frame(EXACT, budgets, shares, np.ones(len(budgets), dtype=bool)))
+    unit = found.unit
+    if per_row:
+        unit = "time / time to train all rows" if timed else "look-ups / rows of the table"
     n_targets = sum(len(found.targets[t]) for t in chosen)
     frame = pd.concat(frames, ignore_index=True)
-    return RuntimeDistribution(tuple(chosen), unit, frame, n_targets, tuple(notes))
+    return RuntimeDistribution(tuple(chosen), unit, frame, n_targets, tuple(notes), per_row)
+
+
+def _random_search(found: TargetRuntimes, table: str, times: Floats) -> Floats:
+    """The share that random search has met by each time, with all workers on look-ups."""
+    problem = found.instances[table].problem
+    whole = np.floor(times + 1e-9) * problem.workers if problem.workers > 1 else times
+    return random_search_share_met(found.targets[table], whole, problem.n_initial)
 
 
 def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
@@ -167,9 +207,10 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
         trials = len(times.lengths)
         frames.append(_targets_frame(found, table, method).assign(**columns, trials=trials))
     for table, targets in found.targets.items():
-        means = [exact_random_search(target, found.n_initial)[0] for target in targets]
+        means = [exact_score(found.instances[table], target)[0] for target in targets]
         exact = _targets_frame(found, table, EXACT).assign(ert=means, low=np.nan, high=np.nan)
-        frames.append(exact.assign(successes=0, trials=0))
+        if not np.isnan(means).all():  # with several workers on the cost clock nothing exact is known
+            frames.append(exact.assign(successes=0, trials=0))
     return pd.concat(frames, ignore_index=True)
 
 

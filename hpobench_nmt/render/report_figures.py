@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,8 +11,15 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
+from hpobench_nmt.analysis.clock_times import clock_milestones, typical_time
 from hpobench_nmt.analysis.number_text import short
-from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_curves import (
+    LOOKUPS,
+    Curves,
+    hypervolume_curves,
+    regret_curves,
+    surrogate_curves,
+)
 from hpobench_nmt.analysis.runtimes import (
     RuntimeDistribution,
     TargetRuntimes,
@@ -30,6 +37,7 @@ from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots import run_progress, run_statistics
 from hpobench_nmt.render.plots.style import Style, drawn_rows
 from hpobench_nmt.render.report_fronts import attained, front_moves
+from hpobench_nmt.render.report_workers import workers
 from hpobench_nmt.render.section_files import figures_of
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -59,10 +67,16 @@ def table_figures(
     if not methods_on(results, table):
         return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
     several = len(results.instances[table].objectives) > 1
+    timed = results.instances[table].trainings is not None
     at = _budget(results, table)
+    rounds = clock_milestones(results, table)
     make = hypervolume_curves if several else regret_curves
     title = "Hypervolume found" if several else "Simple regret"
-    specs = _attempt(f"{stem}-curves", title, lambda: _curves(make(results, table), stem, title, at, styles))
+    specs = _attempt(
+        f"{stem}-curves",
+        title,
+        lambda: _curves(make(results, table, [at, *rounds]), stem, title, at, styles, rounds),
+    )
     found: TargetRuntimes | None = None
     try:
         found = target_runtimes(results)
@@ -75,30 +89,38 @@ def table_figures(
             "Runtime distribution",
             lambda: [
                 _distribution(
-                    runtime_distribution(runtimes, [table], also=[at, *_MILESTONES]),
+                    runtime_distribution(runtimes, [table], also=[at, *(rounds or _MILESTONES)]),
                     f"{stem}-runtimes",
                     at,
                     styles,
+                    rounds,
                 )
             ],
         )
-    if several:
+    if several and not timed:
         specs += _attempt(
-            f"{stem}-attained", "Fronts attained", lambda: attained(results, table, stem, at, styles)
+            f"{stem}-attained", "Fronts attained", lambda: attained(results, table, stem, int(at), styles)
         )
     if found is not None:
         specs += _attempt(
             f"{stem}-expected", "Expected runtimes", lambda: [_expected(runtimes, table, stem, styles)]
         )
-    if several:
+    if several and not timed:
         specs += _attempt(
             f"{stem}-front-moves",
             "One trial's front as it moves",
             lambda: front_moves(results, table, stem, statistics),
         )
-    specs += _attempt(
-        f"{stem}-surrogate", "Error of the surrogates", lambda: _surrogates(results, table, stem, at, styles)
-    )
+    if timed:
+        specs += _attempt(
+            f"{stem}-workers", "What the workers do", lambda: [workers(results, table, stem, statistics)]
+        )
+    else:
+        specs += _attempt(
+            f"{stem}-surrogate",
+            "Error of the surrogates",
+            lambda: _surrogates(results, table, stem, int(at), styles),
+        )
     if statistics is not None:
         specs += _only_in_files(results, table, stem, styles, statistics)
     return specs
@@ -172,18 +194,24 @@ def _attempt(stem: str, title: str, make: Callable[[], list[FigureSpec]]) -> lis
         return [FigureSpec(stem, title, problem=str(error))]
 
 
-def _budget(results: Results, table: str) -> int:
-    """The number of look-ups that captions report on."""
+def _budget(results: Results, table: str) -> float:
+    """The number of look-ups, or the time, that captions report on."""
     instance = results.instances[table]
-    at = int(results.suite.score_at_for(table) or _BUDGETS[len(instance.objectives) == 1])
-    return min(at, len(instance.table))
+    usual = _BUDGETS[len(instance.objectives) == 1]
+    given = results.suite.score_at_for(table)
+    if instance.trainings is None:
+        return min(given or usual, len(instance.table))
+    return given or typical_time(instance, usual)
 
 
-def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> list[FigureSpec]:
+def _curves(
+    curves: Curves, stem: str, title: str, at: float, styles: Styles, rounds: Sequence[float] = ()
+) -> list[FigureSpec]:
     if not (curves.frame["method"] != EXACT).any():
         return [FigureSpec(f"{stem}-curves", title, problem=" ".join(["Every trial failed.", *curves.notes]))]
     finding = curves_finding(curves, at)
-    head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
+    head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial, rounds)
+    whole = curves.unit == LOOKUPS
     return [
         FigureSpec(
             f"{stem}-curves",
@@ -193,7 +221,7 @@ def _curves(curves: Curves, stem: str, title: str, at: int, styles: Styles) -> l
             head=head,
             rows=rows,
             notes=curves.notes,
-            series=HoverSeries(curves.frame, "lookups", "mean", "after {} look-ups"),
+            series=HoverSeries(curves.frame, "lookups", "mean", f"after {{}} {curves.unit}", whole),
         ),
         FigureSpec(
             f"{stem}-panels",
@@ -233,11 +261,12 @@ def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles
     return specs
 
 
-def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styles) -> FigureSpec:
-    frame = found.frame
-    per_row = found.unit != "look-ups"
-    usual = _SHARES if per_row else [n for n in _MILESTONES if n >= 3]
-    budgets = [b for b in usual if b <= frame["budget"].max()]
+def _distribution(
+    found: RuntimeDistribution, stem: str, at: float, styles: Styles, rounds: Sequence[float] = ()
+) -> FigureSpec:
+    frame, per_row = found.frame, found.per_row
+    usual = _SHARES if per_row else rounds or [n for n in _MILESTONES if n >= 3]
+    budgets = [b for b in usual if frame["budget"].min() <= b <= frame["budget"].max()]
     rows = []
     for method, part in frame.groupby("method", sort=False):
         x, y = part["budget"].to_numpy(), part["share"].to_numpy()
@@ -247,17 +276,22 @@ def _distribution(found: RuntimeDistribution, stem: str, at: float, styles: Styl
             i = max(int(np.searchsorted(x, budget * (1 + 1e-9), side="right")) - 1, 0)
             cells.append(f"{'' if exact[i] else '≥ '}{y[i]:.0%}")
         rows.append((str(method), *cells))
-    label = "after {} look-ups per row of the table" if per_row else "after {} look-ups"
+    label = f"after {{}} {found.unit}"
+    if per_row:
+        label = "after {} look-ups per row of the table"
+        label = "after {} of the time of all rows" if found.unit.startswith("time") else label
     percent = frame.assign(percent=frame["share"] * 100)
     return FigureSpec(
         stem,
         "Runtime distribution over all tables" if per_row else "Runtime distribution",
         finding=distribution_finding(found, at),
         draw=partial(run_progress.plot_runtime_distribution, found, styles),
-        head=("share met after", *(f"{b:g}" for b in budgets)),
+        head=("share met after", *(f"{b:,.10g}" for b in budgets)),
         rows=rows,
         notes=(*found.notes, *_bounds(frame)),
-        series=HoverSeries(percent.assign(y=frame["share"]), "budget", "y", label, whole=not per_row),
+        series=HoverSeries(
+            percent.assign(y=frame["share"]), "budget", "y", label, whole=found.unit == LOOKUPS
+        ),
     )
 
 
@@ -268,7 +302,7 @@ def _bounds(frame: pd.DataFrame) -> list[str]:
 
 
 def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> FigureSpec:
-    frame = expected_runtime_frame(found)
+    frame, unit = expected_runtime_frame(found), found.instances[table].time_unit
     chosen = frame[frame["table"] == table]
     if not len(chosen):
         raise InputError("the trials of this run end before any target of this table is settled.")
@@ -289,9 +323,9 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> F
     return FigureSpec(
         f"{stem}-expected",
         "Expected runtimes",
-        finding=expected_finding(chosen),
-        draw=partial(run_progress.plot_expected_runtimes, frame, table, styles),
-        head=("expected look-ups to reach", *targets),
+        finding=expected_finding(chosen, unit),
+        draw=partial(run_progress.plot_expected_runtimes, frame, table, styles, unit=unit),
+        head=(f"expected {unit} to reach", *targets),
         rows=rows,
         notes=found.notes,
         series=HoverSeries(series, "value" if fronts else "rows", "y", label),
@@ -320,12 +354,13 @@ def _only_in_files(
 
 
 def _milestones(
-    frame: pd.DataFrame, x: str, y: str, n_initial: int
+    frame: pd.DataFrame, x: str, y: str, n_initial: int, rounds: Sequence[float] = ()
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Means and quartiles of every method at round numbers of look-ups."""
+    """Means and quartiles of every method at round numbers of look-ups, or at the times given."""
     known = frame[x].to_numpy()
-    longest = int(known.max())
-    wanted = sorted({n for n in (*_MILESTONES, n_initial, longest) if n <= longest})
+    longest = float(known.max())
+    usual = rounds or (*_MILESTONES, n_initial, int(longest))
+    wanted = sorted({n for n in usual if known.min() <= n <= longest})
     rows = []
     for method, part in frame.groupby("method", sort=False):
         at = part.set_index(x)
@@ -337,4 +372,4 @@ def _milestones(
             mean, low, high = map(float, at.loc[n, [y, "low", "high"]])
             cells.append(f"{short(mean)} ({short(low)}–{short(high)})" if low == low else short(mean))
         rows.append((str(method), *cells))
-    return ("mean (quartiles) after", *map(str, wanted)), rows
+    return ("mean (quartiles) after", *(f"{n:,.10g}" if rounds else str(n) for n in wanted)), rows

@@ -22,28 +22,12 @@ from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.trajectory import Timeline, Trials
-from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import save_folder
 
 SETTINGS = {"clock": "cost", "curves": True, "n_initial": 0, "scores": ("ftb", "ftc")}
 SUITE = Suite("s", **SETTINGS)
 WITHOUT_CURVE = [0, 7, 20]
-
-
-@pytest.fixture
-def curved(toy):
-    """The toy table with curves of 2 to 4 checkpoints, of 1 to 3 s each, but for three rows."""
-    lengths = np.arange(len(toy)) % 3 + 2
-    lengths[WITHOUT_CURVE] = 0
-    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
-    own, last = (np.repeat(x, lengths) for x in (toy.column("bleu"), lengths))
-    bleu = own - 1.5 * (last - steps) * np.random.default_rng(3).random(len(steps))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    costs = steps * np.repeat(np.arange(len(toy)) % 3 + 1.0, lengths)
-    curves = Curves("update", (Metric("bleu", "max"),), ("best",), starts, steps, costs, bleu[:, None], "s")
-    return dataclasses.replace(toy, curves=curves)
 
 
 def test_the_rows_that_have_a_curve_are_the_candidates(curved):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.run_curves import Curves, regret_curves
+from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, regret_curves
 from hpobench_nmt.analysis.run_fronts import Attainment, Fronts
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
@@ -75,7 +75,12 @@ def plot_curves(
     elif not curves.lower_is_better:
         axes.set_ylim(0, 1.02)
     axes.set(ylabel=f"mean {curves.quantity}", title=curves.table)
-    _lookup_axis(axes, curves.n_initial, curves.frame["lookups"].max())
+    if curves.unit == LOOKUPS:
+        _lookup_axis(axes, curves.n_initial, curves.frame["lookups"].max())
+    else:
+        axes.set_xscale("log")
+        plain_log_ticks(axes.xaxis)
+        axes.set_xlabel(f"time on the clock, in {curves.unit}")
     legend(axes)
     return figure
 
@@ -108,7 +113,8 @@ def plot_curve_panels(
     if floor is not None:
         _log_axis(panels[0], means, floor)
     plain_log_ticks(panels[0].xaxis)
-    figure.supxlabel("configurations looked up")
+    timed = curves.unit != LOOKUPS
+    figure.supxlabel(f"time, in {curves.unit}" if timed else "configurations looked up")
     figure.supylabel(curves.quantity)
     reference = "" if exact is None or exact["mean"].isna().all() else f" {EXACT} dash-dotted,"
     figure.suptitle(f"{curves.table}: mean, middle half of the trials;{reference} others grey")
@@ -193,7 +199,9 @@ def plot_runtime_distribution(
             for number, artist in enumerate([*bounds, *cross], start=2):
                 mark(artist, method, number)
     tables = found.tables[0] if len(found.tables) == 1 else f"{len(found.tables)} tables"
-    axes.set(xlabel=found.unit, ylabel="share of (trial, target) pairs met", ylim=(0, 1.02))
+    timed = not found.per_row and found.unit != LOOKUPS
+    xlabel = f"time on the clock, in {found.unit}" if timed else found.unit
+    axes.set(xlabel=xlabel, ylabel="share of (trial, target) pairs met", ylim=(0, 1.02))
     axes.set_title(f"{tables}, {found.n_targets} targets")
     axes.set_xscale("log")
     plain_log_ticks(axes.xaxis)
@@ -202,12 +210,17 @@ def plot_runtime_distribution(
 
 
 def plot_expected_runtimes(
-    frame: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+    frame: pd.DataFrame,
+    table: str,
+    styles: Mapping[str, Style] | None = None,
+    ax: Axes | None = None,
+    unit: str = LOOKUPS,
 ) -> Figure:
     """Expected running time to each target of a table, from easy to hard.
 
     Args:
         frame: from analysis.runtimes.expected_runtime_frame.
+        unit: of the running times.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -232,7 +245,7 @@ def plot_expected_runtimes(
         plain_log_ticks(axes.xaxis)
         axes.invert_xaxis()
         axes.set_xlabel("to be among so many best rows")
-    axes.set(ylabel="expected look-ups, with 95% interval", title=table)
+    axes.set(ylabel=f"expected {unit}, with 95% interval", title=table)
     legend(axes)
     return figure
 

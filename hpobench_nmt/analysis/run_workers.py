@@ -1,0 +1,125 @@
+"""What the workers did in one trial on a clock: which row each of them trained when, and how far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.number_text import short
+from hpobench_nmt.analysis.selection import instance_of, methods_on, sound_trials
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import length_of
+from hpobench_nmt.core.errors import InputError, unknown
+
+_MOST_ROWS_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerTimes:
+    """The trainings of one trial.
+
+    Attributes:
+        table, method, trial: which.
+        workers: how many there are.
+        unit: of the times.
+        quantity: what `value` is.
+        lower_is_better: whether a smaller value is better.
+        frame: one line per training in the order of finishing: row, worker, start, finish, resource, value
+            (raw, of the row's best checkpoint so far; NaN where there is none), best (whether it was the best
+            so far), again (whether the row had been trained before).
+        notes: what should be known, in words.
+    """
+
+    table: str
+    method: str
+    trial: int
+    workers: int
+    unit: str
+    quantity: str
+    lower_is_better: bool
+    frame: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    @property
+    def end(self) -> float:
+        """When the last training was over."""
+        return float(self.frame["finish"].max())
+
+
+def worker_times(results: Results, table: str, method: str, trial: int | None = None) -> WorkerTimes:
+    """The trainings of a trial, by worker.
+
+    Args:
+        trial: its number; None takes the typical one, of median length among those that did not fail.
+    """
+    instance = instance_of(results, table)
+    if (table, method) not in results.trials:
+        raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
+    if instance.trainings is None:
+        raise InputError(
+            f"table {table!r}: the trials have no clock, so that no worker has anything to show."
+        )
+    trials = results.trials[table, method]
+    if trial is None:
+        sound = [number for number, each in enumerate(trials) if not each.failure and len(each.rows)]
+        if not sound_trials(results, table, method) or not sound:
+            raise InputError("every trial failed, so there is none to show.")
+        order = sorted(sound, key=lambda number: length_of(trials[number]))
+        trial = order[(len(order) - 1) // 2]
+    if not 0 <= trial < len(trials):
+        raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
+    chosen = trials[trial]
+    time, objective = chosen.timeline, instance.objectives[0]
+    losses = np.where(np.isnan(chosen.losses[:, 0]), np.inf, chosen.losses[:, 0])
+    before = np.append(np.inf, np.minimum.accumulate(losses)[:-1])
+    frame = pd.DataFrame(
+        {
+            "row": chosen.rows if instance.numbers is None else instance.numbers[chosen.rows],
+            "worker": time.workers,
+            "start": time.starts,
+            "finish": time.finishes,
+            "resource": time.resources,
+            "value": objective.to_raw(chosen.losses[:, 0]),
+            "best": losses < before,
+        }
+    )
+    frame["again"] = frame.duplicated("row")
+    return WorkerTimes(
+        table,
+        method,
+        trial,
+        instance.problem.workers,
+        instance.time_unit,
+        instance.table.metric(objective.metric).label,
+        objective.direction == "min",
+        frame,
+        ("Trainings that were still running when the trial ended are not recorded.",),
+    )
+
+
+def workers_finding(found: WorkerTimes) -> str:
+    """How many trainings and rows there were, and how busy the workers were."""
+    frame = found.frame
+    busy = float((frame["finish"] - frame["start"]).sum()) / (found.workers * found.end) if found.end else 0.0
+    again = int(frame["again"].sum())
+    more = f", {again} of which went on with a row that had been stopped" if again else ""
+    whole = "its worker was" if found.workers == 1 else f"its {found.workers} workers were"
+    return (
+        f"A typical trial of {found.method} (number {found.trial}): {len(frame)} trainings of "
+        f"{frame['row'].nunique()} rows{more}; {whole} busy for {busy:.0%} of {found.end:,.6g} {found.unit} "
+        "with trainings that had finished by then."
+    )
+
+
+def worker_rows(found: WorkerTimes) -> list[tuple[str, ...]]:
+    """One line per worker: how many trainings, how much time, and the first rows."""
+    lines: list[tuple[str, ...]] = []
+    for worker in range(found.workers):
+        own = found.frame[found.frame["worker"] == worker]
+        rows = ", ".join(map(str, own["row"].head(_MOST_ROWS_NAMED)))
+        more = ", …" if len(own) > _MOST_ROWS_NAMED else ""
+        busy = short(float((own["finish"] - own["start"]).sum()))
+        lines.append((str(worker), str(len(own)), busy, f"{rows}{more}"))
+    return lines

@@ -1,0 +1,107 @@
+"""The Gantt picture of a trial on a clock: one line per worker, one bar per training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpobench_nmt.analysis.run_workers import WorkerTimes
+from hpobench_nmt.render.plots.style import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SCALE = "viridis"
+# Bars that are narrower than this share of the axis have no room for their row's number.
+_ROOM = 0.022
+
+
+def plot_workers(found: WorkerTimes) -> Figure:
+    """Which worker trained which row when.
+
+    The lighter a bar, the better the row's best checkpoint so far stands among those of the trial. A star is
+    at the end of a training that made the trial's best value so far. A bar that goes on with a row that had
+    been stopped is hatched.
+    """
+    import matplotlib
+    from matplotlib.colors import Normalize
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    frame = found.frame
+    figure = new_figure((7.5, 1.8 + 0.32 * min(found.workers, 24)))
+    axes = figure.subplots()
+    known = frame["value"].to_numpy()
+    order = known if not found.lower_is_better else -known
+    # Ranks, because one diverged training would leave all others in one colour.
+    ranks = np.full(len(order), np.nan)
+    there = ~np.isnan(order)
+    ranks[there] = np.searchsorted(np.sort(order[there]), order[there], side="right") / max(there.sum(), 1)
+    colours = matplotlib.colormaps[_SCALE]
+    end = found.end
+    for (row, worker, start, finish, again), rank in zip(
+        frame[["row", "worker", "start", "finish", "again"]].itertuples(index=False), ranks, strict=True
+    ):
+        failed = np.isnan(rank)
+        axes.barh(
+            worker,
+            finish - start,
+            left=start,
+            height=0.82,
+            color="white" if failed else colours(rank),
+            edgecolor="#B00020" if failed else "white",
+            linewidth=0.5,
+            hatch="////" if again else None,
+        )
+        if finish - start > _ROOM * end * (1 + len(str(row)) / 3):
+            dark = failed or rank > 0.55
+            axes.text(
+                (start + finish) / 2,
+                worker,
+                str(row),
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color="black" if dark else "white",
+                clip_on=True,
+            )
+    best = frame[frame["best"]]
+    axes.scatter(
+        best["finish"],
+        best["worker"],
+        marker="*",
+        s=70,
+        color="#D55E00",
+        edgecolor="black",
+        linewidth=0.5,
+        zorder=3,
+        label="the trial's best so far",
+    )
+    axes.set(
+        xlim=(0, end * 1.01),
+        ylim=(found.workers - 0.4, -0.6),
+        xlabel=f"time on the clock, in {found.unit}",
+        ylabel="worker",
+        title=f"{found.table}: {found.method}, trial {found.trial}",
+    )
+    axes.set_yticks(range(found.workers))
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.spines[["top", "right"]].set_visible(False)
+    bar = figure.colorbar(
+        matplotlib.cm.ScalarMappable(Normalize(0, 1), _SCALE), ax=axes, ticks=[0, 1], fraction=0.04, pad=0.02
+    )
+    bar.ax.set_yticklabels(["worst", "best"])
+    bar.set_label(f"rank of {found.quantity}", fontsize=8)
+    star = axes.get_legend_handles_labels()[0]
+    hatched = Patch(facecolor="#9AA0A6", edgecolor="white", hatch="////", label="goes on with a row")
+    axes.legend(
+        handles=[*star, *([hatched] if frame["again"].any() else [])],
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.55 / (0.6 + 0.32 * min(found.workers, 24))),
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+    )
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    return figure
