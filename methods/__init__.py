@@ -103,6 +103,10 @@ BUILT_IN = {
             _ONE,
             "BO_EI_M_std, EI per expected cost",
         ),
+        BuiltIn(
+            "BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"
+        ),
+        BuiltIn("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
         BuiltIn("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
         BuiltIn("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
         _partial("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.pending import Pending
@@ -57,7 +58,7 @@ class AnyTargetsPosterior:
         self.var: Floats = prior.diagonal.copy()
         self.count = 0
         self._whitened_rows = np.empty((_BLOCK_ROWS, n_rows))
-        self._factor = np.empty((_BLOCK_ROWS, _BLOCK_ROWS))
+        self._factor = np.zeros((_BLOCK_ROWS, _BLOCK_ROWS))
 
     def observe(self, row: int) -> bool:
         """Condition on a row, whatever its target. O(n N).
@@ -84,6 +85,16 @@ class AnyTargetsPosterior:
         found: Floats = _mean(self._factor, self._whitened_rows, targets)
         return found
 
+    def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of each target given all others, shapes (n,), noise included. O(n^3).
+
+        Rasmussen & Williams 2006, equation 5.12.
+        """
+        n = self.count
+        root = solve_triangular(self._factor[:n, :n], np.eye(n), lower=True)
+        var = 1.0 / (root**2).sum(axis=0)
+        return targets - (root.T @ (root @ targets)) * var, var
+
     def covariance(self, row: int) -> Floats:
         """Posterior covariance of a row with all, shape (N,). O(n N)."""
         found: Floats = _covariance(self._whitened_rows[: self.count], self._prior.row(row), row)
@@ -96,7 +107,7 @@ class AnyTargetsPosterior:
     def _grow(self) -> None:
         n = len(self._whitened_rows)
         self._whitened_rows = np.concatenate([self._whitened_rows, np.empty_like(self._whitened_rows)])
-        factor = np.empty((2 * n, 2 * n))
+        factor = np.zeros((2 * n, 2 * n))
         factor[:n, :n] = self._factor
         self._factor = factor
 
@@ -136,10 +147,11 @@ class AnyTargetsSearch(ABC):
         """The best row that was not seen and is not running."""
         pending = frozenset(running)
         if self._next is None or self._next[0] != pending:
-            self._next = pending, self._chosen(running)
+            self._next = pending, self.choose(running)
         return self._next[1]
 
-    def _chosen(self, running: Mapping[int, float]) -> int | None:
+    def choose(self, running: Mapping[int, float]) -> int | None:
+        """The best row that was not seen and is not running, anew."""
         var, free = self.posterior.var, self.posterior.unseen
         if running:
             var, _, free = self._pending.given(running)

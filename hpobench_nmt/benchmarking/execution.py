@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
+from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
 from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
 from hpobench_nmt.core.errors import InputError, RunError, one_line
@@ -299,14 +300,14 @@ def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Ite
 
 
 _problems: dict[tuple[object, ...], Problem] = {}
-_OF_THE_TABLE = ("features", "space", "configs", "resources")
+_OF_THE_TABLE = ("features", "space", "configs", "resources", "sources")
 
 
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
-    resources = (len(data.losses), data.problem.resources.tobytes())
+    resources = (len(data.losses), data.problem.resources.tobytes(), sources_sha256(data.problem.sources))
     problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 

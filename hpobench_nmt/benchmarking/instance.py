@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from hpobench_nmt.benchmarking.clock import (
     with_curves,
 )
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
+from hpobench_nmt.benchmarking.transfer import sources_of
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
@@ -206,6 +207,14 @@ def _why_infeasible(table: Table, constraints: Sequence[str]) -> str:
     return f"no row with all objectives keeps {' and '.join(constraints)}."
 
 
+def _with_sources(suite: Suite, instance: Instance) -> Instance:
+    """Results can be read without the sources, so that make_instance leaves them out."""
+    if not suite.sources:
+        return instance
+    sources = sources_of(suite.sources, instance.installed, instance.objectives)
+    return replace(instance, problem=replace(instance.problem, sources=sources))
+
+
 def suite_instances(
     suite: Suite, skipped: Callable[[str], None] = lambda reason: None
 ) -> dict[str, Instance]:
@@ -221,14 +230,14 @@ def suite_instances(
             table = load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = make_instance(suite, table)
+            instances[table.name] = _with_sources(suite, make_instance(suite, table))
             if instances[table.name].left_out:
                 skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = make_instance(suite, load_table(name))
+            instances[name] = _with_sources(suite, make_instance(suite, load_table(name)))
             if instances[name].left_out:
                 skipped(f"{instances[name].left_out}.")
         except InputError as error:

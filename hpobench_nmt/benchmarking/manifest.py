@@ -14,6 +14,7 @@ from msgspec import Meta
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite, section_of_suite, without_defaults
+from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, read_json
 from hpobench_nmt.core.validation import Natural, Strict, checked
@@ -39,6 +40,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
         targets: by score, how many rows count. Some of this depends on the datasheet.
         source: the folder that it was loaded from, empty where it was installed.
         curves: hash of its learning curves, where time depends on them.
+        sources: hash of what methods may learn from other tables.
     """
 
     sha256: _Hash
@@ -47,6 +49,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
     targets: dict[str, Natural]
     source: str = ""
     curves: str = ""
+    sources: str = ""
 
     @classmethod
     def of(cls, instance: Instance, source: str = "") -> TableEntry:
@@ -58,6 +61,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
             rows=len(instance.installed),
             source=source,
             curves=instance.curves_sha256,
+            sources=sources_sha256(instance.problem.sources),
         )
 
 
@@ -108,7 +112,7 @@ class Manifest(Strict, frozen=True):
         settings = without_defaults(content["suite"])
         content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in settings.items()}
         for entry in content["tables"].values():
-            for key in ("source", "curves"):
+            for key in ("source", "curves", "sources"):
                 if not entry[key]:
                     del entry[key]
         return (json.dumps(content, indent=1) + "\n").encode()
@@ -124,7 +128,7 @@ def manifest_of(
     """The manifest of a run; sources has the folders of tables that are not installed."""
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in suite.settings().items()}
     return Manifest(
-        format=2 if suite.timed else 1,
+        format=2 if suite.timed or suite.sources else 1,
         suite=_Settings(**settings),
         seed=seed,
         tables={name: TableEntry.of(each, sources.get(name, "")) for name, each in instances.items()},
@@ -189,5 +193,6 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
             was = old.tables[name]
             compare(f"table {name!r} of hash", was.sha256, entry.sha256)
             compare(f"learning curves of {name!r} of hash", was.curves, entry.curves)
+            compare(f"sources of {name!r} of hash", was.sources, entry.sources)
             compare(f"objectives on {name!r}", list(was.objectives), list(entry.objectives))
             compare(f"targets on {name!r}", was.targets, entry.targets)

@@ -11,7 +11,7 @@ Keys of a suite file, all but `scores` with a default:
                   first, or first two
     constraints   what a row must keep to be of use, such as "dev_gpu_time<=60"; any number; left out: none
     trials        number of seeded trials per method and table
-    n_initial     rows of the initial design; 0 is for suites with curves
+    n_initial     rows of the initial design; 0 is for suites with curves or sources
     ties          "any" row of best value meets ftb, or only the "first"
     stop          "settled": a trial ends when no score can change; "exhausted": at the last row
     lookups       the most that a trial may look up; left out: no limit
@@ -27,6 +27,7 @@ Keys of a suite file, all but `scores` with a default:
     workers       how many trainings run at a time
     resume        whether a training can be paused and go on later; if not, it then starts anew
     time          the most time that a trial may take on the clock, by table, with a `default`
+    sources       tables or collections that methods may learn from; a trial's own table is never among them
     published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
 
@@ -83,6 +84,7 @@ class Suite:
     workers: Positive = 1
     resume: bool = True
     time: Mapping[str, Amount] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -110,7 +112,7 @@ class Suite:
             raise InputError(f"{where}: two bounds of one kind on the same metric.")
         object.__setattr__(self, "constraints", tuple(map(str, parsed)))
         for key in ("trials", "n_initial", "workers"):
-            least = 0 if key == "n_initial" and self.curves else 1
+            least = 0 if key == "n_initial" and (self.curves or self.sources) else 1
             if getattr(self, key) < least:
                 raise InputError(f"{where}: {key} must be at least {least}, not {getattr(self, key)}.")
         if self.lookups is not None and self.lookups < self.n_initial:
@@ -136,6 +138,8 @@ class Suite:
         if self.clock == "lookups" and (self.curves or self.cost):
             key = "curves" if self.curves else "cost"
             raise InputError(f'{where}: {key} needs clock = "cost", not "lookups".')
+        if self.curves and self.sources:
+            raise InputError(f"{where}: sources are for whole trainings: remove curves.")
         if self.curves and self.cost:
             raise InputError(f"{where}: curves have their own cost: remove cost = {self.cost!r}.")
         if not self.resume and not self.curves:
@@ -197,6 +201,7 @@ _LATER: Mapping[str, Any] = {
     "workers": 1,
     "resume": True,
     "time": {},
+    "sources": [],
 }
 
 

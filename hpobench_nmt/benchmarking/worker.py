@@ -242,6 +242,7 @@ class _Worker:
                 problem = message.problem
                 arrays = [problem.features, problem.configs, problem.resources, message.losses]
                 arrays += [] if message.violations is None else [message.violations]
+                arrays += [array for s in problem.sources for array in (s.features, s.losses)]
                 for array in [*arrays, *(message.trainings.arrays if message.trainings else ())]:
                     array.setflags(write=False)
                 self._tables[message.name] = message

@@ -24,6 +24,22 @@ def _whole_only() -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
+class Source:
+    """Another table, known whole, that a method may learn from.
+
+    Attributes:
+        name: the table's.
+        features: its n rows on the scales of the problem's features, shape (n, F), read-only; beyond [0, 1]
+            where its values lie beyond those of the problem.
+        losses: of the problem's objectives, shape (n, n_objectives), read-only; NaN where missing.
+    """
+
+    name: str
+    features: Floats
+    losses: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """The candidates and the rules; never the metrics of a row that was not asked for.
 
@@ -51,6 +67,7 @@ class Problem:
         time: the most time that a trial may take on that clock; infinite if only `lookups` ends it.
         constraints: what a row must keep to be of use, such as "dev_gpu_time<=60"; c of them. A method is
             told of violations if it has `tell_constrained` (core/constraints.py says what others are told).
+        sources: other tables that the method may learn from.
     """
 
     features: Floats
@@ -65,6 +82,7 @@ class Problem:
     clock: Literal["lookups", "cost"] = "lookups"
     time: float = math.inf
     constraints: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
     def __post_init__(self) -> None:
         """Describe the features themselves where no space is given."""

@@ -1,0 +1,78 @@
+"""The tables that methods may learn from, on the scales of the table that they are run on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.problem import Source
+from hpobench_nmt.lookup.catalogue import load_table, members
+from hpobench_nmt.lookup.table import Table
+
+Floats = NDArray[np.float64]
+
+
+def sources_of(names: Sequence[str], table: Table, objectives: Sequence[Objective]) -> tuple[Source, ...]:
+    """What methods may learn from these tables and collections; the table itself is never among them.
+
+    Raises:
+        InputError: one is not installed, lacks an objective or a hyperparameter, or has no row of use.
+    """
+    sources = []
+    for name in dict.fromkeys(member for spec in names for member in members(spec)):
+        other = load_table(name)
+        if other.name != table.name and other.sha256 != table.sha256:
+            sources.append(as_source(other, table, objectives))
+    return tuple(sources)
+
+
+def as_source(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:
+    """Another table's rows on the scales of this one's features.
+
+    A hyperparameter that this table lacks is ignored. Rows with a label that this table does not know, or
+    with a value that has no place on its scale, are left out.
+
+    Raises:
+        InputError: see sources_of.
+    """
+    where = f"table {other.name!r} as a source for {table.name!r}"
+    codes = np.empty((len(other), len(table.space)))
+    for j, h in enumerate(table.space):
+        if h.name not in other.space.names:
+            raise InputError(f"{where}: it has no hyperparameter {h.name!r}.")
+        theirs = other.space[h.name]
+        if theirs.is_numeric != h.is_numeric:
+            raise InputError(f"{where}: {h.name!r} has numbers in one and labels in the other.")
+        column = other.configs[:, other.space.names.index(h.name)]
+        if not h.is_numeric:
+            places = [h.values.index(v) if v in h.values else np.inf for v in theirs.values]
+            known = ~np.isnan(column)
+            column = np.where(known, np.array(places)[np.where(known, column, 0).astype(int)], np.nan)
+        codes[:, j] = column
+    usable = ~np.isinf(codes).any(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        features = table.space.features(codes[usable])
+    losses = other.losses([other.objective(str(objective)) for objective in objectives])[usable]
+    placed = np.isfinite(features).all(axis=1) & ~np.isnan(losses).any(axis=1)
+    if not placed.any():
+        raise InputError(f"{where}: none of its rows can be used.")
+    source = Source(other.name, features[placed], losses[placed])
+    for array in (source.features, source.losses):
+        array.setflags(write=False)
+    return source
+
+
+def sources_sha256(sources: Sequence[Source]) -> str:
+    """Hash of all that methods may learn from sources; empty where there are none."""
+    if not sources:
+        return ""
+    found = hashlib.sha256()
+    for source in sources:
+        found.update(f"{source.name}\0{source.losses.shape}\0{source.features.shape}\0".encode())
+        found.update(source.features.tobytes() + source.losses.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,182 @@
+"""Ranking-weighted Gaussian process ensemble, RGPE, for one loss and two (Feurer et al. 2018, "Scalable
+Meta-Learning for Bayesian Optimization"), started from a portfolio of the sources.
+
+symbol     shape    meaning
+n, N       scalars  rows that were observed, all rows
+y          n        losses that were observed, standardised
+f_i        n        a draw from the posterior of source i at these rows (source_models.py)
+f_0        n        a draw of each observed loss given all others, by the model of the problem itself
+l_i        scalar   pairs j, k that f_i ranks otherwise than y does: (f_i[j] < f_i[k]) xor (y[j] < y[k]);
+                    f_0[j] is compared with y[k]
+w_i        scalar   share of 256 draws in which l_i is the least; a tie that includes the problem's own
+                    model counts for it alone, any other in equal parts
+mean, var  N        sums over the models of w_i mean_i and of w_i^2 var_i
+
+A source whose median l_i is above the 95th percentile of l_0 has weight 0, so that many poor sources do not
+drown the problem's own model. With two losses, each has weights of its own. Without sources this is
+`BO_M_std`.
+
+A source's draws go on from those before, row by row as rows are observed, so that a step takes O(S n (n + D))
+for S sources of D rows; the draws of f_0 are new at every step, in O(n^3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN
+from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
+from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
+from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.source_models import SourceModel, portfolio, source_models
+
+Floats = NDArray[np.float64]
+
+DRAWS = 256
+PORTFOLIO = 5
+# Before so many rows were observed, ranks say too little: all models have the same weight.
+STARTUP = 3
+_JITTER = 1e-9
+
+
+class PortfolioBO(AnyTargetsSearch):
+    """`BO_M_std` that begins with the sources' portfolio; it learns nothing else from them."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        if problem.n_objectives > 2:
+            raise InputError(f"this method is for 1 or 2 objectives, not {problem.n_objectives}.")
+        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
+        self._start = portfolio(problem, PORTFOLIO)
+
+    def choose(self, running: Mapping[int, float]) -> int | None:
+        """The next row of the portfolio, and then the one of largest acquisition value."""
+        for row in self._start:
+            if self.posterior.unseen[row] and row not in running:
+                return row
+        return super().choose(running)
+
+    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+        """Log EI of one loss, log EHVI of two."""
+        y = np.array([standardised(loss) for loss in np.array(self.losses).T])
+        mean, variances = self.belief(y, var)
+        if len(y) == 1:
+            values: Floats = log_ei_of_contenders(mean[0], variances[0], float(y.min()), free)
+            return values
+        reference = y.max(axis=1) + REFERENCE_MARGIN * (y.max(axis=1) - y.min(axis=1))
+        front = np.unique(y.T[pareto_front(y.T)], axis=0)
+        found: Floats = log_ehvi_of_contenders(mean, np.sqrt(variances), front, reference, free)
+        return found
+
+    def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of each loss, shape (m, N), from y of shape (m, n) and the variance of all."""
+        return np.array([self.posterior.mean(loss) for loss in y]), np.tile(var, (len(y), 1))
+
+
+class RGPE(PortfolioBO):
+    """The method. See the top of this file."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(problem, rng)
+        self._models = source_models(problem)
+        self._draws = [[RankedDraws(m, t, rng) for m in self._models] for t in range(problem.n_objectives)]
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Learn the losses of a row; a row that lacks one only leaves the candidates."""
+        before = len(self.losses)
+        super().tell(index, losses)
+        if len(self.losses) > before:
+            for t, of_loss in enumerate(self._draws):
+                for draws in of_loss:
+                    draws.observe(index, float(losses[t]))
+
+    def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the ensemble."""
+        mean, variances = super().belief(y, var)
+        for t, loss in enumerate(y):
+            own, *others = self.weights(t, loss)
+            mean[t] *= own
+            variances[t] *= own**2
+            for weight, model in zip(others, self._models, strict=True):
+                mean[t] += weight * model.mean[t]
+                variances[t] += weight**2 * model.var
+        return mean, variances
+
+    def weights(self, loss: int, y: Floats) -> Floats:
+        """Weights of the problem's own model and of each source for a loss, shape (1 + S,)."""
+        count = 1 + len(self._models)
+        if len(y) < STARTUP or count == 1:
+            return np.full(count, 1.0 / count)
+        mean, var = self.posterior.left_out(y)
+        draws = mean + np.sqrt(var) * self.rng.standard_normal((DRAWS, len(y)))
+        wrong = [own_misranked(draws, y), *(d.misranked for d in self._draws[loss])]
+        return ensemble_weights(np.array(wrong))
+
+
+class RankedDraws:
+    """Draws from a source's posterior at the rows observed, and how many pairs each ranks wrong."""
+
+    def __init__(self, model: SourceModel, loss: int, rng: np.random.Generator) -> None:
+        self._model, self._loss, self._rng = model, loss, rng
+        self._rows: list[int] = []
+        self._factor = np.empty((0, 0))  # Cholesky factor of the source's covariance of the rows
+        self._normals = np.empty((DRAWS, 0))
+        self._values = np.empty((DRAWS, 0))
+        self._losses: list[float] = []
+        self.misranked: NDArray[np.int64] = np.zeros(DRAWS, dtype=np.int64)
+
+    def observe(self, row: int, loss: float) -> None:
+        """One more row. O(n^2 + n D) for n rows and D rows of the source."""
+        n = len(self._rows)
+        covariance = self._model.covariance(row, np.array([*self._rows, row], dtype=np.int64))
+        share = solve_triangular(self._factor, covariance[:n], lower=True) if n else covariance[:0]
+        # Rows alike in all features have the same value.
+        rest = np.sqrt(max(covariance[n] - share @ share, _JITTER))
+        factor = np.zeros((n + 1, n + 1))
+        factor[:n, :n], factor[n, :n], factor[n, n] = self._factor, share, rest
+        normals = self._rng.standard_normal(DRAWS)
+        values = self._model.mean[self._loss, row] + self._normals @ share + rest * normals
+        before = np.array(self._losses)
+        for f, f_k, y, y_k in (
+            (values[:, None], self._values, loss, before),
+            (self._values, values[:, None], before, loss),
+        ):
+            self.misranked = self.misranked + ((f < f_k) ^ (y < y_k)).sum(axis=1)
+        self._factor = factor
+        self._normals = np.column_stack([self._normals, normals])
+        self._values = np.column_stack([self._values, values])
+        self._rows.append(row)
+        self._losses.append(loss)
+
+
+def own_misranked(draws: Floats, y: Floats) -> NDArray[np.int64]:
+    """The pairs that each draw of f_0, shape (D, n), ranks otherwise than y does, shape (D,)."""
+    ordered = np.sort(y)
+    above = len(y) - np.searchsorted(ordered, draws, side="right")
+    truly = len(y) - np.searchsorted(ordered, y, side="right")
+    # A draw below its own loss counts that loss as above it, too.
+    return np.asarray((np.abs(above - truly) - (draws < y)).sum(axis=1))
+
+
+def ensemble_weights(misranked: NDArray[np.int64]) -> Floats:
+    """The weight of each model from its misranked pairs in each draw, the problem's own model first.
+
+    Args:
+        misranked: shape (1 + S, D).
+
+    Returns:
+        shape (1 + S,); they sum to 1.
+    """
+    poor = np.median(misranked, axis=1) > np.percentile(misranked[0], 95)
+    poor[0] = False
+    counted = np.where(poor[:, None], np.inf, misranked)
+    best = counted == counted.min(axis=0)
+    best[1:, best[0]] = False
+    return np.asarray((best / best.sum(axis=0)).mean(axis=1))

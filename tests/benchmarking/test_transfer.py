@@ -1,0 +1,130 @@
+"""Suites with sources: what methods are given of other tables, and what happens if these change."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.suite import Suite, load_suite
+from hpobench_nmt.benchmarking.transfer import as_source, sources_of, sources_sha256
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.table import Table
+
+BLEU = (Objective("bleu", "max"),)
+
+
+def table_of(name, axes, configs, bleu):
+    values = np.array(bleu, dtype=float)[:, None]
+    return Table(name, axes, (Metric("bleu", "max"),), np.array(configs, dtype=float), values, ("bleu",))
+
+
+def target():
+    axes = (
+        Hyperparameter("rate", (0.001, 0.01, 0.1), "log"),
+        Hyperparameter("width", (100.0, 200.0)),
+        Hyperparameter("cell", ("lstm", "gru", "sru"), kind="categorical"),
+    )
+    return table_of("target", axes, [[0.001, 100, 0], [0.1, 200, 1], [0.01, 100, 2]], [1, 2, 3])
+
+
+def test_rows_of_a_source_are_placed_on_the_targets_scales():
+    axes = (
+        Hyperparameter("cell", ("rhn", "gru", "lstm"), kind="categorical"),
+        Hyperparameter("depth", (1.0, 2.0)),
+        Hyperparameter("width", (50.0, 150.0, 400.0)),
+        Hyperparameter("rate", (0.001, 1.0), "linear"),
+    )
+    configs = [[1, 1, 50, 1.0], [2, 2, 400, 0.001], [0, 1, 150, 0.001], [2, 1, 150, 1.0]]
+    found = as_source(table_of("other", axes, configs, [7, 8, 9, math.nan]), target(), BLEU)
+    assert found.name == "other"
+    one = 1 / math.sqrt(2)
+    # Ranges may be left on either side; the row with an unknown cell and the one without BLEU are not there.
+    np.testing.assert_allclose(found.features, [[1.5, -0.5, 0, one, 0], [0.0, 3.0, one, 0, 0]], atol=1e-12)
+    assert found.losses.tolist() == [[-7.0], [-8.0]]
+    assert not found.features.flags.writeable and not found.losses.flags.writeable
+
+
+def test_a_row_without_a_place_on_a_scale_is_left_out():
+    axes = (*target().hyperparameters[1:], Hyperparameter("rate", (0.0, 0.1)))
+    found = as_source(table_of("other", axes, [[100, 0, 0.0], [100, 0, 0.1]], [7, 8]), target(), BLEU)
+    assert found.losses.tolist() == [[-8.0]]
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (lambda a: a[:2], "'other' as a source for 'target': it has no hyperparameter 'cell'"),
+        (lambda a: (*a[:2], Hyperparameter("cell", (0.0, 1.0))), "'cell' has numbers in one and labels in"),
+        (lambda a: (*a[:2], replace(a[2], values=("x", "y"))), "none of its rows can be used"),
+    ],
+)
+def test_sources_that_do_not_fit_are_refused(axes, message):
+    others = axes(target().hyperparameters)
+    with pytest.raises(InputError, match=message):
+        as_source(table_of("other", others, [[0.1, 100, 1][: len(others)]], [7]), target(), BLEU)
+
+
+def test_a_source_without_the_objective_is_refused():
+    with pytest.raises(InputError, match="dev_ppl"):
+        as_source(target(), replace(target(), name="b"), (Objective("dev_ppl", "min"),))
+
+
+def test_the_table_itself_is_never_a_source(home, two):
+    toy, other = two
+    for table in (toy, other, replace(toy, name="copy")):
+        save_folder(table, home / "tables" / table.name)
+    suite = Suite("s", ("ftb",), tables=("toy", "other"), n_initial=0, sources=("toy", "other", "copy"))
+    instances = suite_instances(suite)
+    assert [s.name for s in instances["toy"].problem.sources] == ["other"]
+    assert [s.name for s in instances["other"].problem.sources] == ["toy", "copy"]
+    assert sources_of((), toy, BLEU) == ()
+    hashes = {sources_sha256(each.problem.sources) for each in instances.values()}
+    assert len(hashes) == 2 and sources_sha256(()) == ""
+
+
+def test_settings_that_make_no_sense_are_refused():
+    with pytest.raises(InputError, match="n_initial must be at least 1"):
+        Suite("s", ("ftb",), n_initial=0)
+    with pytest.raises(InputError, match="sources are for whole trainings"):
+        Suite("s", ("ftb",), n_initial=0, sources=("toy",), curves=True, clock="cost")
+
+
+@pytest.mark.parametrize("name", ["transfer", "automl2022"])
+def test_shipped_suites(name):
+    suite = load_suite(name)
+    assert suite.sources == ("nmthpo",) and suite.n_initial == 0
+    if name == "automl2022":  # the competition's rules
+        assert (suite.lookups, suite.trials, suite.tables) == (200, 10, ("so-en", "sw-en"))
+        assert suite.score_at_for("so-en") == 200
+
+
+SUITE = """
+scores = ["ftb"]
+tables = ["toy"]
+methods = ["RS", "RGPE_M"]
+trials = 2
+n_initial = 0
+sources = ["other"]
+"""
+
+
+def test_a_run_with_sources_goes_on_only_with_the_same_ones(home, two, run_command):
+    for table in two:
+        save_folder(table, home / "tables" / table.name)
+    (home.parent / "work" / "mine.toml").write_text(SUITE)
+    first = run_command("run", "mine.toml", "--out", "one", "--jobs", "2")
+    assert "failed" not in first.stdout
+    assert "toy: 36 rows" in run_command("run", "mine.toml", "--out", "one").stdout
+    changed = replace(two[1], values=two[1].values + 1.0)
+    shutil.rmtree(home / "tables" / "other")
+    save_folder(changed, home / "tables" / "other")
+    refused = run_command("run", "mine.toml", "--out", "one", check=2)
+    assert "sources of 'toy'" in refused.stderr
