@@ -1,4 +1,4 @@
-"""`hpobench-nmt tables`: list, show, analyze, check, fetch, add and build lookup tables."""
+"""`hpobench-nmt tables`: list, show, analyze, check, describe, fetch, add and build lookup tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 
 @click.group(cls=Commands)
 def tables() -> None:
-    """List, show, analyze, check, fetch, add and build lookup tables."""
+    """List, show, analyze, check, describe, fetch, add and build lookup tables."""
 
 
 @tables.command("list")
@@ -126,6 +126,28 @@ def tables_check(name: str) -> None:
         console.print(f" [{colour}]{mark}[/{colour}] ", end="", highlight=False)
         console.print(f"{finding.fact}", markup=False, highlight=False, soft_wrap=True)
         console.print(f"   → {finding.meaning}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+@tables.command("card")
+@click.argument("name")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write it there.  [default: print it]", metavar="FILE"
+)
+def tables_card(name: str, out: Path | None) -> None:
+    """Describe a table for dataset catalogues: Croissant metadata (JSON-LD), to be put into its folder."""
+    import json
+
+    from hpobench_nmt.core.files import write_whole
+    from hpobench_nmt.lookup.card import croissant
+    from hpobench_nmt.lookup.catalogue import find_folder
+
+    text = json.dumps(croissant(find_folder(name)), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    with writing(out):
+        write_whole(out, text.encode())
+    say(f"Wrote {out}.")
 
 
 @tables.command("fetch")

@@ -1,0 +1,155 @@
+"""A table's metadata in the Croissant format (MLCommons, version 1.1), which dataset catalogues read.
+
+A card lies beside the table's files and names each with its SHA-256, so that a reader of Croissant can load
+and check the rows without this package.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
+from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.rows import read_rows
+from hpobench_nmt.lookup.table import Table
+
+_CROISSANT = "http://mlcommons.org/croissant/"
+_FILES = {
+    ROWS: "one row for each configuration of the hyperparameters, with the metrics of its training",
+    REPLICATES: "the same configurations trained with other seeds",
+    CURVES: "learning curves: the checkpoints of each row of {rows}",
+}
+# The context that every card of this version has; readers compare it.
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
+    "samplingRate separator source subField transform"
+)
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": _CROISSANT,
+    "rai": _CROISSANT + "RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
+}
+_NUMBERS = ("row", "checkpoint", "replicate", "seed")
+
+
+def croissant(folder: Path) -> dict[str, Any]:
+    """The card of a table folder, to be written as JSON into that folder. O(size of its files).
+
+    What the datasheet does not say is left out: Croissant wants a licence, a date and a creator.
+
+    Raises:
+        InputError: the folder is no table, or its files are not those that its datasheet means.
+    """
+    table = load_folder(folder)
+    told = table.provenance
+    card: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": _CROISSANT + "1.1",
+        "name": table.name,
+        "description": _description(table),
+        "license": told.get("licence", ""),
+        "url": told.get("url", ""),
+        "creator": _creator(told.get("creator", "")),
+        "citeAs": told.get("citation", ""),
+        "datePublished": _date(told.get("last", "")),
+        "version": told.get("version", ""),
+        "distribution": [],
+        "recordSet": [],
+    }
+    card = {key: value for key, value in card.items() if value != ""}
+    for name in _FILES:
+        if (folder / name).is_file():
+            content = read_rows(folder / name, follow_link=True)
+            card["distribution"].append(_file(name, content))
+            card["recordSet"].append(_records(table, name, content))
+    return card
+
+
+def _description(table: Table) -> str:
+    """What the table is, in one sentence, and what its datasheet says of it."""
+    goals = " and ".join(str(table.objective(goal)) for goal in table.objectives)
+    axes = ", ".join(h.name for h in table.hyperparameters)
+    facts = f"Lookup table for hyperparameter optimization: {len(table):,} configurations of {axes}"
+    facts += f", optimised for {goals}." if goals else "."
+    title, note = (table.provenance.get(key, "").rstrip(".") for key in ("title", "note"))
+    return " ".join([f"{title}." if title else "", facts, f"{note}." if note else ""]).strip()
+
+
+def _creator(name: str) -> dict[str, str] | str:
+    return {"@type": "sc:Person", "name": name} if name else ""
+
+
+def _date(text: str) -> str:
+    """The day of a time in ISO 8601; empty where it is none."""
+    try:
+        return datetime.fromisoformat(text).date().isoformat()
+    except ValueError:
+        return ""
+
+
+def _file(name: str, content: bytes) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "contentSize": f"{len(content)} B",
+        "encodingFormat": "text/csv",
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
+    records = Path(file).stem if file != ROWS else "rows"
+    columns = next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode())))
+    known = {h.name: _axis(h) for h in table.hyperparameters}
+    known |= {m.name: ("sc:Float", _words(m.description, m.unit, m.direction)) for m in table.metrics}
+    fields = []
+    for column in columns:
+        kind, words = known.get(column, ("sc:Integer" if column in _NUMBERS else "sc:Float", ""))
+        field = {
+            "@type": "cr:Field",
+            "@id": f"{records}/{column}",
+            "name": column,
+            "description": words,
+            "dataType": kind,
+            "source": {"fileObject": {"@id": file}, "extract": {"column": column}},
+        }
+        fields.append({key: value for key, value in field.items() if value})
+    return {
+        "@type": "cr:RecordSet",
+        "@id": records,
+        "name": records,
+        "description": _FILES[file].format(rows=ROWS),
+        "field": fields,
+    }
+
+
+def _axis(h: Hyperparameter) -> tuple[str, str]:
+    """Type and description of a hyperparameter."""
+    kind = "sc:Text"
+    if h.is_numeric:
+        whole = all(float(value).is_integer() for value in h.values) and not h.active_if
+        kind = "sc:Integer" if whole else "sc:Float"
+    shown = ", ".join(map(str, h.values[:20])) + (", …" if len(h.values) > 20 else "")
+    return kind, f"hyperparameter, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {shown}"
+
+
+def _words(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
