@@ -114,6 +114,9 @@ BUILT_IN = {
         _partial("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
         _partial("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
         _partial("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
+        _partial(
+            "BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"
+        ),
     )
 }
 
