@@ -176,6 +176,7 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
                 and tuple(str(o) for o in instance.objectives) == paper.objectives
                 and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
                 and not suite.constraints
+                and not suite.noise
                 and not suite.timed
                 and suite.tolerance_for(name) == paper.tolerance_for(name)
                 and suite.score_at_for(name) == paper.score_at_for(name)

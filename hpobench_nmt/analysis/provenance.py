@@ -85,6 +85,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ),
         ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
     ]
+    if suite.noise:
+        lines.append(("noise", "a look-up draws one of the row's trainings; scores are of the row's mean"))
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         lines.append(

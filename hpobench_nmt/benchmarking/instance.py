@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,14 @@ from hpobench_nmt.benchmarking.clock import (
     unit_of,
     with_curves,
 )
+from hpobench_nmt.benchmarking.noise import replicates_of
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.transfer import sources_of
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.replicates import Replicates
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
@@ -48,6 +51,7 @@ class Instance:
             those of its best checkpoint. None where time is the number of look-ups.
         all_rows: the table as it is installed, where `table` has only some of its rows.
         time_unit: what time is counted in.
+        replicates: the trainings of each row, where look-ups draw one of them; `losses` are then their means.
     """
 
     table: Table
@@ -71,6 +75,7 @@ class Instance:
     trainings: Trainings | None = None
     all_rows: Table | None = None
     time_unit: str = "look-ups"
+    replicates: Replicates | None = None
 
     @property
     def installed(self) -> Table:
@@ -103,8 +108,14 @@ class Instance:
         return f"Instance({self.table.name}: {len(self.table)} rows, {objectives}{rules}; {scores})"
 
 
-def make_instance(suite: Suite, table: Table) -> Instance:
+def make_instance(suite: Suite, table: Table, source: str | Path | None = None) -> Instance:
     """The suite on the table.
+
+    Args:
+        suite: settings.
+        table: the rows.
+        source: the name or folder that the table was loaded from; left out: its name. Only needed for noise,
+            which is in files beside the rows.
 
     Raises:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
@@ -122,6 +133,9 @@ def make_instance(suite: Suite, table: Table) -> Instance:
     objectives = tuple(table.objective(spec) for spec in specs)
     trainings = trainings_of(suite, table, objectives)
     losses = table.losses(objectives) if trainings is None else trainings.final
+    replicates: Replicates | None = None
+    if suite.noise:
+        replicates, losses = replicates_of(table, objectives, source)
     if len(table) < suite.n_initial:
         raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.n_initial} initial ones.")
     if len(table) < suite.workers:
@@ -169,6 +183,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         trainings,
         None if len(table) == len(installed) else installed,
         unit_of(suite, table),
+        replicates,
     )
 
 
@@ -230,14 +245,14 @@ def suite_instances(
             table = load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = _with_sources(suite, make_instance(suite, table))
+            instances[table.name] = _with_sources(suite, make_instance(suite, table, name))
             if instances[table.name].left_out:
                 skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = _with_sources(suite, make_instance(suite, load_table(name)))
+            instances[name] = _with_sources(suite, make_instance(suite, load_table(name), name))
             if instances[name].left_out:
                 skipped(f"{instances[name].left_out}.")
         except InputError as error:

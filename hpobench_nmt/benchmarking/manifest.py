@@ -41,6 +41,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
         source: the folder that it was loaded from, empty where it was installed.
         curves: hash of its learning curves, where time depends on them.
         sources: hash of what methods may learn from other tables.
+        trainings: hash of its rows' trainings, where look-ups draw one of them.
     """
 
     sha256: _Hash
@@ -50,6 +51,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
     source: str = ""
     curves: str = ""
     sources: str = ""
+    trainings: str = ""
 
     @classmethod
     def of(cls, instance: Instance, source: str = "") -> TableEntry:
@@ -62,6 +64,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
             source=source,
             curves=instance.curves_sha256,
             sources=sources_sha256(instance.problem.sources),
+            trainings="" if instance.replicates is None else instance.replicates.sha256,
         )
 
 
@@ -112,7 +115,7 @@ class Manifest(Strict, frozen=True):
         settings = without_defaults(content["suite"])
         content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in settings.items()}
         for entry in content["tables"].values():
-            for key in ("source", "curves", "sources"):
+            for key in ("source", "curves", "sources", "trainings"):
                 if not entry[key]:
                     del entry[key]
         return (json.dumps(content, indent=1) + "\n").encode()
@@ -194,5 +197,6 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
             compare(f"table {name!r} of hash", was.sha256, entry.sha256)
             compare(f"learning curves of {name!r} of hash", was.curves, entry.curves)
             compare(f"sources of {name!r} of hash", was.sources, entry.sources)
+            compare(f"trainings of {name!r} of hash", was.trainings, entry.trainings)
             compare(f"objectives on {name!r}", list(was.objectives), list(entry.objectives))
             compare(f"targets on {name!r}", was.targets, entry.targets)

@@ -175,5 +175,6 @@ def benchmark(
         **settings,
     )
     suite = replace(suite, tables=tuple(t.name for t in loaded))
-    instances = {t.name: make_instance(suite, t) for t in loaded}
+    sources = [None if isinstance(t, Table) else t for t in several]
+    instances = {t.name: make_instance(suite, t, s) for t, s in zip(loaded, sources, strict=True)}
     return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs, timeout=timeout)

@@ -37,7 +37,9 @@ _TYPE_CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 # What runs a trial, and what turns a table into the features and losses of one.
-_TRIAL = tuple(f"{_NAME}.{module}" for module in ("core.timed_loop", "core.seeds", "lookup.table"))
+_TRIAL = tuple(
+    f"{_NAME}.{module}" for module in ("core.timed_loop", "core.seeds", "core.replicates", "lookup.table")
+)
 
 
 def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:

@@ -204,10 +204,12 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
     suite = manifest.make_suite()
     instances, trials = {}, {}
     for name, entry in manifest.tables.items():
-        instances[name] = make_instance(suite, _table(files.path, name, entry))
+        instances[name] = make_instance(suite, _table(files.path, name, entry), entry.source or None)
         now = TableEntry.of(instances[name])
         if entry.curves != now.curves:
             raise InputError(f"{folder}: was made with other learning curves of table {name!r}. {ANEW}")
+        if entry.trainings != now.trainings:
+            raise InputError(f"{folder}: was made with other trainings of table {name!r}. {ANEW}")
         if (entry.objectives, entry.targets) != (now.objectives, now.targets):
             raise InputError(
                 f"{folder}: was made with other objectives or tolerances of table {name!r} than "

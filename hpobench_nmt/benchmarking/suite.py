@@ -28,6 +28,8 @@ Keys of a suite file, all but `scores` with a default:
     resume        whether a training can be paused and go on later; if not, it then starts anew
     time          the most time that a trial may take on the clock, by table, with a `default`
     sources       tables or collections that methods may learn from; a trial's own table is never among them
+    noise         "replicates": every look-up draws one of the row's trainings; scores and constraints are of
+                  the row's mean. For tables with several trainings of every row. Left out: none
     published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
 
@@ -85,6 +87,7 @@ class Suite:
     resume: bool = True
     time: Mapping[str, Amount] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    noise: Literal["", "replicates"] = ""
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -127,6 +130,7 @@ class Suite:
             ("ties", ("any", "first")),
             ("stop", ("settled", "exhausted")),
             ("clock", ("lookups", "cost")),
+            ("noise", ("", "replicates")),
         ):
             if getattr(self, key) not in valid:
                 raise InputError(
@@ -142,6 +146,8 @@ class Suite:
             raise InputError(f"{where}: sources are for whole trainings: remove curves.")
         if self.curves and self.cost:
             raise InputError(f"{where}: curves have their own cost: remove cost = {self.cost!r}.")
+        if self.noise and self.timed:
+            raise InputError(f'{where}: noise needs clock = "lookups" and one worker so far.')
         if not self.resume and not self.curves:
             raise InputError(f"{where}: resume = false needs curves = true: others are never paused.")
         for key in ("score_at", "time"):
@@ -195,6 +201,7 @@ def without_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 _LATER: Mapping[str, Any] = {
     "constraints": [],
+    "noise": "",
     "clock": "lookups",
     "cost": "",
     "curves": False,

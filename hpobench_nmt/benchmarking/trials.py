@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
-from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.seeds import generator, initial_rows, method_generator
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -35,6 +37,7 @@ class TrialTable:
         violations: of each row, shape (N, c); None where there are no constraints.
         trainings: on a clock, what each row costs and what comes of it; None where time is look-ups.
         numbers: of the rows in the installed table, where some of them are left out.
+        replicates: trainings of each row, of which a look-up draws one; None where it gives the losses.
     """
 
     name: str
@@ -45,6 +48,7 @@ class TrialTable:
     violations: NDArray[np.float64] | None = None
     trainings: Trainings | None = None
     numbers: NDArray[np.int64] | None = None
+    replicates: Replicates | None = None
 
     def initial(self, seed: int, trial: int) -> list[int]:
         """The initial design of a trial."""
@@ -94,6 +98,7 @@ def plan(
             instance.violations,
             instance.trainings,
             instance.numbers,
+            instance.replicates,
         )
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
@@ -140,14 +145,21 @@ def trial_of(
     initial = data.initial(seed, trial)
     if data.trainings is not None:
         return run_timed_trial(data.problem, data.trainings, factory, rng, initial, data.goals, on_call)
+    losses = data.losses
+    if data.replicates is not None:
+        # One draw for each row that may be looked up, the same for every method.
+        losses = data.replicates.drawn(generator(seed, "noise", data.name, trial))
     if hasattr(factory, "suggest") and not hasattr(factory, "ask"):
         # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
-        whole = Trainings.whole(data.losses)
+        if data.violations is not None:  # it tells nothing of violations: they count as failures there
+            losses = np.where(is_feasible(data.violations)[:, None], losses, np.nan)
+        whole = Trainings.whole(losses)
         found = run_timed_trial(data.problem, whole, factory, rng, initial, data.goals, on_call)
-        return replace(found, timing=None)
-    evaluate = data.losses.__getitem__
+        return replace(found, losses=data.losses[found.rows], timing=None)
+    evaluate = losses.__getitem__
     violations = None if data.violations is None else data.violations.__getitem__
-    return run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
+    found = run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
+    return found if losses is data.losses else replace(found, losses=data.losses[found.rows])
 
 
 def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:

@@ -9,7 +9,8 @@ A method that knows constraints has `tell_constrained(row, losses, violations)`,
 
 A method that has only `tell` is told a loss that makes a violating row unattractive, in each objective: the
 worst of all feasible rows so far, or NaN, as for a failed training, where there is none yet. So it looks for
-feasible rows, though it cannot tell how far away they are.
+feasible rows, though it cannot tell how far away they are. A method that has only `suggest` and `observe` is
+told NaN for every violating row.
 """
 
 from __future__ import annotations

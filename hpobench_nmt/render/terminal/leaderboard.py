@@ -41,6 +41,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
         objectives = ", ".join(str(o) for o in instance.objectives)
         title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
         print_text(title, console, "bold")
+        if results.suite.noise:
+            print_text("a look-up draws one of the row's trainings; scores are of the row's mean", console)
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}

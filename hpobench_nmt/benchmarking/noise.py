@@ -1,0 +1,75 @@
+"""Suites with noise = "replicates": every look-up draws one of a row's trainings with other seeds.
+
+Which training of a row is drawn depends on the seed, the table and the trial, not on the method. So all
+methods meet the same luck in a trial, as they have the same initial design. What is recorded and scored is
+the row's mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.lookup.averages import means
+from hpobench_nmt.lookup.catalogue import find_folder
+from hpobench_nmt.lookup.folder import load_folder, load_replicates
+from hpobench_nmt.lookup.table import Table
+
+Floats = NDArray[np.float64]
+
+
+def replicates_of(
+    table: Table, objectives: Sequence[Objective], source: str | Path | None = None
+) -> tuple[Replicates, Floats]:
+    """Every training of each row of a table, and the rows' mean losses, shape (N, m).
+
+    Where the table's rows are single trainings, they count as one more.
+
+    Args:
+        table: the rows.
+        objectives: whose losses are drawn.
+        source: the table's name or folder; left out: its name.
+
+    Raises:
+        InputError: the table's folder is not found or has changed, or some row has only one training.
+    """
+    where = f"table {table.name!r}"
+    folder = find_folder(source if source is not None else table.name)
+    if load_folder(folder).sha256 != table.sha256:
+        raise InputError(f'{where}: noise = "replicates" needs its trainings; {folder} holds other rows.')
+    frame = load_replicates(folder)
+    names = [h.name for h in table.hyperparameters]
+    metrics = list(dict.fromkeys(o.metric for o in objectives))
+    own = table.to_frame()
+    again = frame[frame["replicate"] != 0][[*names, *metrics]]
+    rows = again.merge(own[names].assign(row=range(len(own))), on=names, how="left")["row"].to_numpy(
+        np.float64
+    )
+    in_table = ~np.isnan(rows)
+    number, values = rows[in_table].astype(np.int64), again[metrics].to_numpy(np.float64)[in_table]
+    for j, name in enumerate(metrics):
+        missing = table.metric(name).missing
+        if missing is not None:
+            values[values[:, j] == missing, j] = np.nan
+    if not table.averaged:
+        number = np.concatenate([np.arange(len(own)), number])
+        values = np.vstack([own[metrics].to_numpy(np.float64), values])
+    counts = np.bincount(number, minlength=len(own))
+    few = int((counts < 2).sum())
+    if few:
+        raise InputError(
+            f'{where}: noise = "replicates" needs several trainings of every row, and {few} of its '
+            f"{len(own)} rows have only one."
+        )
+    order = np.argsort(number, kind="stable")
+    number, values = number[order], values[order]
+    places = [metrics.index(o.metric) for o in objectives]
+    losses = np.column_stack([o.to_loss(values[:, j]) for o, j in zip(objectives, places, strict=True)])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return Replicates(starts, losses), table.losses(objectives) if table.averaged else means(losses, number)

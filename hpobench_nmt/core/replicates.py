@@ -1,0 +1,38 @@
+"""Several trainings of every row, of which a look-up draws one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """The losses of several trainings of each of N rows.
+
+    Attributes:
+        starts: where the trainings of each row begin in losses, and their number at the end, shape (N + 1,).
+        losses: of all T trainings, those of a row together, shape (T, m), NaN where one failed.
+    """
+
+    starts: NDArray[np.int64]
+    losses: Floats
+
+    def drawn(self, rng: np.random.Generator) -> Floats:
+        """The losses of one training of each row, each as likely as the others, shape (N, m). O(N)."""
+        counts = np.diff(self.starts)
+        chosen = np.floor(rng.random(len(counts)) * counts).astype(np.int64)
+        found: Floats = self.losses[self.starts[:-1] + chosen]
+        return found
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the trainings."""
+        digest = hashlib.sha256(self.starts.astype("<i8").tobytes())
+        digest.update(np.where(np.isnan(self.losses), np.nan, self.losses).astype("<f8").tobytes())
+        return digest.hexdigest()

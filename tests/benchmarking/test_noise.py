@@ -1,0 +1,152 @@
+"""Suites with noise: look-ups draw one of a row's trainings, scores are of the row's mean."""
+
+import json
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.analysis.run_curves import surrogate_curves
+from hpobench_nmt.benchmarking.noise import replicates_of
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.lookup.folder import load_folder, save_folder
+
+TIMES = 4
+
+
+def trainings_of(table, moves):
+    """A frame of trainings, TIMES of each row, moved from the table's values."""
+    frame = pd.concat([table.to_frame()] * TIMES, ignore_index=True)
+    names = [m.name for m in table.metrics]
+    frame[names] += np.concatenate(moves)
+    return frame.assign(
+        replicate=np.repeat(np.arange(1, TIMES + 1), len(table)), seed=np.repeat(np.arange(TIMES), len(table))
+    )
+
+
+@pytest.fixture
+def noisy(toy, home):
+    """The toy table as means of four trainings, installed; and the trainings, shape (TIMES, N, metrics)."""
+    moves = np.random.default_rng(4).normal(scale=2.0, size=(TIMES, *toy.values.shape)).round(3)
+    moves -= moves.mean(axis=0)
+    table = replace(toy, averaged=True)
+    frame = trainings_of(table, moves).sample(frac=1.0, random_state=1)  # in any order
+    save_folder(table, home / "tables" / "toy", frame)
+    return load_folder(home / "tables" / "toy"), table.values + moves
+
+
+class Told:
+    """Random search that keeps what it is told."""
+
+    told: ClassVar[list[tuple[int, float]]] = []
+
+    def __init__(self, problem, rng):
+        self.order = rng.permutation(len(problem.features)).tolist()
+
+    def ask(self):
+        return self.order[-1]
+
+    def tell(self, index, losses):
+        self.order.remove(index)
+        self.told.append((index, float(losses[0])))
+
+
+def test_every_look_up_is_a_training_of_its_row_and_scores_are_of_means(noisy):
+    table, trainings = noisy
+    Told.told = []
+    results = hb.benchmark("toy", [Told, "RS"], trials=30, noise="replicates", stop="exhausted")
+    for trial, number in zip(results.trials["toy", "Told"], range(30), strict=True):
+        np.testing.assert_array_equal(trial.losses[:, 0], -table.column("bleu")[trial.rows])
+        told = Told.told[number * len(table) : (number + 1) * len(table)]
+        assert [row for row, _ in told] == trial.rows.tolist()
+    places = np.array([np.abs(-trainings[:, row, 0] - loss).argmin() for row, loss in Told.told])
+    for (row, loss), place in zip(Told.told, places, strict=True):
+        assert loss == pytest.approx(-trainings[place, row, 0], abs=1e-12)
+    # Each training is drawn about as often as the others, and not the same one in all trials.
+    shares = np.bincount(places, minlength=TIMES) / len(places)
+    assert np.abs(shares - 1 / TIMES).max() < 0.06
+    plain = hb.benchmark(table, ["RS"], trials=30, stop="exhausted")
+    assert results.summary("toy", "RS") == plain.summary("toy", "RS")  # it does not look at losses
+
+
+def test_all_methods_meet_the_same_luck_for_any_number_of_jobs(noisy):
+    Told.told = []
+
+    class Other(Told):
+        told: ClassVar[list[tuple[int, float]]] = []
+
+    hb.benchmark("toy", [Told, Other], trials=2, noise="replicates", stop="exhausted")
+    n = len(noisy[0])
+    for trial in (0, 1):
+        part = slice(trial * n, trial * n + n)
+        assert dict(Told.told[part]) == dict(Other.told[part])
+    assert dict(Told.told[:n]) != dict(Told.told[n:])
+    settings = {"trials": 30, "noise": "replicates", "score_at": 10, "scores": ["fb"]}
+    one, two = (hb.benchmark("toy", ["BO_EI_M_std"], jobs=jobs, **settings) for jobs in (1, 2))
+    rows = [[t.rows.tolist() for t in r.trials["toy", "BO_EI_M_std"]] for r in (one, two)]
+    assert rows[0] == rows[1]
+    quiet = hb.benchmark("toy", ["BO_EI_M_std"], trials=30, scores=["fb"], score_at=10)
+    assert one.summary("toy", "BO_EI_M_std")[0].mean > quiet.summary("toy", "BO_EI_M_std")[0].mean
+
+
+def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
+    moves = np.random.default_rng(4).normal(size=(TIMES, *toy.values.shape))
+    frame = trainings_of(toy, moves)
+    frame.loc[frame.index[:3], "bleu"] = np.nan
+    save_folder(toy, home / "tables" / "toy", frame)
+    goals = [toy.objective("bleu"), toy.objective("seconds")]
+    found, means = replicates_of(toy, goals, "toy")
+    assert np.diff(found.starts).tolist() == [TIMES + 1] * len(toy)
+    expected = toy.losses(goals) + np.vstack([np.zeros((1, *toy.values.shape)), moves])[..., :2].mean(
+        axis=0
+    ) * [-1, 1]
+    np.testing.assert_allclose(means[3:], expected[3:], rtol=1e-12)
+    assert np.isnan(means[:3, 0]).all()  # a training of these failed
+    assert not np.isnan(means[:, 1]).any()
+    np.testing.assert_array_equal(found.losses[found.starts[:-1]], toy.losses(goals))
+
+
+def test_a_draw_is_one_of_the_rows_own():
+    replicates = Replicates(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
+    drawn = np.array([replicates.drawn(np.random.default_rng(i)) for i in range(300)])
+    assert set(drawn[:, 0, 0]) == {0.0, 2.0}
+    assert set(drawn[:, 1, 0]) == {4.0, 6.0, 8.0}
+    assert (drawn[..., 1] == drawn[..., 0] + 1).all()
+    changed = Replicates(replicates.starts, replicates.losses + 1e-9)
+    assert changed.sha256 != replicates.sha256 == Replicates(replicates.starts, replicates.losses).sha256
+
+
+def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
+    def refused(message, tables="toy", **settings):
+        with pytest.raises(InputError, match=message):
+            hb.benchmark(tables, ["RS"], trials=2, **{"noise": "replicates", **settings})
+
+    refused("noise must be '' or 'replicates', not 'some'", noise="some")
+    refused('noise needs clock = "lookups" and one worker', workers=2)
+    refused("several trainings of every row, and 36 of its 36 rows have only one", tables="toy-missing")
+    refused("holds other rows", tables=replace(toy, values=toy.values + 1))
+    refused("unknown table 'elsewhere'", tables=replace(toy, name="elsewhere"))
+
+
+def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
+    table, trainings = noisy
+    (tmp_path / "noisy.toml").write_text(
+        'scores = ["fb"]\ntables = ["toy"]\nnoise = "replicates"\ntrials = 3\nscore_at = {default = 10}\n'
+    )
+    run = ("run", tmp_path / "noisy.toml", "--jobs", 1, "--out", tmp_path / "r")
+    assert "a look-up draws one of the row's trainings" in run_command(*run).stdout
+    results = hb.load_results(tmp_path / "r")
+    assert results.suite.noise == "replicates"
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert manifest["tables"]["toy"]["trainings"] == results.instances["toy"].replicates.sha256
+    with pytest.raises(InputError, match="one training of each row"):
+        surrogate_curves(results, "toy")
+    # The same means of other trainings.
+    save_folder(table, home / "tables" / "toy", trainings_of(table, (trainings - table.values) * 0.5))
+    with pytest.raises(InputError, match="made with other trainings of table 'toy'"):
+        hb.load_results(tmp_path / "r")
+    assert "holds a run with trainings of 'toy' of hash" in run_command(*run, check=2).stderr
