@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpobench_nmt.core.errors import InputError
@@ -43,11 +44,7 @@ class BuiltIn:
         Raises:
             InputError: one is missing, with the command that installs it.
         """
-        for library in self.missing():
-            raise InputError(
-                f"method {self.name!r} needs {library}, which is not installed: "
-                f"pip install 'hpobench-nmt[{self.extra}]'."
-            )
+        require([self])
 
     def missing(self) -> list[str]:
         """Its libraries that are not installed."""
@@ -59,6 +56,20 @@ class BuiltIn:
         module, _, attribute = self.location.partition(":")
         factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return factory
+
+
+def require(methods: Iterable[BuiltIn]) -> None:
+    """Refuse methods whose libraries are not installed.
+
+    Raises:
+        InputError: some are missing, with the command that installs them all.
+    """
+    lacking = [(method, library) for method in methods for library in method.missing()[:1]]
+    if lacking:
+        names = "; ".join(f"method {method.name!r} needs {library}" for method, library in lacking)
+        extras = ",".join(dict.fromkeys(method.extra for method, _ in lacking))
+        which = "is" if len(lacking) == 1 else "are"
+        raise InputError(f"{names}, which {which} not installed: pip install 'hpobench-nmt[{extras}]'.")
 
 
 def counts(objectives: tuple[int, ...]) -> str:
@@ -146,6 +157,14 @@ ADAPTERS = {
         _adapter("nevergrad", "TwoPointsDE", "TwoPointsDE", _ONE, "Nevergrad's differential evolution"),
         _adapter("nevergrad", "NGOpt", "NGOpt", _ONE, "Nevergrad's choice by space and budget"),
         _adapter("nevergrad", "OnePlusOne", "OnePlusOne", _ONE, "Nevergrad's (1+1) for discrete spaces"),
+        BuiltIn(
+            "syneTune.BORE",
+            "adapters.syne_tune:BORE",
+            _ONE,
+            "Syne Tune's BORE, with XGBoost",
+            extra="syne-tune",
+            libraries=("syne_tune", "xgboost"),
+        ),
         _adapter("pymoo", "NSGA2", "NSGAII", _SEVERAL, "pymoo's NSGA-II"),
         _adapter("pymoo", "NSGA3", "NSGAIII", _SEVERAL, "pymoo's NSGA-III"),
     )

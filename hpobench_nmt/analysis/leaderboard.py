@@ -123,6 +123,20 @@ def subject_to(results: Results, table: str) -> str:
     return f"{', '.join(results.suite.constraints)}: {instance.n_feasible} of {len(instance.table)} rows"
 
 
+def milliseconds(seconds: float) -> str:
+    """Seconds in milliseconds with two digits that count; empty where they are not known."""
+    ms = 1e3 * seconds
+    return (
+        ""
+        if not np.isfinite(ms)
+        else f"{ms:.0f}"
+        if ms >= 9.95
+        else f"{ms:.1f}"
+        if ms >= 0.995
+        else f"{ms:.2f}"
+    )
+
+
 def heading(results: Results, table: str, score: str) -> str:
     """A score's heading in a table: its name, when it is taken, and an arrow to where it is better."""
     score_at = results.suite.score_at_for(table) if SCORES[score].needs_score_at else None

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, heading, interval, shown
+from hpobench_nmt.analysis.leaderboard import (
+    Cell,
+    cells,
+    exact,
+    figure,
+    heading,
+    interval,
+    milliseconds,
+    shown,
+)
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
@@ -87,7 +96,16 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
         Entry("–") if np.isnan(references[s][0]) else Entry(figure(s, *references[s]), references[s][0])
         for s in scores
     )
+    if any((table, method) in results.step_seconds for method, _ in rows):
+        columns = (*columns, Column("ms/step", "processor time of the method a step, in milliseconds"))
+        rows = [(method, (*entries, _time(results, table, method))) for method, entries in rows]
+        reference = (*reference, Entry("–"))
     return Board(columns, _best_first(rows, columns), reference, compared)
+
+
+def _time(results: Results, table: str, method: str) -> Entry:
+    seconds = results.step_seconds.get((table, method), np.nan)
+    return Entry(milliseconds(seconds), None if np.isnan(seconds) else 1e3 * seconds)
 
 
 def overall_board(run: Run) -> Board:

@@ -28,7 +28,7 @@ from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, name_of
-from hpobench_nmt.methods import BUILT_IN, KNOWN
+from hpobench_nmt.methods import BUILT_IN, KNOWN, require
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
 
@@ -74,8 +74,11 @@ def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
     """The methods named, in order.
 
     Raises:
-        InputError: one cannot be found, is not a method, or two have one name.
+        InputError: one cannot be found, lacks its library, is not a method, or two have one name.
     """
+    specs = list(specs)
+    bases = [split_spec(spec)[0] for spec in specs if isinstance(spec, str)]
+    require(KNOWN[base] for base in bases if base in KNOWN)
     methods = [_resolve(spec) for spec in specs]
     seen: dict[str, str] = {}
     for method in methods:
@@ -112,7 +115,6 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
     base, settings = split_spec(spec)
     if base in KNOWN:
         known = KNOWN[base]
-        known.require()
         name, text = base, ""
         if settings:
             _, name, text = with_settings(base, known.load(), settings)

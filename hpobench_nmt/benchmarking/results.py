@@ -32,6 +32,7 @@ class Results:
             memory, see hpobench_nmt.core.trajectory.Trials.
         sources: where a method comes from, by its name; needed to analyse methods that do not come with the
             package. Results that were read from a folder lack it, unless load_results was told.
+        step_seconds: processor time a step by (table, method), NaN where it was not measured.
     """
 
     suite: Suite
@@ -40,6 +41,7 @@ class Results:
     methods: tuple[str, ...]
     trials: Mapping[tuple[str, str], Sequence[Trajectory]]
     sources: Mapping[str, NamedMethod] = field(default_factory=dict)
+    step_seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def summary(self, table: str, method: str) -> list[Summary]:
         """Each score of a method on a table, in the suite's order."""

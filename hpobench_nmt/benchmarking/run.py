@@ -14,7 +14,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import Block, plan
+from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.trajectory import Trials
@@ -47,11 +47,13 @@ def run_suite(
     """
     check_methods(suite, methods)
     blocks = plan(suite, instances, methods, seed)
-    done = {
-        block.key: Trials.of(block.data.losses, found)
-        for block, found, _ in run_blocks(blocks, jobs, backend, timeout)
-    }
-    return _results(suite, instances, methods, seed, blocks, done)
+    done: dict[tuple[str, str, int], Trials] = {}
+    took: dict[tuple[str, str], list[Took]] = {}
+    for block, found, seconds in run_blocks(blocks, jobs, backend, timeout):
+        done[block.key] = Trials.of(block.data.losses, found)
+        took.setdefault(block.key[:2], []).append(Took.of(found, seconds, suite.n_initial))
+    step_seconds = {pair: seconds_a_step(parts) for pair, parts in took.items()}
+    return _results(suite, instances, methods, seed, blocks, done, step_seconds)
 
 
 def run_to_folder(
@@ -92,12 +94,13 @@ def run_to_folder(
     todo = [block for block in blocks if block.key not in done]
     for block, found, seconds in run_blocks(todo, jobs, backend, timeout):
         done[block.key] = Trials.of(block.data.losses, found)
-        files.keep(block, done[block.key], seconds)
+        files.keep(block, done[block.key], Took.of(found, seconds, suite.n_initial))
         files.merge(together[block.table, block.method.name], done)
         worked += block.work
         report(worked, total)
     files.close(blocks)
-    return _results(suite, instances, methods, seed, blocks, done)
+    step_seconds = {pair: files.step_seconds(*pair) for pair in together}
+    return _results(suite, instances, methods, seed, blocks, done, step_seconds)
 
 
 def _results(
@@ -107,13 +110,14 @@ def _results(
     seed: int,
     blocks: Sequence[Block],
     done: Mapping[tuple[str, str, int], Trials],
+    step_seconds: Mapping[tuple[str, str], float],
 ) -> Results:
     parts: dict[tuple[str, str], list[Trials]] = {(t, m.name): [] for t in instances for m in methods}
     for block in blocks:
         parts[block.table, block.method.name].append(done[block.key])
     trials = {key: Trials.joined(found) for key, found in parts.items()}
     sources = {m.name: m for m in methods}
-    return Results(suite, seed, dict(instances), tuple(sources), trials, sources)
+    return Results(suite, seed, dict(instances), tuple(sources), trials, sources, step_seconds)
 
 
 def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:

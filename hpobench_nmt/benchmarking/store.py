@@ -2,8 +2,9 @@
 
     DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by hash
     DIR/observations/TABLE/METHOD.parquet  all look-ups of a method on a table, once all its trials are done
-    DIR/timings/TABLE/METHOD.csv           first_trial, trials, seconds: one line per block of trials, and the
-                                           only files that differ between two runs of the same command
+    DIR/timings/TABLE/METHOD.csv           first_trial, trials, seconds, own_seconds, steps, by block;
+                                           own_seconds is processor time without loading the method. These are
+                                           the only files that differ between two runs of the same command
     DIR/unfinished/TABLE/METHOD/N.parquet  blocks of trials, from trial N, of methods that are not done yet
 
 The columns of the Parquet files are in `hpobench_nmt.benchmarking.observations`, the keys of the manifest in
@@ -36,12 +37,14 @@ from hpobench_nmt.benchmarking.manifest import ANEW, Manifest, TableEntry, check
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.plugins import NamedMethod, is_varied, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.trials import Block
+from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError, shortened
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
+
+_TIMINGS = ("first_trial", "trials", "seconds", "own_seconds", "steps")
 
 Key = tuple[str, str, int]
 """Table, method and first trial of a block."""
@@ -111,14 +114,26 @@ class ResultsFolder:
             self.merge(own, done)
         return done
 
-    def keep(self, block: Block, trials: Trials, seconds: float) -> None:
-        """Write a block of trials that is done, and how long it took."""
+    def keep(self, block: Block, trials: Trials, took: Took) -> None:
+        """Write a block of trials that is done, and what it took."""
         table, method = block.table, block.method.name
         content = to_parquet(table, method, block.first, trials, block.data.numbers)
         self._write(self._part(block.key), content)
-        timing = self._inside("timings", table, f"{method}.csv")
-        lines = timing.read_text(errors="replace") if timing.exists() else "first_trial,trials,seconds\n"
-        self._write(timing, f"{lines}{block.first},{len(trials)},{seconds:.6f}\n".encode())
+        timing = self._timings(table, method)
+        lines = timing.read_text(errors="replace") if timing.exists() else ",".join(_TIMINGS) + "\n"
+        line = f"{block.first},{len(trials)},{took.seconds:.6f},{took.own_seconds:.6f},{took.steps}\n"
+        self._write(timing, (lines + line).encode())
+
+    def step_seconds(self, table: str, method: str) -> float:
+        """Processor time a step of a method on a table; NaN where the file does not say."""
+        path = self._timings(table, method)
+        blocks: dict[str, Took] = {}  # of a block that was run again, the last time counts
+        for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+            cells = line.split(",")
+            if len(cells) == len(_TIMINGS) and cells[-1].isascii() and cells[-1].isdecimal():
+                with contextlib.suppress(ValueError):
+                    blocks[cells[0]] = Took(float(cells[2]), float(cells[3]), int(cells[4][:18]))
+        return seconds_a_step(blocks.values())
 
     def merge(self, blocks: Sequence[Block], done: Mapping[Key, Trials]) -> None:
         """Join all blocks of a table and method into their one file, if all of them are done."""
@@ -143,6 +158,9 @@ class ResultsFolder:
     def observations(self, table: str, method: str) -> Path:
         """The file of a method on a table."""
         return self._inside("observations", table, f"{method}.parquet")
+
+    def _timings(self, table: str, method: str) -> Path:
+        return self._inside("timings", table, f"{method}.csv")
 
     def _part(self, key: Key) -> Path:
         table, method, first = key
@@ -221,7 +239,8 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
                 trials[name, method] = read_trials(path, 0, suite.trials, method, instances[name])
     if not trials:
         raise InputError(f"{folder}: nothing is finished yet. Run the same command again to go on.")
-    return Results(suite, manifest.seed, instances, tuple(manifest.methods), trials, sources)
+    step_seconds = {pair: files.step_seconds(*pair) for pair in trials}
+    return Results(suite, manifest.seed, instances, tuple(manifest.methods), trials, sources, step_seconds)
 
 
 def unfinished(results: Results) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -131,7 +132,7 @@ def trial_of(
     trial: int,
     on_call: Callable[[str], None] | None = None,
 ) -> Trajectory:
-    """Run one trial of a method on a table.
+    """Run one trial of a method on a table, and measure the processor time that it takes.
 
     Args:
         data: the table.
@@ -141,6 +142,19 @@ def trial_of(
         trial: its number.
         on_call: as in hpobench_nmt.core.loop.run_trial.
     """
+    start = time.process_time()
+    found = _trial(data, method, factory, seed, trial, on_call)
+    return replace(found, own_seconds=time.process_time() - start)
+
+
+def _trial(
+    data: TrialTable,
+    method: str,
+    factory: MethodFactory,
+    seed: int,
+    trial: int,
+    on_call: Callable[[str], None] | None,
+) -> Trajectory:
     rng = method_generator(seed, data.name, method, trial)
     initial = data.initial(seed, trial)
     if data.trainings is not None:
@@ -169,4 +183,33 @@ def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajec
         raise RuntimeError
 
     failed = trial_of(data, "", never, seed, trial)
-    return replace(failed, failure=reason)
+    return replace(failed, failure=reason, own_seconds=math.nan)
+
+
+@dataclass(frozen=True)
+class Took:
+    """What some trials of a method took.
+
+    Attributes:
+        seconds: until they were done, the loading of the method included.
+        own_seconds: processor time of the trials alone.
+        steps: how often the method was asked in them.
+    """
+
+    seconds: float
+    own_seconds: float
+    steps: int
+
+    @classmethod
+    def of(cls, trials: Iterable[Trajectory], seconds: float, n_initial: int) -> Took:
+        """Of trials that were just run; those whose time was not measured do not count."""
+        measured = [t for t in trials if not math.isnan(t.own_seconds)]
+        steps = sum(max(len(t.rows) - n_initial, 0) for t in measured)
+        return cls(seconds, sum(t.own_seconds for t in measured), steps)
+
+
+def seconds_a_step(several: Iterable[Took]) -> float:
+    """The processor time a step; NaN where there was none."""
+    parts = list(several)
+    steps = sum(part.steps for part in parts)
+    return sum(part.own_seconds for part in parts) / steps if steps else math.nan

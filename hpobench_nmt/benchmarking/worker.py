@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import os
 import pickle
@@ -84,17 +85,19 @@ class TrialDone:
     failure: str
     losses: NDArray[np.float64] | None = None
     timing: Timeline | None = None
+    own_seconds: float = math.nan
 
     @classmethod
     def of(cls, trial: Trajectory) -> TrialDone:
         """Of a trajectory. The losses are the table's where there are no times."""
         timed = trial.timing is not None
-        return cls(trial.rows, trial.failure, trial.losses if timed else None, trial.timing)
+        losses = trial.losses if timed else None
+        return cls(trial.rows, trial.failure, losses, trial.timing, trial.own_seconds)
 
     def trajectory(self, table_losses: NDArray[np.float64]) -> Trajectory:
         """What it was made of."""
         losses = table_losses[self.rows] if self.losses is None else self.losses
-        return Trajectory(self.rows, losses, self.failure, self.timing)
+        return Trajectory(self.rows, losses, self.failure, self.timing, self.own_seconds)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from html import escape
@@ -99,12 +100,15 @@ class Trajectory:
             checkpoints, those of the row's best one so far.
         failure: why the method was stopped, empty where it was not.
         timing: when trainings ran; None where time is the number of look-ups, as `timeline` then says.
+        own_seconds: processor time of this process that the trial took, nearly all of it in the method; NaN
+            where it was not measured. It is the only part that differs from run to run.
     """
 
     rows: Rows
     losses: Floats
     failure: str = ""
     timing: Timeline | None = None
+    own_seconds: float = math.nan
 
     @property
     def timeline(self) -> Timeline:

@@ -15,7 +15,7 @@ from hpobench_nmt.benchmarking.observations import read_trials
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.store import ResultsFolder, load_results, unfinished
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import plan
+from hpobench_nmt.benchmarking.trials import Took, plan
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.trajectory import Trajectory, Trials
 from hpobench_nmt.lookup.folder import save_folder
@@ -51,7 +51,7 @@ class Run:
     def keep(self, *blocks):
         done = {b.key: self.trials(b) for b in blocks}
         for number, block in enumerate(blocks, start=1):
-            self.files.keep(block, done[block.key], number / 8)
+            self.files.keep(block, done[block.key], Took(number / 8, number / 4, 10))
         return done
 
 
@@ -93,7 +93,10 @@ def test_blocks_are_kept_read_again_and_joined(run):
         "unfinished/toy/A/000050.parquet",
     ]
     timing = (run.files.path / "timings" / "toy" / "A.csv").read_text()
-    assert timing == "first_trial,trials,seconds\n0,25,0.125000\n50,10,0.250000\n"
+    assert timing == (
+        "first_trial,trials,seconds,own_seconds,steps\n0,25,0.125000,0.250000,10\n50,10,0.250000,0.500000,10\n"
+    )
+    assert run.files.step_seconds("toy", "A") == 0.75 / 20
     again = run.files.finished(run.blocks, run.instances)
     assert again.keys() == done.keys() == {("toy", "A", 0), ("toy", "A", 50), ("other", "B", 25)}
     for key, trials in done.items():
@@ -117,6 +120,24 @@ def test_blocks_are_kept_read_again_and_joined(run):
     done |= run.keep(*run.of("other", "A"))
     run.files.merge(run.of("other", "A"), done)
     assert run.files.finished(run.blocks, run.instances).keys() == done.keys()
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ("first_trial,trials,seconds,own_seconds,steps\n0,25,9,2.5,100\n25,5,9,0.5,50\n", 3 / 150),
+        ("0,25,9,7,100\n0,25,9,2.5,100\n", 0.025),  # the block was run again
+        ("first_trial,trials,seconds\n0,25,9\n25,5,9,0.5,50\n", 0.01),  # begun by an older version
+        ("0,25,9,2.5,0\n", np.nan),
+        ("0,25,9,2.5,-4\n0,25,9,a lot,4\n0,25,9,2.5,4,4\n\n\xff,\n", np.nan),
+    ],
+)
+def test_times_that_were_kept(run, lines, seconds):
+    path = run.files.path / "timings" / "toy" / "A.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text(lines)
+    np.testing.assert_equal(run.files.step_seconds("toy", "A"), seconds)
+    np.testing.assert_equal(run.files.step_seconds("toy", "B"), np.nan)
 
 
 def test_the_last_block_of_a_killed_run_is_joined_on_the_next(run):

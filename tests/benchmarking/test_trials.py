@@ -12,8 +12,17 @@ from threadpoolctl import threadpool_info
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.trials import Block, TrialTable, plan, run_block, trial_of
+from hpobench_nmt.benchmarking.trials import (
+    Block,
+    Took,
+    TrialTable,
+    plan,
+    run_block,
+    seconds_a_step,
+    trial_of,
+)
 from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.trajectory import Trajectory
 
 told = []
 """Of each method that was made: its first random number, and (row, losses) in the order of tell."""
@@ -58,6 +67,11 @@ def test_a_block_runs_its_own_trials(toy, notes):
     begun = time.perf_counter()
     found, seconds = run_block(rest)
     assert 0 < seconds <= time.perf_counter() - begun
+    own = [trajectory.own_seconds for trajectory in found]
+    assert all(spent >= 0.0 for spent in own)
+    took = Took.of([*found, Trajectory(found[0].rows, found[0].losses)], seconds, 4)
+    assert took == Took(seconds, sum(own), 10)  # of what was not measured nothing counts
+    assert seconds_a_step([took, Took(1.0, 4.0, 10)]) == (sum(own) + 4.0) / 20
     assert threads == {1}
     losses = toy.losses(["bleu", "seconds"])
     assert len(found) == len(told) == 2

@@ -10,7 +10,17 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, heading, interval, shown, subject_to
+from hpobench_nmt.analysis.leaderboard import (
+    Cell,
+    cells,
+    exact,
+    figure,
+    heading,
+    interval,
+    milliseconds,
+    shown,
+    subject_to,
+)
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import (
     ENDLESS_NOTE,
@@ -71,6 +81,9 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
         if compared:
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
             grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
+    timed = any((table, method) in results.step_seconds for method in rows)
+    if timed:
+        grid.add_column("ms/step", justify="right", style="dim", no_wrap=True)
     for method, row in rows.items():
         line: list[Text] = [plain(method)]
         for cell in (cell for cell in row if cell.score in names):
@@ -83,6 +96,8 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
                     Text(figure(cell.score, cell.published_mean, cell.published_std) if known else "")
                 )
                 line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
+        if timed:
+            line.append(Text(milliseconds(results.step_seconds.get((table, method), np.nan))))
         grid.add_row(*line)
     exact_row: list[Text] = [Text(EXACT, style="dim")]
     for name, (mean, std) in zip(results.suite.scores, exact(results, table), strict=True):
@@ -116,4 +131,6 @@ def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
         lines += [f"*: best mean. ≈: not shown to be worse than it. {note}"]
     if len(results.instances) > 1 and len(results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
+    if results.step_seconds:
+        lines += ["ms/step: processor time of the method a step, on this machine."]
     return [*lines, *trial_notes(results)]

@@ -120,6 +120,24 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch):
     )
 
 
+def test_a_suite_names_all_libraries_that_are_missing(tmp_path):
+    """In a process that finds none of them, as in an environment without them; nothing is run or written."""
+    code = (
+        "import importlib.util, sys\n"
+        "found = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name: None if name in ('optuna', 'smac') else found(name)\n"
+        "from hpobench_nmt.cli.main import main\n"
+        "main(['run', 'frameworks', '--methods', 'RS,optuna.TPE,optuna.GP,smac.RF', '--out', 'r'])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == (
+        "Error: method 'optuna.TPE' needs optuna; method 'optuna.GP' needs optuna; method 'smac.RF' needs "
+        "smac, which are not installed: pip install 'hpobench-nmt[optuna,smac]'.\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", each())
 def test_the_librarys_version_is_in_the_fingerprint(name, monkeypatch):
     before = resolve_methods([name])[0].fingerprint

@@ -86,7 +86,9 @@ def test_leaderboard_is_sorted_and_marks_what_the_statistics_say(folders):
     assert values == sorted(values)
     by_key = {(c.method, c.score): c for c in found}
     for method, entries in board.rows:
-        for entry, score in zip(entries, run.results.suite.scores, strict=True):
+        *scored, time = entries
+        assert time.value == 1e3 * run.results.step_seconds["toy", method]
+        for entry, score in zip(scored, run.results.suite.scores, strict=True):
             cell = by_key[method, score]
             assert entry.mark == ("best" if cell.best else "tied" if cell.tied else "")
             assert entry.value == cell.summary.mean

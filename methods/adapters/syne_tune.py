@@ -1,0 +1,41 @@
+"""Syne Tune's BORE (Tiao et al. 2021, Salinas et al. 2022).
+
+Translated: nothing is moved. BORE's classifier, XGBoost with its defaults, learns which rows are among the
+best quarter of those told, and of the rows that are left the one of the largest probability is next. The
+first losses that it needs, 6 by Syne Tune's default, are of random rows. A failed training counts as worse
+than all others.
+
+Lost: Syne Tune ranks 500 random configurations, which it draws from NumPy's global random state, so that its
+`random_seed` does not determine them. Here all rows that are left are ranked, among equals in random order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from syne_tune.config_space import uniform
+from syne_tune.optimizer.schedulers.searchers.bore.bore import Bore
+
+from hpobench_nmt.methods.adapters.common import Adapter, penalised
+
+
+class BORE(Adapter):
+    """Bayesian optimisation by density-ratio estimation."""
+
+    logger = "syne_tune"
+
+    def start(self) -> None:
+        """The searcher; it never sees the space that it must be given."""
+        self.searcher = Bore({"unused": uniform(0, 1)}, random_seed=self.seed())
+        self.searcher.model.set_params(n_jobs=1)
+
+    def propose(self) -> int:
+        """The row that is most probably among the best quarter."""
+        rows = self.rng.permutation(self.rows_left())
+        losses: NDArray[np.float64] = penalised(np.array(list(self.told.values())).reshape(-1, 1))[:, 0]
+        if len(losses) < self.searcher.init_random or np.ptp(losses) == 0:
+            return int(rows[0])
+        features = self.problem.features
+        if not self.searcher._train_model(features[list(self.told)], losses):
+            return int(rows[0])
+        return int(rows[self.searcher._loss(features[rows]).argmin()])
