@@ -1,12 +1,12 @@
-"""What it is worth to know that trainings differ in cost: cost until a row is within the tolerance of the
-best.
+"""What it is worth to know that trainings differ in cost: EI per expected cost against EI.
 
     hpobench-nmt tables fetch nmthpo && hpobench-nmt tables fetch nmtlc
     python benchmarks/cost_aware.py [--workers 1] [--trials 100] [TABLE ...]
 
-All trainings run to their end. The cost is the table's: updates, or the cost of the whole learning curve.
-Shown are mean costs with standard errors, and the geometric mean of the cost of EI per expected cost over
-that of EI with its 95% interval, on the same initial designs.
+Each trial ends when a row is within the tolerance of the best. All trainings run to their end. The cost is
+the table's: updates, or the cost of the whole learning curve. Shown are mean costs with standard errors, and
+the geometric mean of the cost of EI per expected cost over that of EI with its 95% interval, on the same
+initial designs.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class LevelPrior:
 class LevelBO:
     """The method. A step takes O(n N L) for n losses observed."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        self._field = Field(problem, rng, ETA)
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        self._field = Field(problem, rng, eta)
         self._n_rows = len(problem.features)
         self._last = len(self._field.levels) - 1
         self._posterior = AnyTargetsPosterior(level_prior(problem, len(self._field.levels)), NOISE_SD)

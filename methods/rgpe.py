@@ -50,11 +50,11 @@ _JITTER = 1e-9
 class PortfolioBO(AnyTargetsSearch):
     """`BO_M_std` that begins with the sources' portfolio; it learns nothing else from them."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+    def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
         if problem.n_objectives > 2:
             raise InputError(f"this method is for 1 or 2 objectives, not {problem.n_objectives}.")
         super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
-        self._start = portfolio(problem, PORTFOLIO)
+        self._start = portfolio(problem, portfolio_rows)
 
     def choose(self, running: Mapping[int, float]) -> int | None:
         """The next row of the portfolio, and then the one of largest acquisition value."""
@@ -83,8 +83,8 @@ class PortfolioBO(AnyTargetsSearch):
 class RGPE(PortfolioBO):
     """The method. See the top of this file."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        super().__init__(problem, rng)
+    def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
+        super().__init__(problem, rng, portfolio_rows)
         self._models = source_models(problem)
         self._draws = [[RankedDraws(m, t, rng) for m in self._models] for t in range(problem.n_objectives)]
 
