@@ -37,7 +37,8 @@ from hpobench_nmt.cli.methods import methods as methods_command
 from hpobench_nmt.cli.models import evaluate, translate
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
-from hpobench_nmt.cli.train import ledger, train, tune
+from hpobench_nmt.cli.train import ledger, train
+from hpobench_nmt.cli.tune import tune
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.text import printable
 

@@ -1,8 +1,7 @@
-"""`hpobench-nmt train`, `tune` and `tables build`: the runner. torch is imported by none of the others."""
+"""`hpobench-nmt train` and `tables build`: the runner, which imports torch."""
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import threading
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 _MINUTE = 60.0
 _MOST_SHOWN = 5
 
-_spec = click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
-_out = click.option(
+spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
+out_option = click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the ledger.  [default: the spec's name]"
 )
-_device = click.option(
+device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, or cuda:0,cuda:1."
 )
 
@@ -57,9 +56,9 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@_spec
-@_out
-@_device
+@spec_argument
+@out_option
+@device_option
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one per device or core]"
 )
@@ -140,7 +139,7 @@ def train(
         devices = [cluster_device(device, backend)]
         if not jobs:
             raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
-    workspace, ledger = open_workspace(spec, folder, _cache(), keep, until)
+    workspace, ledger = open_workspace(spec, folder, cache_folder(), keep, until)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
     paused = 0
@@ -180,81 +179,6 @@ def train(
         say(f"When all {shard[1]} shards are there: hpobench-nmt ledger merge SHARD... --out {spec.name}")
     elif not left:
         say(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
-
-
-@click.command()
-@_spec
-@click.option(
-    "--method", default="BO_EI_M_std", show_default=True, help="NAME, FILE.py:CLASS or MODULE:CLASS."
-)
-@click.option(
-    "--lookups",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="The most configurations to train.",
-)
-@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --lookups.")
-@click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
-@_out
-@_device
-def tune(
-    spec_path: Path,
-    method: str,
-    lookups: int,
-    budget: int | None,
-    objectives: tuple[str, ...],
-    seed: int,
-    out: Path | None,
-    device: str,
-) -> None:
-    """Let a method pick configurations, training each: the loop of the benchmark, live.
-
-    They are those of the grid. Where [grid] has ranges, such as learning_rate = {from = 1e-4, to = 1e-2,
-    scale = "log"}, they are drawn from it beforehand, as many as the spec says under candidates.
-
-    Every training goes to the same ledger as 'train' fills, and none that it holds is done again.
-    """
-    require_installed("filelock", "torch")
-    from hpobench_nmt.benchmarking.plugins import resolve_methods
-    from hpobench_nmt.runner.devices import find_devices, refuse_other_device
-    from hpobench_nmt.runner.spec import describe, load_spec
-    from hpobench_nmt.runner.tune import TuningStep, pick_metrics
-    from hpobench_nmt.runner.tune import tune as run
-    from hpobench_nmt.runner.workspace import open_workspace
-
-    spec = load_spec(spec_path)
-    require_family(spec.family)
-    (named,) = resolve_methods([method])
-    metrics = pick_metrics(spec, objectives, named)
-    if "," in device:
-        raise InputError(f"--device {device}: 'tune' trains one model at a time. Name one device.")
-    devices = find_devices(device)
-    workspace, ledger = open_workspace(spec, out or Path(spec.name), _cache())
-    if device == "auto":
-        refuse_other_device(workspace.ledger, ledger, devices)
-    best: dict[str, Any] = {}
-
-    def told(step: TuningStep) -> None:
-        record = step.record
-        values = " ".join(
-            f"{m.name}={record.metrics[m.name]:.6g}" for m in metrics if m.name in record.metrics
-        )
-        mark = ""
-        if step.losses[0] < best.get("loss", math.inf):  # never true of NaN
-            best.update(loss=step.losses[0], record=record)
-            mark = "  best so far" if len(metrics) == 1 else ""
-        source = "from the ledger" if step.known else f"{record.seconds:.0f} s"
-        outcome = values if record.status == "done" else f"failed: {record.reason}"
-        say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
-
-    trajectory = run(workspace, named, metrics, budget or lookups, seed, devices[0], told=told)
-    if len(metrics) == 1 and best:
-        say(f"Best: {describe(best['record'].config)}")
-    say(f"Ledger: {workspace.ledger}")
-    if trajectory.failure:
-        raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
 
 
 @click.command("build")
@@ -355,7 +279,8 @@ def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
         say(f"The best {metric.name}, {best.metrics[metric.name]:.6g}: {describe(best.config)}: {folder}")
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """The folder that trainings of all specs share."""
     from hpobench_nmt.lookup.user_folders import training_cache
 
     return training_cache()
@@ -373,7 +298,7 @@ def _print_status(spec: Spec, folder: Path) -> None:
     from hpobench_nmt.runner.status import read_status
     from hpobench_nmt.runner.workspace import Workspace
 
-    status = read_status(Workspace(spec, folder, _cache()))
+    status = read_status(Workspace(spec, folder, cache_folder()))
     say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
     for record in status.failed:
         say(f"  failed   {describe(record.config)}: {record.reason}")
@@ -460,7 +385,7 @@ def _print_infeasible(spec: Spec) -> None:
     if check is None:
         return
     try:
-        corpus = load_corpus(spec.corpus, spec.base, _cache())
+        corpus = load_corpus(spec.corpus, spec.base, cache_folder())
     except (InputError, RunError) as error:
         say(f"Whether all can be trained on the corpus was not checked: {error}")
         return

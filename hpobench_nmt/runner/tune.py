@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,11 +16,14 @@ from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.simulation import Event
 from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods import counts
 from hpobench_nmt.runner.ledger import Record, training_key
 from hpobench_nmt.runner.ledger_tail import recorded
+from hpobench_nmt.runner.live_trainer import Journal, LiveTrainer
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.train_row import Unfinished, train_and_record
@@ -95,6 +100,83 @@ def tune(
         trajectory = run_trial(problem, evaluate, method.load(), rng, initial)
     finally:
         processes.stop()
+    clear_workspace(workspace)  # not after an error, whose message may name a log
+    return trajectory
+
+
+def tune_in_parallel(
+    workspace: Workspace,
+    method: NamedMethod,
+    metrics: Sequence[Metric],
+    lookups: int,
+    seed: int,
+    devices: Sequence[str],
+    workers: int,
+    updates: tuple[int, int] | None = None,
+    seconds: float = math.inf,
+    told: Callable[[int, Event, NDArray[np.float64], bool], None] = lambda number, event, losses, new: None,
+    n_initial: int = 3,
+) -> Trajectory:
+    """Several trainings at a time, in real time, which a method may stop on the way and go on with later.
+
+    The same command goes on where it was: see hpobench_nmt.runner.live_trainer.
+
+    Args:
+        workspace, method, metrics, seed: as for `tune`.
+        lookups: the most configurations to begin. A method that stops trainings early then goes on with
+            those that it has stopped, until all have ended or the time is over.
+        devices: to train on, in turns.
+        workers: how many trainings run at a time.
+        updates: after how many updates trainings are stopped first, and how many make a whole one, roughly;
+            None: all go to their end. With it there is no initial design.
+        seconds: the most real time, without breaks between runs. What runs then is paused where it was.
+        told: called after each training that finishes, with how many have, the event, the losses of the row's
+            best checkpoint, and whether it is new (False: it finished before a kill).
+        n_initial: size of the initial design.
+    """
+    spec = workspace.spec
+    if updates is not None and not spec.family.pauses:
+        raise InputError(f"trainings of family {spec.family.name!r} cannot be paused: leave out --updates.")
+    lookups = min(lookups, spec.size)
+    n_initial = 0 if updates else min(n_initial, lookups)
+    space = Space(spec.axes)
+    resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
+    resources.setflags(write=False)
+    problem = Problem(
+        space.features(spec.configs),
+        len(metrics),
+        lookups,
+        n_initial,
+        space,
+        spec.configs,
+        workers=workers,
+        resources=resources,
+        clock="cost",
+        time=seconds,
+    )
+    settings = {
+        "method": method.name,
+        "fingerprint": method.fingerprint,
+        "metrics": [metric.name for metric in metrics],
+        "grid": hashlib.sha256(np.ascontiguousarray(spec.configs).tobytes()).hexdigest(),
+        "lookups": lookups,
+        "workers": workers,
+        "updates": updates,
+        "seed": seed,
+    }
+    count = 0
+
+    def tell(event: Event, losses: NDArray[np.float64], new: bool) -> None:
+        nonlocal count
+        count += 1
+        told(count, event, losses, new)
+
+    journal = Journal.of(workspace.folder, settings)
+    partial = updates is not None
+    with LiveTrainer(workspace, metrics, partial, devices, workers, journal, tell, seconds) as trainer:
+        initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
+        rng = method_generator(seed, spec.name, method.name, 0)
+        trajectory = run_timed_trial(problem, trainer, method.load(), rng, initial)
     clear_workspace(workspace)  # not after an error, whose message may name a log
     return trajectory
 

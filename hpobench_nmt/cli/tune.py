@@ -1,0 +1,184 @@
+"""`hpobench-nmt tune`: a method picks configurations, and they are trained."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpobench_nmt.cli.common import listed, require_family, require_installed, say
+from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
+from hpobench_nmt.core.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hpobench_nmt.core.objectives import Metric
+    from hpobench_nmt.core.simulation import Event
+    from hpobench_nmt.runner.tune import TuningStep
+    from hpobench_nmt.runner.workspace import Workspace
+
+_HOUR = 3600.0
+
+
+def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """The two numbers of --updates."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"\s*([1-9][0-9]{0,11})\s*,\s*([1-9][0-9]{0,11})\s*", value)
+    if not found or int(found[1]) >= int(found[2]):
+        raise InputError(f"--updates {value!r}: takes FIRST,WHOLE, the smaller one first, such as 500,20000.")
+    return int(found[1]), int(found[2])
+
+
+@click.command()
+@spec_argument
+@click.option(
+    "--method", default="BO_EI_M_std", show_default=True, help="NAME, FILE.py:CLASS or MODULE:CLASS."
+)
+@click.option(
+    "--lookups",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="The most configurations to train.",
+)
+@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --lookups.")
+@click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Trainings at a time."
+)
+@click.option(
+    "--updates",
+    callback=_updates,
+    metavar="FIRST,WHOLE",
+    help="Trainings can be stopped from FIRST updates on; a whole one takes about WHOLE.",
+)
+@click.option(
+    "--hours", type=click.FloatRange(min=0, min_open=True), help="The most time.  [default: no limit]"
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
+@out_option
+@device_option
+def tune(
+    spec_path: Path,
+    method: str,
+    lookups: int,
+    budget: int | None,
+    objectives: tuple[str, ...],
+    workers: int,
+    updates: tuple[int, int] | None,
+    hours: float | None,
+    seed: int,
+    out: Path | None,
+    device: str,
+) -> None:
+    """Let a method pick configurations, training each: the loop of the benchmark, live.
+
+    They are those of the grid. Where [grid] has ranges, such as learning_rate = {from = 1e-4, to = 1e-2,
+    scale = "log"}, they are drawn from it beforehand, as many as the spec says under candidates.
+
+    Every training that ends goes to the same ledger as 'train' fills, and none that it holds is done again.
+
+    With --updates a method such as ASHA trains many configurations a little, and only the best of them
+    further. Once LOOKUPS have begun, it goes on with those that it has stopped, until all have ended or
+    HOURS are over. The same command goes on where it was.
+    """
+    require_installed("filelock", "torch")
+    from hpobench_nmt.benchmarking.plugins import resolve_methods
+    from hpobench_nmt.runner.devices import find_devices, refuse_other_device
+    from hpobench_nmt.runner.spec import load_spec
+    from hpobench_nmt.runner.tune import pick_metrics, tune_in_parallel
+    from hpobench_nmt.runner.tune import tune as tune_one_by_one
+    from hpobench_nmt.runner.workspace import open_workspace
+
+    spec = load_spec(spec_path)
+    require_family(spec.family)
+    (named,) = resolve_methods([method])
+    metrics = pick_metrics(spec, objectives, named)
+    factory = named.load()
+    stops = hasattr(factory, "suggest") and not hasattr(factory, "ask")
+    if stops and updates is None:
+        raise InputError(
+            f"{named.name} stops trainings on the way: say with --updates FIRST,WHOLE after how many updates "
+            "for the first time, and how many a whole training takes, such as --updates 500,20000."
+        )
+    if "," in device and workers == 1:
+        raise InputError(f"--device {device}: name one device, or train several at a time with --workers.")
+    devices = find_devices(device)
+    workspace, ledger = open_workspace(spec, out or Path(spec.name), cache_folder())
+    if device == "auto":
+        refuse_other_device(workspace.ledger, ledger, devices)
+    most = budget or lookups
+    if workers == 1 and not updates and not hours:
+        steps = _Steps(metrics)
+        trajectory = tune_one_by_one(workspace, named, metrics, most, seed, devices[0], told=steps.told)
+        best = steps.best
+    else:
+        events = _Events(workspace, metrics)
+        seconds = hours * _HOUR if hours else math.inf
+        trajectory = tune_in_parallel(
+            workspace, named, metrics, most, seed, devices, workers, updates, seconds, events.told
+        )
+        best = events.best
+    if len(metrics) == 1 and best:
+        say(f"Best: {best}")
+    say(f"Ledger: {workspace.ledger}")
+    if trajectory.failure:
+        raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
+
+
+class _Steps:
+    """Prints each look-up, and remembers the best one."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.best = ""
+        self._metrics = metrics
+        self._least = math.inf
+
+    def told(self, step: TuningStep) -> None:
+        from hpobench_nmt.runner.spec import describe
+
+        record = step.record
+        values = " ".join(
+            f"{m.name}={record.metrics[m.name]:.6g}" for m in self._metrics if m.name in record.metrics
+        )
+        mark = ""
+        if step.losses[0] < self._least:  # never true of NaN
+            self._least, self.best = float(step.losses[0]), describe(record.config)
+            mark = "  best so far" if len(self._metrics) == 1 else ""
+        source = "from the ledger" if step.known else f"{record.seconds:.0f} s"
+        outcome = values if record.status == "done" else f"failed: {record.reason}"
+        say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
+
+
+class _Events:
+    """Prints each training that finishes, and remembers the best one."""
+
+    def __init__(self, workspace: Workspace, metrics: Sequence[Metric]) -> None:
+        self.best = ""
+        self._spec = workspace.spec
+        self._metrics = metrics
+        self._least = math.inf
+
+    def told(self, number: int, event: Event, losses: NDArray[np.float64], new: bool) -> None:
+        from hpobench_nmt.core.objectives import Objective
+        from hpobench_nmt.runner.spec import describe
+
+        raw = [
+            Objective(m.name, m.direction).to_raw(float(x))
+            for m, x in zip(self._metrics, losses, strict=True)
+        ]
+        values = " ".join(f"{m.name}={x:.6g}" for m, x in zip(self._metrics, raw, strict=True))
+        which, mark = describe(self._spec.configuration(event.row)), ""
+        if losses[0] < self._least:
+            self._least, self.best = float(losses[0]), which
+            mark = "  best so far" if len(self._metrics) == 1 else ""
+        how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
+        source = f"{event.cost:.0f} s" if new else "before"
+        say(f"{number:3d}  worker {event.worker}: {which}, {how}  ->  {values}  ({source}){mark}")
