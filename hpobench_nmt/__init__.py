@@ -5,7 +5,7 @@ import hpobench_nmt as hb
 table = hb.load_table("sotu-ngram")
 results = hb.benchmark(table, ["RS", "BO_EI_M_std"], trials=20)
 print(results.scores())
-hb.plot_regret(results).savefig("regret.png")
+hb.plot(results).savefig("regret.png")
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.trajectory import Trajectory
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.lookup.table import Table
+    from hpobench_nmt.render.plots.one_call import plot
     from hpobench_nmt.render.plots.run_progress import plot_regret
 
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
@@ -49,6 +50,7 @@ _LOCATION = {
     "load_table": "lookup.catalogue",
     "minimize": "adapters.minimize",
     "pareto_front": "core.pareto",
+    "plot": "render.plots.one_call",
     "plot_regret": "render.plots.run_progress",
 }
 
@@ -71,6 +73,7 @@ __all__ = [
     "load_table",
     "minimize",
     "pareto_front",
+    "plot",
     "plot_regret",
 ]
 

@@ -101,7 +101,8 @@ def minimize(
             includes earlier ones.
 
     Returns:
-        all evaluations, and the best.
+        all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
+        function gives them; configurations have raw values, as the space names them.
 
     Raises:
         InputError: wrong arguments, or a state of another call.

@@ -32,8 +32,9 @@ from hpobench_nmt.cli.common import (
     say,
     writing,
 )
-from hpobench_nmt.cli.methods import every_method
+from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.methods import methods as methods_command
+from hpobench_nmt.cli.methods import with_every_method
 from hpobench_nmt.cli.models import evaluate, translate
 from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.tables import tables
@@ -55,10 +56,18 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("suite", default=_DEFAULT_SUITE)
-@click.option("--tables", callback=listed, help="Table names or folders, comma-separated.")
+@click.argument("suite", default=_DEFAULT_SUITE, shell_complete=completing(suite_names))
 @click.option(
-    "--methods", callback=listed, help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all."
+    "--tables",
+    callback=listed,
+    shell_complete=completing(table_names),
+    help="Table names or folders, comma-separated.",
+)
+@click.option(
+    "--methods",
+    callback=listed,
+    shell_complete=completing(method_names),
+    help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all.",
 )
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @constraint_option("A bound that a row must keep to be of use")
@@ -138,9 +147,7 @@ def run(
         "time": time and {"default": time},
     }
     chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})
-    if "all" in chosen.methods:
-        own = [name for name in chosen.methods if name != "all"]
-        chosen = replace(chosen, methods=tuple(dict.fromkeys([*every_method(chosen), *own])))
+    chosen = with_every_method(chosen)
     resolved = resolve_methods(chosen.methods)
     instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name
@@ -298,8 +305,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _run(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # click ends the program so where the reader has gone
+    except BrokenPipeError:
         code = _READER_GONE
+    except SystemExit as end:  # click ends the program so where the reader has gone, and after completions
+        code = 0 if end.code == 0 else _READER_GONE
     except OSError as error:
         what = f"{error.filename}:" if error.filename else "the output cannot be written:"
         # A name that is too long is of something that the user named.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpobench_nmt.cli.common import make_console, say
+from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.core.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing(method_names))
 @click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
 @click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
 def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
@@ -100,6 +102,14 @@ def _about(module: str) -> str:
 def _of_a_paper(paragraph: str) -> bool:
     """Whether it is text that names a year, and no table of symbols."""
     return re.search(r"\b(19|20)\d\d\b", paragraph) is not None and "   " not in paragraph
+
+
+def with_every_method(suite: Suite) -> Suite:
+    """The suite with the names of all methods that fit it in place of "all"."""
+    if "all" not in suite.methods:
+        return suite
+    own = [name for name in suite.methods if name != "all"]
+    return replace(suite, methods=tuple(dict.fromkeys([*every_method(suite), *own])))
 
 
 def every_method(suite: Suite) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import Commands, late_progress_bar, listed, make_console, say, writing
+from hpobench_nmt.cli.completion import completing, table_names
 from hpobench_nmt.cli.train import build
 from hpobench_nmt.core.errors import InputError, unknown
 
@@ -47,7 +48,7 @@ def tables_list() -> None:
 
 
 @tables.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completing(table_names))
 @click.option(
     "--rows", type=click.IntRange(min=1), default=5, show_default=True, help="How many of the best rows."
 )
@@ -64,7 +65,7 @@ def tables_show(name: str, rows: int) -> None:
 
 
 @tables.command("analyze")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=completing(table_names))
 @click.option("--metric", help="What to analyse.  [default: each table's first objective]")
 @click.option("--objectives", callback=listed, help="Two metrics, for the front.  [default: the table's own]")
 @click.option("--best", "best_share", default=0.25, show_default=True, help="Share of rows in the best part.")
@@ -108,7 +109,7 @@ def tables_analyze(
 
 
 @tables.command("check")
-@click.argument("name")
+@click.argument("name", shell_complete=completing(table_names))
 def tables_check(name: str) -> None:
     """Check a table, or a collection such as nmthpo, and say what the facts mean for a benchmark."""
     from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
@@ -129,7 +130,7 @@ def tables_check(name: str) -> None:
 
 
 @tables.command("card")
-@click.argument("name")
+@click.argument("name", shell_complete=completing(table_names))
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write it there.  [default: print it]", metavar="FILE"
 )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -362,3 +363,29 @@ def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):
     assert call("run", suite, *given, "--out", tmp_path / "r")[0] == 0
     found = {path.stem for path in (tmp_path / "r" / "observations" / "toy").iterdir()}
     assert {name for name, method in BUILT_IN.items() if 2 in method.objectives} <= found
+
+
+def completed(words):
+    """What bash would offer for the last of these words."""
+    environment = os.environ | {
+        "_HPOBENCH_NMT_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from hpobench_nmt.cli.main import main; main()"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_the_shell_completes_commands_options_and_names(toy_home):
+    assert completed(["hpobench-nmt", "ru"]) == ["run"]
+    assert "--methods" in completed(["hpobench-nmt", "run", "--m"])
+    assert completed(["hpobench-nmt", "run", "--methods", "RS,BO_EI_M_s"]) == ["RS,BO_EI_M_std"]
+    assert completed(["hpobench-nmt", "tables", "show", "toy"]) == ["toy", "toy-missing"]
+    assert "paper-single" in completed(["hpobench-nmt", "run", "paper"])

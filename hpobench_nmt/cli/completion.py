@@ -1,0 +1,45 @@
+"""What the shell completes: names of suites, methods and tables. Click completes commands and options itself.
+
+    eval "$(_HPOBENCH_NMT_COMPLETE=bash_source hpobench-nmt)"
+
+in ~/.bashrc switches it on; zsh_source and fish_source are for other shells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Complete:
+    """A completion by names; of a list, its last part."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def suite_names() -> Iterable[str]:
+    """The suites of the package."""
+    from hpobench_nmt.benchmarking.suite import suite_files
+
+    return suite_files()
+
+
+def method_names() -> Iterable[str]:
+    """All methods that have a name."""
+    from hpobench_nmt.methods import KNOWN
+
+    return KNOWN
+
+
+def table_names() -> Iterable[str]:
+    """The installed tables, and their collections."""
+    from hpobench_nmt.lookup.catalogue import collections, installed
+
+    return [*installed(), *collections()]
