@@ -58,7 +58,8 @@ class Pending:
     def observed(self, row: int) -> None:
         """A row is about to be observed: to be called before the posterior is told."""
         if row not in self._rows:
-            self._rows, self._covariance = [], self._covariance[:0]
+            if self._rows:
+                self._rows, self._covariance = [], self._covariance[:0]
             return
         self._keep_up()
         place = self._rows.index(row)
