@@ -59,7 +59,7 @@ def source_models(problem: Problem) -> tuple[SourceModel, ...]:
 
 @lru_cache(maxsize=8)
 def portfolio(problem: Problem, size: int) -> tuple[int, ...]:
-    """Up to `size` rows that complement each other on the sources, chosen greedily by rank. O(size S N).
+    """Up to `size` rows that complement each other on the sources, chosen greedily by rank.
 
     A row's rank on a source is the number of rows that the source expects to be better: to dominate it, where
     there are several losses. The next row is the one for which the ranks of the best row so far, summed over
@@ -84,7 +84,12 @@ def portfolio(problem: Problem, size: int) -> tuple[int, ...]:
 
 
 def dominated_by(losses: Floats) -> NDArray[np.int64]:
-    """How many of N points dominate each, for losses of shape (m, N), shape (N,). O(m N^2)."""
+    """How many of N points dominate each, for losses of shape (m, N), shape (N,).
+
+    O(m N^2); O(N log N) for one loss.
+    """
+    if len(losses) == 1:
+        return np.asarray(np.searchsorted(np.sort(losses[0]), losses[0]))
     counts = np.empty(losses.shape[1], dtype=np.int64)
     for i, point in enumerate(losses.T):
         no_worse = (losses <= point[:, None]).all(axis=0)
