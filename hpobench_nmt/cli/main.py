@@ -33,6 +33,7 @@ from hpobench_nmt.cli.common import (
     writing,
 )
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
+from hpobench_nmt.cli.doctor import doctor
 from hpobench_nmt.cli.methods import methods as methods_command
 from hpobench_nmt.cli.methods import with_every_method
 from hpobench_nmt.cli.models import evaluate, translate
@@ -293,6 +294,7 @@ cli.add_command(translate)
 cli.add_command(evaluate)
 cli.add_command(adaptation)
 cli.add_command(ledger)
+cli.add_command(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

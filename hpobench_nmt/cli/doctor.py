@@ -1,0 +1,138 @@
+"""`hpobench-nmt doctor`: what is installed, where it lies, whether this machine computes as it should."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from hpobench_nmt.cli.common import make_console, say
+from hpobench_nmt.core.errors import InputError, RunError
+
+_DISTRIBUTION = "hpobench-nmt"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
+# Extras for people who work on this package.
+_OURS = ("test", "docs", "dev", "benchmark")
+# The rows that these methods look up first in sotu-awd-lstm, seed 0, trial 0: the same on every machine.
+_EXPECTED = {
+    "RS": [30, 92, 106, 23, 36, 32, 121, 80, 37, 111, 73, 143],
+    "BO_EI_M_std": [30, 92, 106, 83, 2, 131, 129, 130, 138, 81, 108, 132],
+    "GB_EIF_M": [30, 92, 106, 94, 67, 58, 91, 85, 95, 142, 82, 93],
+}
+_LOOKUPS = 12
+_TABLE = "sotu-awd-lstm"
+
+
+@click.command()
+def doctor() -> None:
+    """Say what is installed, where tables and caches lie, and check that this machine computes as it should.
+
+    The exit code is 1 if something that every run needs does not work.
+    """
+    from hpobench_nmt.render.terminal.grids import print_grid
+
+    console = make_console()
+    print_grid(("what", "where"), _places(), console, wrapped=("where",))
+    required, extras = _requirements()
+    found = [(name, _version(name) or "missing") for name in required]
+    print_grid(("package", "version"), found, console)
+    rows = [
+        (
+            extra,
+            "yes" if not missing else f"lacks {', '.join(missing)}: pip install '{_DISTRIBUTION}[{extra}]'",
+        )
+        for extra, names in extras.items()
+        for missing in [[name for name in names if _version(name) is None]]
+    ]
+    print_grid(("extra", "installed"), rows, console, wrapped=("installed",))
+    wrong = [f"{name} is missing." for name, version in found if version == "missing"]
+    wrong += _self_check()
+    for problem in wrong if len(wrong) > 1 else []:
+        say(f"Wrong: {problem}", err=True)
+    if wrong:
+        raise RunError(
+            f"{len(wrong)} things are wrong with this installation." if len(wrong) > 1 else wrong[0]
+        )
+    say("All is well.")
+
+
+def _places() -> list[tuple[str, str]]:
+    """Versions of what lies below, and the folders that are used."""
+    import platformdirs
+
+    import hpobench_nmt
+    from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder, training_cache
+
+    compiled = os.environ.get("NUMBA_CACHE_DIR") or str(
+        Path(platformdirs.user_cache_dir(_DISTRIBUTION, appauthor=False)) / "compiled"
+    )
+    places = [
+        ("version", f"{_version(_DISTRIBUTION)}, Python {platform.python_version()}"),
+        ("machine", f"{platform.platform()}, {os.cpu_count()} processors"),
+        ("this package", str(Path(hpobench_nmt.__file__).parent)),
+        ("tables that you added", str(added_folder())),
+        ("tables that were fetched", str(fetched_folder())),
+        ("corpora and states of trainings", str(training_cache())),
+        ("compiled code", compiled),
+    ]
+    if more := os.environ.get("HPOBENCH_NMT_TABLES"):
+        places.append(("HPOBENCH_NMT_TABLES", more))
+    return places
+
+
+def _requirements() -> tuple[list[str], dict[str, list[str]]]:
+    """Names of the packages that are always needed, and those of each extra."""
+    required: list[str] = []
+    extras: dict[str, list[str]] = {}
+    for text in metadata.requires(_DISTRIBUTION) or []:
+        match = _NAME.match(text)
+        extra = _EXTRA.search(text)
+        if match is None or match[0] == _DISTRIBUTION:
+            continue
+        if extra is None:
+            required.append(match[0])
+        elif extra[1] not in _OURS:
+            extras.setdefault(extra[1], []).append(match[0])
+    return required, extras
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _self_check() -> list[str]:
+    """What is wrong with the shipped tables, or with the rows that methods look up in one of them."""
+    import hpobench_nmt as hb
+    from hpobench_nmt.lookup.catalogue import installed
+
+    wrong, started = [], time.perf_counter()
+    for name in installed():
+        try:
+            hb.load_table(name)
+        except InputError as error:
+            wrong.append(f"table {name!r} cannot be used: {error}")
+    try:
+        table = hb.load_table(Path(hb.__file__).parent / "tables" / _TABLE)
+        results = hb.benchmark(table, list(_EXPECTED), trials=1, lookups=_LOOKUPS, score_at=_LOOKUPS)
+    except Exception as error:  # whatever it is, it is what the user wants to know
+        return [*wrong, f"a run of three methods failed: {type(error).__name__}: {error}"]
+    for method, expected in _EXPECTED.items():
+        rows = [int(row) for row in results.trials[_TABLE, method][0].rows]
+        if rows != expected:
+            wrong.append(
+                f"{method} looked up rows {rows}, not {expected}: this machine or one of its libraries "
+                "computes something else, so that results will not be the same as elsewhere."
+            )
+    if not wrong:
+        seconds = time.perf_counter() - started
+        say(f"The tables can be read, and three methods look up the rows that they should ({seconds:.1f} s).")
+    return wrong
