@@ -42,8 +42,8 @@ class _Pymoo(Adapter):
 
     def propose(self) -> int | NDArray[np.float64]:
         """The next individual of the generation."""
-        if not self.waiting and self.made is None:
-            missing = max(POPULATION - len(self.generation), 0)
+        missing = POPULATION - len(self.generation)
+        if not self.waiting and self.made is None and missing > 0:
             self.waiting = self.rng.permutation(self.rows_left())[:missing].tolist()
         if not self.waiting:
             self.waiting = self.offspring() or [int(self.rng.choice(self.rows_left()))]

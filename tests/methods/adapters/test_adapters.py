@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -108,6 +109,34 @@ def test_the_same_rows_in_a_fresh_process():
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert found.stderr == "", "a library has said something"
     assert found.stdout.strip() == digest_of(names)
+
+
+@pytest.mark.parametrize(
+    "names", ["optuna.CMAES,nevergrad.OnePlusOne", "smac.RF", "botorch.LogEI", "syneTune.BORE"]
+)
+def test_any_number_of_jobs_and_a_kill_change_no_row(names, tmp_path):
+    for name in names.split(","):
+        if missing(name):
+            pytest.skip(missing(name))
+
+    def run(folder, jobs):
+        command = ["run", "--tables", "sotu-awd-lstm", "--methods", names, "--trials", "27", "--lookups", "9"]
+        command += ["--score-at", "9", "--jobs", str(jobs), "--quiet", "--out", str(folder)]
+        return subprocess.Popen([sys.executable, "-m", "hpobench_nmt", *command], stderr=subprocess.PIPE)
+
+    def files(folder):
+        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("observations/*/*"))}
+
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    undisturbed, victim = run(whole, 1), run(killed, 2)
+    while victim.poll() is None and not list(killed.rglob("unfinished/*/*/*.parquet")):
+        time.sleep(0.01)
+    victim.kill()  # while one block is done and others are not
+    victim.communicate()
+    again = run(killed, 2)
+    assert (again.communicate()[1], again.returncode) == (b"", 0)
+    assert (undisturbed.communicate()[1], undisturbed.returncode) == (b"", 0)
+    assert files(killed) == files(whole) != {}
 
 
 def test_a_missing_library_is_one_line_with_the_command(monkeypatch):

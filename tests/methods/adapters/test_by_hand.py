@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import warnings
 
 import numpy as np
@@ -62,8 +63,18 @@ def asked(name, steps, n_objectives=1):
     return trial.rows[3:].tolist()
 
 
+def seeds(n):
+    """The first seeds that an adapter gives its library, and the generator after that."""
+    rng = np.random.default_rng(SEED)
+    return [int(rng.integers(2**31 - 1)) for _ in range(n)], rng
+
+
 def first_seed():
-    return int(np.random.default_rng(SEED).integers(2**31 - 1))
+    return seeds(1)[0][0]
+
+
+def left_after(rows):
+    return [row for row in range(72) if row not in rows]
 
 
 @pytest.fixture
@@ -102,7 +113,7 @@ def test_optuna(name, quiet):
 
     for row in INITIAL:
         add(row)
-    left = [row for row in range(72) if row not in INITIAL]
+    left = left_after(INITIAL)
     by_hand = []
     for _ in range(30):
         trial = study.ask()
@@ -118,3 +129,185 @@ def test_optuna(name, quiet):
         left.remove(row)
         by_hand.append(row)
     assert asked(f"optuna.{name}", 30, n_objectives) == by_hand
+
+
+@pytest.mark.parametrize("name", ["TwoPointsDE", "NGOpt", "PortfolioDiscreteOnePlusOne"])
+def test_nevergrad(name, quiet):
+    ng = pytest.importorskip("nevergrad")
+    (outer, inner), _ = seeds(2)
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.seed(outer)
+    np.random.seed(outer)  # noqa: NPY002
+    axes = ng.p.Dict(
+        layers=ng.p.Scalar(lower=1, upper=6).set_integer_casting(),
+        rate=ng.p.Log(lower=0.001, upper=1.0),
+        kind=ng.p.Choice(KINDS),
+    )
+    axes.random_state = np.random.RandomState(inner)
+    optimizer = ng.optimizers.registry[name](axes, budget=33)
+    assert axes.value["kind"] in KINDS  # draws one, as the adapter does for what a configuration lacks
+    for row in INITIAL:
+        known = axes.spawn_child(new_value=dict(zip(("layers", "rate", "kind"), CONFIGS[row], strict=True)))
+        optimizer.tell(known, losses_of(row)[0])
+    by_hand = []
+    for _ in range(30):
+        point = optimizer.ask()
+        row = nearest(
+            tuple(point.value[key] for key in ("layers", "rate", "kind")), left_after(INITIAL + by_hand)
+        )
+        optimizer.tell(point, losses_of(row)[0])
+        by_hand.append(row)
+    random.setstate(before[0])
+    np.random.set_state(before[1])  # noqa: NPY002
+    assert asked(f"nevergrad.{name.removeprefix('PortfolioDiscrete')}", 30) == by_hand
+
+
+@pytest.mark.parametrize("name", ["NSGA2", "NSGA3"])
+def test_pymoo(name):
+    from pymoo.algorithms.moo.nsga2 import NSGA2
+    from pymoo.algorithms.moo.nsga3 import NSGA3
+    from pymoo.core.problem import Problem as Cube
+    from pymoo.core.termination import NoTermination
+
+    def row_of(point, left):
+        """Categories weigh more than all numbers together; pymoo's points lie between them."""
+        weights = np.array([1, 1, 6, 6, 6])
+        return min(left, key=lambda row: (weights * (POINTS[row] - point) ** 2).sum())
+
+    rng = np.random.default_rng(SEED)
+    rows = [*INITIAL, *rng.permutation(left_after(INITIAL))[:17].tolist()]
+    first = POINTS[rows]
+    directions = np.array([[i / 19, 1 - i / 19] for i in range(20)])
+    made = (
+        NSGA2(pop_size=20, sampling=first)
+        if name == "NSGA2"
+        else NSGA3(directions, pop_size=20, sampling=first)
+    )
+    made.setup(
+        Cube(n_var=5, n_obj=2, xl=0.0, xu=1.0), termination=NoTermination(), seed=int(rng.integers(2**31 - 1))
+    )
+    for first_one in (True, False):
+        generation = made.ask()
+        new = rows.copy() if first_one else []
+        for point in generation.get("X")[len(new) :]:
+            rows.append(row_of(point, left_after(rows)))
+            new.append(rows[-1])
+        generation.set("X", POINTS[new])
+        generation.set("F", np.array([losses_of(row) for row in new]))
+        made.tell(infills=generation)
+    assert asked(f"pymoo.{name}", 36, 2) == rows[3:39]
+
+
+def test_smac(quiet):
+    pytest.importorskip("smac")
+    from ConfigSpace import Categorical, Configuration, ConfigurationSpace, Float, Integer
+    from scipy.stats import norm
+    from smac.model.random_forest import RandomForest
+
+    space = ConfigurationSpace()
+    space.add(Integer("layers", (1, 6)), Float("rate", (0.001, 1.0), log=True), Categorical("kind", KINDS))
+    named = [dict(zip(("layers", "rate", "kind"), config, strict=True)) for config in CONFIGS]
+    arrays = np.array([Configuration(space, config).get_array() for config in named])
+    (seed, other), rng = seeds(2)
+    forest = RandomForest(
+        space,
+        n_trees=10,
+        ratio_features=1.0,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        seed=seed,
+        max_leaf_nodes=99,
+    )
+    design = np.random.RandomState(other)
+    rows = list(INITIAL)
+    while len(rows) < 33:
+        left = left_after(rows)
+        if design.rand() < 0.2:
+            rows.append(int(rng.choice(left)))
+            continue
+        losses = np.array([losses_of(row)[:1] for row in rows])
+        forest.train(arrays[rows], losses)
+        mean, variance = forest.predict_marginalized(arrays[left])
+        sd = np.sqrt(variance)
+        u = (losses.min() - mean) / np.where(sd > 0, sd, 1.0)
+        improvement = np.where(sd > 0, sd * (u * norm.cdf(u) + norm.pdf(u)), 0.0)
+        rows.append(left[int(improvement.argmax())])
+    assert asked("smac.RF", 30) == rows[3:]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["LogEI", "LogEHVI"])
+def test_botorch(name, quiet):
+    """The fits by BoTorch; the acquisition from the posteriors, by its formula or by sampling."""
+    pytest.importorskip("botorch")
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+    from scipy.stats import norm
+
+    n_objectives = 1 if name == "LogEI" else 2
+    found = INITIAL + asked(f"botorch.{name}", 7, n_objectives)
+    losses = np.array([losses_of(row)[:n_objectives] for row in found])
+    fits = [None] * n_objectives
+    for step in range(3, 10):
+        told, left = losses[:step], left_after(found[:step])
+        y = -(told - told.mean(axis=0)) / told.std(axis=0)
+        means, sds = [], []
+        for j in range(n_objectives):
+            x = torch.from_numpy(POINTS)
+            model = SingleTaskGP(x[found[:step]], torch.from_numpy(y[:, [j]]), outcome_transform=None)
+            if fits[j]:
+                model.load_state_dict(fits[j])
+            likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
+            fit_gpytorch_mll(likelihood, optimizer_kwargs={"options": {"ftol": 1e-6}})
+            fits[j] = model.state_dict()
+            posterior = model.posterior(x[left])
+            means.append(posterior.mean.detach().numpy()[:, 0])
+            sds.append(posterior.variance.detach().numpy()[:, 0] ** 0.5)
+        mean, sd = np.array(means).T, np.array(sds).T
+        if name == "LogEI":
+            u = (mean - y.max()) / sd
+            values = (sd * (u * norm.cdf(u) + norm.pdf(u)))[:, 0]
+            assert left[int(values.argmax())] == found[step]
+        else:
+            values = sampled_improvements(mean, sd, y)
+            assert values[left.index(found[step])] > 0.8 * values.max() or values.max() < 1e-3
+
+
+def sampled_improvements(mean, sd, y, n=4000):
+    """Expected hypervolume improvement of each row for values y to be maximised, by sampling."""
+    front = y[[not ((y >= p).all(axis=1) & (y > p).any(axis=1)).any() for p in y]]
+    front = np.unique(front, axis=0)
+    spread = np.ptp(front, axis=0)
+    reference = front.min(axis=0) - 0.1 * np.where(spread > 0, spread, 1.0) if len(front) > 1 else None
+    if reference is None:
+        reference = front[0] - 0.1 * np.maximum(np.abs(front[0]), 1e-9)
+    draws = np.random.default_rng(0).normal(size=(n, 2))
+    front = front[np.argsort(front[:, 0])]
+    edges = np.concatenate([[reference[0]], front[:, 0], [np.inf]])
+    heights = np.concatenate([front[:, 1], [reference[1]]])
+    values = []
+    for m, s in zip(mean, sd, strict=True):
+        sample = m + s * draws
+        wide = np.clip(sample[:, :1], edges[:-1], edges[1:]) - edges[:-1]
+        high = np.maximum(sample[:, 1:] - np.maximum(heights, reference[1]), 0.0)
+        values.append((wide * high).sum(axis=1).mean())
+    return np.array(values)
+
+
+def test_syne_tune(quiet):
+    pytest.importorskip("syne_tune")
+    xgboost = pytest.importorskip("xgboost")
+    _, rng = seeds(1)
+    rows = list(INITIAL)
+    while len(rows) < 33:
+        left = rng.permutation(left_after(rows))
+        best = 0
+        if len(rows) >= 6:
+            losses = np.array([losses_of(row)[0] for row in rows])
+            model = xgboost.XGBClassifier(n_jobs=1, random_state=0)
+            model.fit(POINTS[rows], (losses <= np.quantile(losses, 0.25)).astype(int))
+            best = int(model.predict_proba(POINTS[left])[:, 1].argmax())
+        rows.append(int(left[best]))
+    assert asked("syneTune.BORE", 30) == rows[3:]
