@@ -9,11 +9,12 @@ import pandas as pd
 
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.evaluation.correlation import RankCorrelation
+from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import Sensitivity
 
-Analysis = RankCorrelation | tuple[Importance, ...] | Front | Sensitivity | SeedNoise
+Analysis = RankCorrelation | tuple[Importance, ...] | Front | Sensitivity | SeedNoise | EarlyRanks
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class Section:
 
     Attributes:
         table: what it is about; "" for several tables together.
-        kind: of analysis: "correlation", "importance", "front", "sensitivity" or "noise".
+        kind: of analysis: "correlation", "importance", "front", "sensitivity", "noise" or "curves".
         title: for people.
         stem: the start of the names of its files.
         notes: what was found, in sentences.

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis import findings
+from hpobench_nmt.analysis.curve_sections import curve_section
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.core.errors import InputError
@@ -91,6 +92,8 @@ def analyze_tables(
         again = (replicates or {}).get(table.name)
         if again is not None and len(again):
             sections.append(_attempt(table, "noise", partial(_noise, table, about, again)))
+        if table.curves is not None:
+            sections.append(_attempt(table, "curves", partial(curve_section, table, metric)))
     return sections
 
 

@@ -11,10 +11,12 @@ from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.evaluation.correlation import RankCorrelation
+from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import Sensitivity
 from hpobench_nmt.render.data_text import csv_text
 from hpobench_nmt.render.plots import table_analyses
+from hpobench_nmt.render.plots.early_ranks import plot_early_ranks
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
 from hpobench_nmt.render.plots.style import plain, save
 
@@ -47,6 +49,8 @@ def figures_of(section: Section) -> dict[str, Callable[[], Figure]]:
                 section.stem: partial(table_analyses.plot_seed_noise, found, section.unit),
                 f"{section.stem}-best": partial(table_analyses.plot_best_rows, found, section.unit),
             }
+        case EarlyRanks():
+            return {section.stem: partial(plot_early_ranks, found, section.unit)}
         case _:
             assert_never(found)
 

@@ -6,6 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from hpobench_nmt.analysis.curve_sections import curve_summary
 from hpobench_nmt.analysis.number_text import NONE
 from hpobench_nmt.core.space import short_label
 from hpobench_nmt.lookup.table import Table
@@ -33,6 +34,9 @@ def print_summary(table: Table, console: Console, n_best: int) -> None:
     console.print()
     shown = ("metric", "best is", "unit", "missing", "best", "median", "worst")
     print_grid(shown, [_metric(table, i) for i in range(len(table.metrics))], console, right=shown[3:])
+    if table.curves is not None:
+        console.print()
+        print_text(curve_summary(table), console)
     if not table.objectives:
         return
     loss = table.losses(table.objectives[:1])[:, 0]

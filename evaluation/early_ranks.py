@@ -1,0 +1,147 @@
+"""How well a table's learning curves tell early which rows will be good: whether early stopping can work.
+
+symbol    shape  meaning
+so_far    (N,)   loss of each row's best checkpoint up to a resource; a training that ended before stays there
+final     (N,)   loss of its best checkpoint in the end
+
+At each resource there are, over rows with a value by then, the quantiles of so_far, Spearman's coefficient of
+so_far and final, the same over the rows whose training still goes on, and the share of the best tenth in the
+end that is among the best third so far: those that successive halving would keep (eta = 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.evaluation.correlation import spearman
+
+Floats = NDArray[np.float64]
+
+_POINTS = 60
+_FOLLOWED = 10
+_LEAST_ROWS = 5
+BEST = 10
+"""One in so many rows is among the best in the end."""
+KEPT = 3
+"""One in so many rows is kept at a resource."""
+
+
+@dataclass(frozen=True, eq=False)
+class EarlyRanks:
+    """What learning curves tell early of a table's rows.
+
+    Attributes:
+        table: its name.
+        metric: the curves' metric.
+        maximised: whether more of it is better.
+        resource: the name and unit of the resource, for an axis.
+        n_rows: rows with a curve.
+        frame: one line per resource: resource, rows (with a value by then), going (whose training goes on
+            after it), best, low, median, high (raw values: the best and the quartiles), order, order_going
+            (Spearman's coefficients, NaN for fewer than 5 rows or where all are alike), kept (the share of
+            the best tenth among the best third).
+        ranks: of the rows that are the 10 best in the end: row, place (in the end, from 1), resource, rank.
+    """
+
+    table: str
+    metric: str
+    maximised: bool
+    resource: str
+    n_rows: int
+    frame: pd.DataFrame
+    ranks: pd.DataFrame
+
+
+def early_ranks(
+    table: str,
+    objective: Objective,
+    resource: str,
+    trainings: Trainings,
+    numbers: NDArray[np.int64] | None = None,
+) -> EarlyRanks:
+    """The analysis. O(P + N log N) for each of up to 60 resources.
+
+    Args:
+        table: its name.
+        objective: the first loss of the trainings.
+        resource: for an axis.
+        trainings: of rows with a curve.
+        numbers: row numbers to show; left out: from 0.
+
+    Raises:
+        InputError: fewer than 5 rows have a value.
+    """
+    final = trainings.final[:, 0]
+    known = np.flatnonzero(~np.isnan(final))
+    if len(known) < _LEAST_ROWS:
+        raise InputError(f"table {table!r}: {len(known)} rows have a learning curve with values, too few.")
+    names = np.arange(len(final)) if numbers is None else numbers
+    order = known[np.argsort(final[known], kind="stable")]
+    followed = order[:_FOLLOWED]
+    good = final <= final[order[max(1, -(-len(known) // BEST)) - 1]]
+    lines, ranks = [], []
+    for resource_now in _spread(np.unique(trainings.resources)):
+        so_far, going = _so_far(trainings, float(resource_now))
+        there = ~np.isnan(so_far) & ~np.isnan(final)
+        losses = so_far[there]
+        if not len(losses):
+            continue
+        limit = np.sort(losses)[max(1, len(losses) // KEPT) - 1]
+        quartiles = np.quantile(losses, [0.25, 0.5, 0.75])
+        best, low, median, high = objective.to_raw(np.append(losses.min(), quartiles)).tolist()
+        both = there & going
+        lines.append(
+            {
+                "resource": float(resource_now),
+                "rows": int(there.sum()),
+                "going": int(both.sum()),
+                "best": best,
+                "low": low,
+                "median": median,
+                "high": high,
+                "order": _order(so_far[there], final[there]),
+                "order_going": _order(so_far[both], final[both]),
+                "kept": float((so_far[there & good] <= limit).sum() / good.sum()),
+            }
+        )
+        for place, row in enumerate(followed.tolist(), start=1):
+            if there[row]:
+                rank = int((losses < so_far[row]).sum()) + 1
+                ranks.append((int(names[row]), place, float(resource_now), rank))
+    return EarlyRanks(
+        table,
+        objective.metric,
+        objective.direction == "max",
+        resource,
+        len(final),
+        pd.DataFrame(lines),
+        pd.DataFrame(ranks, columns=["row", "place", "resource", "rank"]),
+    )
+
+
+def _spread(resources: Floats) -> Floats:
+    """Up to 60 of the resources, the first and the last among them, evenly on a log scale."""
+    if len(resources) <= _POINTS:
+        return resources
+    wanted = np.geomspace(max(resources[0], resources[-1] * 1e-6), resources[-1], _POINTS)
+    return np.unique(resources[np.searchsorted(resources, wanted).clip(max=len(resources) - 1)])
+
+
+def _so_far(trainings: Trainings, resource: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Loss of each row's best checkpoint up to a resource, NaN before its first; and whether more follow."""
+    within = trainings.resources <= resource
+    counts = np.add.reduceat(within.astype(np.int64), trainings.starts[:-1])
+    places = trainings.starts[:-1] + counts - 1
+    losses = np.where(counts > 0, trainings.best[places, 0], np.nan)
+    return losses, counts < np.diff(trainings.starts)
+
+
+def _order(so_far: Floats, final: Floats) -> float:
+    return spearman(so_far, final) if len(final) >= _LEAST_ROWS else np.nan

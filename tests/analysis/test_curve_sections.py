@@ -1,0 +1,56 @@
+"""What is said and drawn of a table's learning curves."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console
+
+from hpobench_nmt.analysis.curve_sections import curve_section, curve_summary, table_early_ranks
+from hpobench_nmt.analysis.table_sections import analyze_tables
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.render.section_files import figures_of
+from hpobench_nmt.render.terminal.table_summary import print_summary
+
+
+def test_the_section_of_a_table_with_curves(curved, toy):
+    section = curve_section(curved)
+    frame = section.analysis.frame
+    first = frame.iloc[0]
+    assert (section.kind, section.title) == ("curves", "toy: learning curves of bleu")
+    assert section.notes[0].startswith(
+        f"33 rows have a learning curve. Once 33 have a value (at 1 update), their order agrees with the "
+        f"final one by a Spearman coefficient of {first['order']:.2f} (95% interval "
+    )
+    assert f"{first['kept']:.0%} of the best tenth" in section.notes[0]
+    best = section.analysis.ranks
+    row = int(best[best["place"] == 1]["row"].iloc[0])
+    assert curved.column("bleu")[row] == max(
+        x for i, x in enumerate(curved.column("bleu")) if i not in (0, 7, 20)
+    )
+    (draw,) = figures_of(section).values()
+    panels = draw().axes
+    assert [len(panel.lines) for panel in panels] == [2, 11, 4]
+    kinds = [each.kind for each in analyze_tables([curved, dataclasses.replace(toy, name="other")])]
+    assert kinds.count("curves") == 1
+
+
+def test_a_line_on_the_curves_in_the_summary_of_a_table(curved, toy):
+    line = curve_summary(curved)
+    assert "33 of 36 rows, 2 to 4 checkpoints, 3 in the median" in line
+    assert "1.00 at 4." in line
+    for table, there in ((curved, True), (toy, False)):
+        file = io.StringIO()
+        print_summary(table, Console(file=file, width=500), 3)
+        assert (line in file.getvalue()) == there
+
+
+def test_a_metric_that_the_curves_lack_is_refused(curved, toy):
+    with pytest.raises(InputError, match="the learning curves have no seconds; they have bleu"):
+        table_early_ranks(curved, "seconds")
+    with pytest.raises(InputError, match="table 'toy' has no learning curves"):
+        table_early_ranks(toy)
+    (section,) = (s for s in analyze_tables([curved], metric="seconds") if s.kind == "curves")
+    assert "have no seconds" in section.problem
