@@ -165,12 +165,12 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
 
 def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Told of violations, or of what stands in for them, it looks up every row once, whatever is feasible."""
-    free, losses = _grid_problem(n_objectives)
+    free, losses = _grid_problem(n_objectives, per_axis=3)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     rng = np.random.default_rng(3)
-    for share in (0.0, 0.3, 1.0):  # of feasible rows
+    for share in (0.0, 0.5):  # of violations that are none
         violations = np.where(rng.random((len(losses), 2)) < share, -1.0, 1.0) * rng.random((len(losses), 2))
-        violations[5:12, 0] = np.nan
+        violations[5:9, 0] = np.nan
         trial = run_trial(
             problem,
             losses.__getitem__,

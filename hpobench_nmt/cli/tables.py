@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import Commands, late_progress_bar, listed, make_console, say, writing
+from hpobench_nmt.cli.common import (
+    Commands,
+    constraint_option,
+    late_progress_bar,
+    listed,
+    make_console,
+    say,
+    writing,
+)
 from hpobench_nmt.cli.completion import completing, table_names
 from hpobench_nmt.cli.train import build
 from hpobench_nmt.core.errors import InputError, unknown
@@ -52,16 +60,19 @@ def tables_list() -> None:
 @click.option(
     "--rows", type=click.IntRange(min=1), default=5, show_default=True, help="How many of the best rows."
 )
-def tables_show(name: str, rows: int) -> None:
+@constraint_option("Best rows and front only of rows that keep this bound")
+def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     """Show a table: its search space, its metrics, where it is from, its best rows, its front."""
+    from hpobench_nmt.benchmarking.instance import table_violations
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.render.terminal.table_charts import print_charts
     from hpobench_nmt.render.terminal.table_summary import print_summary
 
     table, console = load_table(name), make_console()
-    print_summary(table, console, rows)
+    table_violations(table, constraints)  # what is wrong is said before anything is shown
+    print_summary(table, console, rows, constraints)
     console.print()
-    print_charts(table, console)
+    print_charts(table, console, constraints=constraints)
 
 
 @tables.command("analyze")

@@ -389,3 +389,16 @@ def test_the_shell_completes_commands_options_and_names(toy_home):
     assert completed(["hpobench-nmt", "run", "--methods", "RS,BO_EI_M_s"]) == ["RS,BO_EI_M_std"]
     assert completed(["hpobench-nmt", "tables", "show", "toy"]) == ["toy", "toy-missing"]
     assert "paper-single" in completed(["hpobench-nmt", "run", "paper"])
+
+
+def test_a_table_is_shown_under_a_constraint(toy_home, call, toy):
+    code, out, _ = call("tables", "show", "toy", "--rows", "1", "--constraint", "seconds<=30")
+    kept = toy.column("seconds") <= 30
+    assert code == 0
+    assert f"Best by bleu of the {kept.sum()} rows that keep seconds<=30" in out
+    best = toy.column("bleu")[kept].max()
+    assert best < toy.column("bleu").max()
+    assert re.search(rf"Best by.*\n.*\n +\d+ .*{best}", out)
+    front = out[out.index("Rows of the front") :].splitlines()[2:]
+    assert all(float(line.split()[2]) <= 30 for line in front if line.strip() and line.split()[0].isdigit())
+    assert call("tables", "show", "toy", "--constraint", "second<=30")[0] == 2

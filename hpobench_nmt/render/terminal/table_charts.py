@@ -5,12 +5,16 @@ Every shape can be told apart without colour, and with plain ASCII where the ter
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
 from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.table import Table
@@ -25,13 +29,19 @@ _MOST_VALUES = 12
 _MOST_ROWS = 12
 
 
-def print_charts(table: Table, console: Console, objectives: tuple[str, str] | None = None) -> None:
+def print_charts(
+    table: Table,
+    console: Console,
+    objectives: tuple[str, str] | None = None,
+    constraints: Sequence[str] = (),
+) -> None:
     """Print the spread of every metric, the median at every value, and two metrics with their front.
 
     Args:
         table: any.
         console: at least 50 columns wide.
         objectives: of the front, by default the table's first two; without two there is no front.
+        constraints: the front is of rows that keep them.
     """
     bars = _ASCII_BARS if console.options.ascii_only else _BARS
     dash = "-" if console.options.ascii_only else "–"
@@ -46,7 +56,7 @@ def print_charts(table: Table, console: Console, objectives: tuple[str, str] | N
     chosen = [table.objective(spec) for spec in objectives or table.objectives[:2]]
     if len({o.metric for o in chosen}) < 2:
         return
-    front = table.front(chosen)
+    front = pareto_front(feasible_losses(table.losses(chosen), table_violations(table, constraints)))
     if len(front) == 0:
         return
     across, up = chosen[1], chosen[0]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from hpobench_nmt.analysis.curve_sections import curve_summary
 from hpobench_nmt.analysis.number_text import NONE
+from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
+from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.space import short_label
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 
 
-def print_summary(table: Table, console: Console, n_best: int) -> None:
-    """Print the provenance, the search space, the metrics and the best rows."""
+def print_summary(table: Table, console: Console, n_best: int, constraints: Sequence[str] = ()) -> None:
+    """Print the provenance, the search space, the metrics and the best rows that keep all constraints."""
     about = f": {len(table):,} rows, SHA-256 {table.sha256[:12]}…"
     console.print(plain(table.name, "bold") + Text(about))
     for key, text in table.provenance.items():
@@ -39,12 +43,14 @@ def print_summary(table: Table, console: Console, n_best: int) -> None:
         print_text(curve_summary(table), console)
     if not table.objectives:
         return
-    loss = table.losses(table.objectives[:1])[:, 0]
+    violations = table_violations(table, constraints)
+    loss = feasible_losses(table.losses(table.objectives[:1]), violations)[:, 0]
     order = np.argsort(loss, kind="stable")[: min(n_best, int((~np.isnan(loss)).sum()))]
     best = table.to_frame().iloc[order]
     best.insert(0, "row", best.index)
     console.print()
-    print_text(f"Best by {table.objectives[0]}", console, "bold")
+    kept = "" if violations is None else f" of the {int(is_feasible(violations).sum())} rows that keep "
+    print_text(f"Best by {table.objectives[0]}{kept}{' and '.join(constraints)}", console, "bold")
     print_frame(best, console, digits=8)
 
 
