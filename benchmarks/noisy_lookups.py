@@ -18,7 +18,7 @@ import numpy as np
 import hpobench_nmt as hb
 from hpobench_nmt.evaluation.random_search import exact_random_search
 
-METHODS = "RS,BO_EI_M_std,BO_EI_M_std(noise_sd=0.3),BO_EI_M_std(noise_sd=1.0),GB_EI_M"
+METHODS = "RS,BO_EI_M_std,BO_EI_M_std(noise_sd=0.1),BO_EI_M_std(noise_sd=0.3)"
 
 
 def main() -> None:
@@ -58,7 +58,8 @@ def main() -> None:
             print(f"{name:34s} {quiet:9.3f} ± {e1:.3f} {noisy:9.3f} ± {e2:.3f}")
         for noise, label in (("", "of means"), ("replicates", "of one training")):
             order = np.argsort([mean for mean, _ in columns[noise]], kind="stable")
-            print(f"order, {label}: {', '.join(names[i] for i in order)}")
+            known = [names[i] for i in order if not np.isnan(columns[noise][i][0])]
+            print(f"order, {label}: {', '.join(known)}")
 
 
 if __name__ == "__main__":

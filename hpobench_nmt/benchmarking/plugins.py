@@ -92,13 +92,15 @@ def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
     return methods
 
 
-def is_varied(spec: str) -> bool:
-    """Whether a text names a method of the package, all of whose code is its own, with other settings."""
+def varied_built_in(spec: str) -> NamedMethod | None:
+    """A method of the package, all of whose code is its own, with other settings; None for any other text."""
     try:
-        (method,) = resolve_methods([spec]) if "(" in spec and split_spec(spec)[0] in BUILT_IN else [None]
+        if "(" not in spec or split_spec(spec)[0] not in BUILT_IN:
+            return None
+        (method,) = resolve_methods([spec])
     except InputError:
-        return False
-    return method is not None and method.name != split_spec(spec)[0]
+        return None
+    return method if "(" in method.spec else None
 
 
 def installed_entry_points() -> dict[str, str]:

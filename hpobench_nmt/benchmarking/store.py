@@ -35,7 +35,7 @@ from pathlib import Path
 from hpobench_nmt.benchmarking.instance import Instance, make_instance
 from hpobench_nmt.benchmarking.manifest import ANEW, Manifest, TableEntry, check_same_run, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
-from hpobench_nmt.benchmarking.plugins import NamedMethod, is_varied, resolve_methods
+from hpobench_nmt.benchmarking.plugins import NamedMethod, varied_built_in
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError, shortened
@@ -212,9 +212,13 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
     files = ResultsFolder(Path(folder))
     manifest = read_manifest(files.path)
     # Of what a folder names, only methods of the package with other settings are taken as they are named.
-    varied = [entry.spec for entry in manifest.methods.values() if is_varied(entry.spec)]
-    known = {m.name: m for m in resolve_methods(varied)}
-    sources = {n: m for n, m in known.items() if manifest.methods[n].fingerprint == m.fingerprint}
+    varied = {name: varied_built_in(entry.spec) for name, entry in manifest.methods.items()}
+    sources = {
+        name: method
+        for name, method in varied.items()
+        if method is not None
+        and (method.name, method.fingerprint) == (name, manifest.methods[name].fingerprint)
+    }
     sources |= {m.name: m for m in methods if m.name in manifest.methods}
     for name, source in sources.items():
         if manifest.methods[name].fingerprint != source.fingerprint:

@@ -145,6 +145,18 @@ def test_in_a_run_a_folder_and_a_report(toy_home, run_command, tmp_path):
     assert list(results.sources) == [results.methods[1]]
     drawn = surrogate_curves(results, "toy", lookups=5)[0].frame["method"].unique()
     assert results.methods[1] in drawn
+    # What a folder says of a method is not believed.
+    path = tmp_path / "r" / "manifest.json"
+    written = path.read_text()
+    for spec in (
+        "BO_EI_M_std(length_scale=0.25)",
+        "BO_EI_M_std(length_scale=0)",
+        "BO_EI_M_std",
+        "x.py:Y(a=1)",
+        "A(",
+    ):
+        path.write_text(written.replace("BO_EI_M_std(length_scale=0.5)", spec))
+        assert not hb.load_results(tmp_path / "r").sources
     again = hb.benchmark("toy", ["BO_EI_M_std(length_scale=0.5)"], scores=["fb"], score_at=10, trials=3)
     ours = [t.rows.tolist() for t in results.trials["toy", results.methods[1]]]
     assert ours == [t.rows.tolist() for t in again.trials["toy", results.methods[1]]]
