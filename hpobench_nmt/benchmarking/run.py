@@ -161,8 +161,8 @@ def benchmark(
         timeout: seconds that each call of a user's method may take (None: no limit). A trial in which one
             takes longer fails. With a limit, objects run in processes of their own too, and must be such
             as can be sent there. Methods of the package are never limited.
-        settings: further fields of Suite, such as stop and lookups (the most that a trial may look up; a
-            method sees it as problem.lookups).
+        settings: further fields of Suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `stop` and
+            `lookups` (the most that a trial may look up; a method sees it as problem.lookups).
     """
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]

@@ -167,6 +167,8 @@ def _score(results: Results, score: str) -> str:
 
 
 def _check_pair(results: Results, table: str, pair: tuple[int, int]) -> None:
+    if results.instances[table].trainings is not None:
+        raise InputError("fronts are of look-ups, and these results are on a clock.")
     m = len(results.instances[table].objectives)
     if m > 1 and (len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < m for j in pair)):
         raise InputError(f"pair must be two different places from 0 to {m - 1}, not {pair!r}.")
