@@ -192,8 +192,8 @@ class Took:
 
     Attributes:
         seconds: until they were done, the loading of the method included.
-        own_seconds: processor time of the trials alone.
-        steps: how often the method was asked in them.
+        own_seconds: processor time of the trials alone, but for the first one.
+        steps: how often the method was asked in these.
     """
 
     seconds: float
@@ -202,8 +202,13 @@ class Took:
 
     @classmethod
     def of(cls, trials: Iterable[Trajectory], seconds: float, n_initial: int) -> Took:
-        """Of trials that were just run; those whose time was not measured do not count."""
+        """Of trials that were just run.
+
+        Those whose time was not measured do not count, nor does the first one if there are others, because
+        much is loaded and compiled in it.
+        """
         measured = [t for t in trials if not math.isnan(t.own_seconds)]
+        measured = measured[1:] or measured
         steps = sum(max(len(t.rows) - n_initial, 0) for t in measured)
         return cls(seconds, sum(t.own_seconds for t in measured), steps)
 

@@ -70,8 +70,9 @@ def test_a_block_runs_its_own_trials(toy, notes):
     own = [trajectory.own_seconds for trajectory in found]
     assert all(spent >= 0.0 for spent in own)
     took = Took.of([*found, Trajectory(found[0].rows, found[0].losses)], seconds, 4)
-    assert took == Took(seconds, sum(own), 10)  # of what was not measured nothing counts
-    assert seconds_a_step([took, Took(1.0, 4.0, 10)]) == (sum(own) + 4.0) / 20
+    assert took == Took(seconds, own[1], 5)  # neither what was not measured nor the first trial counts
+    assert Took.of(found[:1], seconds, 4) == Took(seconds, own[0], 5)
+    assert seconds_a_step([took, Took(1.0, 4.0, 10)]) == (own[1] + 4.0) / 15
     assert threads == {1}
     losses = toy.losses(["bleu", "seconds"])
     assert len(found) == len(told) == 2

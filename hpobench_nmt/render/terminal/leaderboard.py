@@ -132,5 +132,5 @@ def _reading_notes(results: Results, statistics: Statistics) -> list[str]:
     if len(results.instances) > 1 and len(results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
     if results.step_seconds:
-        lines += ["ms/step: processor time of the method a step, on this machine."]
+        lines += ["ms/step: processor time of the method a step, without the first trial."]
     return [*lines, *trial_notes(results)]
