@@ -164,3 +164,11 @@ def require_family(family: Family) -> None:
     missing = family.missing()
     if missing:
         raise InputError(f"family {family.name!r} needs what is not installed: {missing}")
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a plot that cannot be written, before anything is computed."""
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder.")

@@ -25,6 +25,7 @@ from hpobench_nmt.cli.adaptation import adaptation
 from hpobench_nmt.cli.common import (
     AMOUNT,
     Commands,
+    check_plot,
     constraint_option,
     listed,
     make_console,
@@ -266,7 +267,7 @@ def pareto(
     from hpobench_nmt.render.terminal.grids import print_frame, print_text
 
     if plot:
-        _check_plot(plot)
+        check_plot(plot)
     front = front_of(source, objectives, constraints)
     rows = front.rows.copy()
     rows.insert(0, "row", rows.index)
@@ -394,10 +395,3 @@ def _sources(specs: Sequence[str]) -> dict[str, str]:
     named = {INSTALLED, *installed(), *collections()}
     folders = [Path(spec).resolve() for spec in specs if spec not in named]
     return {table_name(folder): str(folder) for folder in folders}
-
-
-def _check_plot(path: Path) -> None:
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent}: no such folder.")
