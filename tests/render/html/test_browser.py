@@ -2,7 +2,10 @@
 
 import json
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -355,3 +358,41 @@ def test_print_shows_every_table_and_no_controls(opened):
         assert opened.execute_script(seen, ".key") >= 8
     finally:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def violations(driver):
+    """What axe-core finds wrong with the page, in light and dark, in a wide and a narrow window."""
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install --no-deps axe-playwright-python")
+    script = (Path(next(iter(axe.__path__))) / "axe.min.js").read_text(encoding="utf-8")
+    found = []
+    for scheme, width in (("light", 1200), ("dark", 390)):
+        emulate(driver, scheme)
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.refresh()
+        driver.execute_script(script)
+        run = "axe.run(document, {}).then(arguments[arguments.length - 1])"
+        wrong = driver.execute_async_script(run)["violations"]
+        found += [(scheme, width, one["id"], one["nodes"][0]["html"][:200]) for one in wrong]
+    return found
+
+
+def test_the_report_is_accessible(opened):
+    assert violations(opened) == []
+
+
+def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, tmp_path):
+    sphinx = pytest.importorskip("sphinx.cmd.build", reason="needs sphinx (the docs extra)")
+    for package in ("furo", "myst_parser", "sphinx_click"):
+        pytest.importorskip(package, reason="the docs extra")
+    docs = Path(__file__).parents[3] / "docs"
+    assert subprocess.run([sys.executable, "-m", sphinx.__name__, "-q", docs, tmp_path]).returncode == 0
+    chromium.get_log("performance")
+    for page in ("tutorials/latency.html", "reference/specs.html"):
+        chromium.get((tmp_path / page).as_uri())
+        assert violations(chromium) == [], page
+    asked = [json.loads(line["message"])["message"] for line in chromium.get_log("performance")]
+    urls = [
+        line["params"]["request"]["url"] for line in asked if line["method"] == "Network.requestWillBeSent"
+    ]
+    assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
