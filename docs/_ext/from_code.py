@@ -35,6 +35,9 @@ class ModuleDoc(SphinxDirective):
 def _block(text: str) -> nodes.Node:
     """A part of a docstring between empty lines."""
     lines = inspect.cleandoc(text).splitlines()
+    if lines[0].split()[0] == "symbol":
+        head, *rows = _aligned(lines)
+        return _table(head, rows)
     columns = _columns(lines)
     if columns:
         return _table((), columns)
@@ -43,10 +46,26 @@ def _block(text: str) -> nodes.Node:
     return nodes.paragraph("", "", *_words(" ".join(lines)))
 
 
+def _aligned(lines: list[str]) -> list[tuple[str, ...]]:
+    """The rows of a list whose columns begin where those of its first line do."""
+    starts = [match.start() for match in re.finditer(r"\S+(?: \S+)*", lines[0])]
+    ends = [*starts[1:], None]
+    rows: list[tuple[str, ...]] = []
+    for line in lines:
+        if any(start and line[start - 1 : start].strip() for start in starts):
+            raise ExtensionError(f"a cell is wider than its column: {line}")
+        cells = tuple(line[start:end].strip() for start, end in zip(starts, ends, strict=True))
+        if cells[0]:
+            rows.append(cells)
+        else:
+            rows[-1] = tuple(f"{a} {b}".strip() for a, b in zip(rows[-1], cells, strict=True))
+    return rows
+
+
 def _columns(lines: list[str]) -> list[tuple[str, ...]]:
     """The rows of a list in two columns, "key   what it is"; none where the lines are no such list."""
     start = re.match(r"(\S.*?)\s{2,}(?=\S)", lines[0])
-    if not start:
+    if not start or start[1].endswith(";"):  # formulas
         return []
     rows: list[tuple[str, ...]] = []
     for line in lines:
