@@ -300,6 +300,7 @@ cli.add_command(doctor)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: every expected error becomes one message on stderr and an exit code."""
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console that lacks ± must not end the program
@@ -367,6 +368,18 @@ def _complain(message: str, code: int) -> int:
     with contextlib.suppress(OSError):
         click.echo(f"Error: {printable(message)}", err=True)
     return code
+
+
+def _fill_closed_streams() -> None:
+    """Put the null device where standard input, output or errors were closed before the start (`>&-`).
+
+    Else the next file or pipe that is opened gets that number, and a library that prints writes into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
 
 
 def _give_up_output() -> None:

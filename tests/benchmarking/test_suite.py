@@ -13,6 +13,7 @@ from hpobench_nmt.benchmarking.suite import (
 )
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.validation import checked
+from hpobench_nmt.methods import ADAPTERS
 
 SUITE = """
 scores = ["ftb", "fb"]
@@ -30,9 +31,12 @@ default = 1
 @pytest.mark.parametrize("name", suite_files())
 def test_the_suites_that_ship_are_sound(name):
     suite = load_suite(name)
-    for method in resolve_methods(suite.methods):
-        assert suite.n_objectives in method.objectives
     assert suite.description
+    # A library of somebody else may be missing. Its method's numbers of objectives are known all the same.
+    others = [name for name in suite.methods if name in ADAPTERS]
+    assert all(suite.n_objectives in ADAPTERS[name].objectives for name in others)
+    for method in resolve_methods([name for name in suite.methods if name not in ADAPTERS]):
+        assert suite.n_objectives in method.objectives
 
 
 def test_the_paper_suites_are_the_papers():

@@ -483,7 +483,10 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
             ("tune", "tiny.toml", "--method", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
             "is for 1 objectives",
         ),
-        (("tune", "tiny.toml", "--device", "cuda:0,cuda:1"), "one model at a time. Name one device"),
+        (
+            ("tune", "tiny.toml", "--device", "cuda:0,cuda:1"),
+            "name one device, or train several at a time with --workers",
+        ),
         (("tables", "build", "none.jsonl"), "cannot be read"),
     ],
 )
