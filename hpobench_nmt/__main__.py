@@ -1,5 +1,5 @@
 """`python -m hpobench_nmt` is the command line."""
 
-from hpobench_nmt.cli.main import main
+from hpobench_nmt.cli.main import program
 
-main()
+program()

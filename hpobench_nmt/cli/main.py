@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a run failed, or every trial of a method failed on a table
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import io
@@ -296,6 +297,26 @@ cli.add_command(evaluate)
 cli.add_command(adaptation)
 cli.add_command(ledger)
 cli.add_command(doctor)
+
+
+def program() -> None:
+    """The whole process: `main`, and an end that leaves out the destructors of C++ libraries.
+
+    Arrow's threads may still be ending then, and now and then one of them aborted a process that had done its
+    work ("terminate called without an active exception"). Everything of Python's ends as usual before.
+    """
+    code = 1
+
+    def leave() -> None:
+        _give_up_output()
+        os._exit(code)
+
+    atexit.register(leave)  # the first that is registered is the last that is called
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
