@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import time
-from importlib import metadata
 from pathlib import Path
 
 import click
@@ -64,6 +62,8 @@ def doctor() -> None:
 
 def _places() -> list[tuple[str, str]]:
     """Versions of what lies below, and the folders that are used."""
+    import platform
+
     import platformdirs
 
     import hpobench_nmt
@@ -88,6 +88,8 @@ def _places() -> list[tuple[str, str]]:
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
     """Names of the packages that are always needed, and those of each extra."""
+    from importlib import metadata
+
     required: list[str] = []
     extras: dict[str, list[str]] = {}
     for text in metadata.requires(_DISTRIBUTION) or []:
@@ -103,6 +105,8 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _version(name: str) -> str | None:
+    from importlib import metadata  # it takes long to import, and --help needs none of it
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
-
-Column = NDArray[Any]
+from hpobench_nmt.lookup.rows import Column
 
 _MOST_CELLS = 2**28
 
