@@ -134,7 +134,7 @@ class Hyperparameter:
             return False
         return all(v == math.floor(v) for v in self.numbers) if self.integer is None else self.integer
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[float, ...]:
         """The values of a numeric one as floats; the places of labels."""
         return (

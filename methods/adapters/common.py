@@ -33,10 +33,9 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -69,8 +68,8 @@ class Adapter:
         told: losses by row, in the order in which they were told.
         asked: in `learn`: whether the row was asked for; False for those of the initial design.
         logger: name of the library's logger; "" if it has none.
-        draws_globally: whether the library draws from the global random states of Python or NumPy. It then
-            gets states of its own, and the global ones stay as they are.
+        draws_globally: whether the library draws from NumPy's global random state. It then gets a state of
+            its own, and the global one stays as it is.
     """
 
     logger = ""
@@ -83,7 +82,7 @@ class Adapter:
         self.told: dict[int, Floats] = {}
         self.asked = False
         self._pending: int | None = None
-        self._states = _states_from(self.seed()) if self.draws_globally else None
+        self._bits = _legacy_bits(self.seed()) if self.draws_globally else None
         with self._at_work():
             self.start()
 
@@ -172,17 +171,8 @@ class Adapter:
     @contextmanager
     def _at_work(self) -> Iterator[None]:
         """Around each call of the library."""
-        with _quiet(self.logger):
-            if self._states is None:
-                yield
-                return
-            outside = _states()
-            _set_states(self._states)
-            try:
-                yield
-            finally:
-                self._states = _states()
-                _set_states(outside)
+        with _quiet(self.logger), nullcontext() if self._bits is None else _numpy_draws_from(self._bits):
+            yield
 
     def _row_of(self, proposed: Any) -> int:
         point = proposed
@@ -262,17 +252,22 @@ def _quiet(logger: str) -> Iterator[None]:
                 log.setLevel(level)
 
 
-def _states() -> tuple[Any, Any]:
-    """The global random states of Python and NumPy."""
-    return random.getstate(), np.random.get_state()  # noqa: NPY002
+def _legacy_bits(seed: int) -> np.random.BitGenerator:
+    """What `np.random.seed(seed)` would put in place."""
+    bits = np.random.MT19937()
+    bits.state = np.random.RandomState(seed).get_state(legacy=False)  # type: ignore[assignment]
+    return bits
 
 
-def _set_states(states: tuple[Any, Any]) -> None:
-    random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002
-
-
-def _states_from(seed: int) -> tuple[Any, Any]:
-    """States made from a seed, without a change of the global ones."""
-    legacy = np.random.RandomState(seed)
-    return random.Random(seed).getstate(), legacy.get_state()
+@contextmanager
+def _numpy_draws_from(bits: np.random.BitGenerator) -> Iterator[None]:
+    """Let NumPy's global functions draw from this generator for the time being."""
+    outside = np.random.get_bit_generator()  # type: ignore[attr-defined]
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.set_bit_generator(bits)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        np.random.set_bit_generator(outside)  # type: ignore[attr-defined]
+        if isinstance(state, tuple) and state[3]:  # a normal number was in stock, which the change has lost
+            np.random.set_state(state)  # noqa: NPY002

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import warnings
 
 import numpy as np
@@ -135,8 +134,7 @@ def test_optuna(name, quiet):
 def test_nevergrad(name, quiet):
     ng = pytest.importorskip("nevergrad")
     (outer, inner), _ = seeds(2)
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002
-    random.seed(outer)
+    before = np.random.get_state()  # noqa: NPY002
     np.random.seed(outer)  # noqa: NPY002
     axes = ng.p.Dict(
         layers=ng.p.Scalar(lower=1, upper=6).set_integer_casting(),
@@ -157,8 +155,7 @@ def test_nevergrad(name, quiet):
         )
         optimizer.tell(point, losses_of(row)[0])
         by_hand.append(row)
-    random.setstate(before[0])
-    np.random.set_state(before[1])  # noqa: NPY002
+    np.random.set_state(before)  # noqa: NPY002
     assert asked(f"nevergrad.{name.removeprefix('PortfolioDiscrete')}", 30) == by_hand
 
 

@@ -136,6 +136,36 @@ def test_a_library_is_silent_and_what_it_changed_is_put_back(capfd, recwarn):
     assert (capfd.readouterr(), list(recwarn)) == (("", ""), [])
 
 
+class DrawsGlobally(Says):
+    draws_globally = True
+
+    def propose(self):
+        return int(np.random.randint(5))  # noqa: NPY002 - as libraries do
+
+
+@pytest.mark.parametrize("normals", [0, 1, 2])  # NumPy draws them in pairs, and keeps the second one
+def test_numpys_global_state_goes_on_as_if_no_library_had_drawn_from_it(normals):
+    def drawn(between):
+        state = np.random.get_state()  # noqa: NPY002
+        try:
+            np.random.seed(3)  # noqa: NPY002
+            first = np.random.normal(size=normals)  # noqa: NPY002
+            between()
+            return [*first, *np.random.normal(size=3), np.random.random()]  # noqa: NPY002
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
+
+    rows = []
+
+    def tune(seed):
+        method = DrawsGlobally(problem(), np.random.default_rng(seed))
+        method.tell(0, np.array([1.0]))
+        rows.append(method.ask())
+
+    assert drawn(lambda: [tune(seed) for seed in (0, 1, 2, 3, 0)]) == drawn(lambda: None)
+    assert rows[0] == rows[-1] and len(set(rows)) > 1
+
+
 def test_failed_trainings_are_worse_than_all_others():
     losses = np.array([[1.0, 5.0], [np.nan, 2.0], [3.0, 5.0]])
     assert penalised(losses).tolist() == [[1.0, 5.0], [5.0, 6.0], [3.0, 5.0]]
