@@ -29,6 +29,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than processors: many tests wait for programs that they have started."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Rooms with slow tests come first, so that with -n no process works on alone at the end."""
     rooms = [ROOT / "tests" / room for room in _SLOW_FIRST]

@@ -58,7 +58,7 @@ def training_numbers(number: Integers) -> Integers:
     return numbers
 
 
-def check_seeds(seeds: Floats, number: Integers) -> tuple[int, str] | None:
+def wrong_seed(seeds: Floats, number: Integers) -> tuple[int, str] | None:
     """The first line whose seed cannot be, and what is wrong with it; None if all can."""
     wrong = ~((seeds == np.floor(seeds)) & (np.abs(seeds) <= _LARGEST_SEED))
     if wrong.any():

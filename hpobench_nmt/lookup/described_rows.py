@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.space import Hyperparameter, Space, label
-from hpobench_nmt.lookup.averages import check_seeds, configurations_of, means, training_numbers
+from hpobench_nmt.lookup.averages import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.file_names import CURVES
@@ -73,7 +73,7 @@ def build_table(
         values = np.column_stack([columns[name] for name in sheet.metrics])
         if seed is not None:
             first, number = configurations_of(configs)
-            if wrong := check_seeds(columns[seed], number):
+            if wrong := wrong_seed(columns[seed], number):
                 raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
             in_order = np.argsort(number, kind="stable")
             trainings = {

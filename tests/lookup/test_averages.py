@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.noise import seed_noise
-from hpobench_nmt.lookup.averages import check_seeds, configurations_of, means, training_numbers
+from hpobench_nmt.lookup.averages import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.folder import add_table, load_folder, load_replicates
 
 SHEET = """
@@ -160,7 +160,7 @@ def test_groups_and_means_against_a_plain_loop(lines):
     assert training_numbers(number).tolist() == [keys[: i + 1].count(key) for i, key in enumerate(keys)]
     expected = [values[[k == key for k in keys]].mean(axis=0) for key in order]
     np.testing.assert_allclose(means(values, number), expected, rtol=1e-12)
-    assert check_seeds(np.arange(float(len(lines))), number) is None
+    assert wrong_seed(np.arange(float(len(lines))), number) is None
 
 
 def test_the_mean_of_equal_trainings_is_their_value():
