@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.constraints import Violations
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.timed_loop import run_timed_trial
@@ -163,14 +164,21 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
         raise NonConformance("it changed problem.features.")
 
 
+def _several_violations(n_rows: int) -> list[Floats]:
+    """Violations of two constraints: where no row is feasible, and where some rows are."""
+    rng, found = np.random.default_rng(3), []
+    for share in (0.0, 0.5):  # of violations that are none
+        violations = np.where(rng.random((n_rows, 2)) < share, -1.0, 1.0) * rng.random((n_rows, 2))
+        violations[5:9, 0] = np.nan
+        found.append(violations)
+    return found
+
+
 def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Told of violations, or of what stands in for them, it looks up every row once, whatever is feasible."""
     free, losses = _grid_problem(n_objectives, per_axis=3)
     problem = replace(free, constraints=("a<=0", "b<=0"))
-    rng = np.random.default_rng(3)
-    for share in (0.0, 0.5):  # of violations that are none
-        violations = np.where(rng.random((len(losses), 2)) < share, -1.0, 1.0) * rng.random((len(losses), 2))
-        violations[5:9, 0] = np.nan
+    for violations in _several_violations(len(losses)):
         trial = run_trial(
             problem,
             losses.__getitem__,
@@ -226,9 +234,16 @@ def _timed_problem(n_objectives: int, workers: int, resume: bool = True) -> tupl
     return problem, trainings
 
 
-def _timed_trial(factory: MethodFactory, problem: Problem, trainings: Trainings, seed: int = 0) -> Trajectory:
+def _timed_trial(
+    factory: MethodFactory,
+    problem: Problem,
+    trainings: Trainings,
+    seed: int = 0,
+    violations: Violations | None = None,
+) -> Trajectory:
     initial = list(range(problem.n_initial))
-    trajectory = run_timed_trial(problem, trainings, factory, np.random.default_rng(seed), initial)
+    rng = np.random.default_rng(seed)
+    trajectory = run_timed_trial(problem, trainings, factory, rng, initial, violations=violations)
     if trajectory.failure:
         raise NonConformance(trajectory.failure)
     return trajectory
@@ -288,6 +303,16 @@ def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: i
         _timed_trial(factory, problem, Trainings(given.starts, given.resources, given.costs, losses))
 
 
+def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
+    """Told of violations, or of what stands in for them, it trains on, whatever is feasible."""
+    free, trainings = _timed_problem(n_objectives, workers=4)
+    problem = replace(free, constraints=("a<=0", "b<=0"))
+    for violations in _several_violations(len(trainings)):
+        done = _timed_trial(factory, problem, trainings, violations=violations.__getitem__)
+        if len(set(done.rows.tolist())) < len(trainings):
+            raise NonConformance(f"it began {len(set(done.rows.tolist()))} of {len(trainings)} rows.")
+
+
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Where few rows may be begun, it begins so many and trains them all to their end."""
     problem, trainings = _timed_problem(n_objectives, workers=3)
@@ -304,6 +329,7 @@ PARALLEL_CHECKS: tuple[Check, ...] = (
     suggests_the_same_again,
     depends_on_its_generator_alone_on_a_clock,
     survives_failed_trainings_on_a_clock,
+    keeps_on_under_constraints_on_a_clock,
     keeps_to_its_budget_of_rows,
 )
 

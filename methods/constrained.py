@@ -12,10 +12,13 @@ is to improve on are those of the feasible rows seen. While there are none, the 
 
 Losses are modelled as the surrogate says. Violations have units of their own, so they are standardised at
 every step: their bound is then at (0 - centre) / spread. Infeasible rows are data like all others. A row that
-lacks a loss or a violation only leaves the candidates.
+lacks a loss or a violation only leaves the candidates. What is running makes the variance smaller, as in
+pending.py.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +34,7 @@ from hpobench_nmt.methods.acquisition import (
 )
 from hpobench_nmt.methods.improvement import log_ehvi_of_all, log_ei_of_all, log_probability_below
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate, standard_scaling
+from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.posterior import Posterior
 
 Floats = NDArray[np.float64]
@@ -68,6 +72,8 @@ class ConstrainedModelBased:
         self._seen = np.empty((max(problem.lookups, 1), self._n_targets))
         self._count = 0
         self._next: int | None = None
+        self._drawn: int | None = None
+        self._pending = Pending(self._posterior)
 
     def ask(self) -> int:
         """The unseen row of largest value."""
@@ -76,32 +82,51 @@ class ConstrainedModelBased:
             if self._count == 0:
                 self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
             else:
-                values = np.where(posterior.unseen, self._values(), -np.inf)
-                best = int(values.argmax())
-                if not posterior.unseen[best]:  # nothing is to be expected anywhere
-                    best = int(posterior.unseen.argmax())
-                self._next = int(posterior.rows[best])
+                self._next = self._best_of(posterior.unseen, posterior.var)
         return self._next
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The row of largest value that is not running."""
+        if not running:
+            return self.ask()
+        var, _, free = self._pending.given(running)
+        if not free.any():
+            return None
+        if self._count == 0:
+            if self._drawn is None or self._drawn in running:
+                self._drawn = int(self._rng.choice(self._posterior.rows[free]))
+            return self._drawn
+        return self._best_of(free, var)
 
     def tell(self, index: int, losses: Floats) -> None:
         """A method under constraints is told violations too; without them a row only leaves."""
-        self._next = None
+        self._next = self._drawn = None
+        self._pending.discarded(index)
         self._posterior.discard(index)
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
         """Condition on a row, feasible or not."""
-        self._next = None
         targets = np.concatenate([losses, violations, [1.0]])
         if np.isnan(targets).any():
-            self._posterior.discard(index)
+            self.tell(index, losses)
             return
+        self._next = self._drawn = None
         if self._count == len(self._seen):
             self._seen = np.concatenate([self._seen, np.empty_like(self._seen)])
         self._seen[self._count] = targets[:-1]
         self._count += 1
+        self._pending.observed(index)
         self._posterior.observe(index, targets)
 
-    def _values(self) -> Floats:
+    def _best_of(self, free: NDArray[np.bool_], var: Floats) -> int:
+        """The row of largest value among the candidates that are free, given their variances."""
+        values = np.where(free, self._values(var), -np.inf)
+        best = int(values.argmax())
+        if not free[best]:  # nothing is to be expected anywhere
+            best = int(free.argmax())
+        return int(self._posterior.rows[best])
+
+    def _values(self, var: Floats) -> Floats:
         m, seen, posterior = self._m, self._seen[: self._count], self._posterior
         centre, spread = np.zeros(self._n_targets), np.ones(self._n_targets)
         if self._scaling is not None:
@@ -113,16 +138,16 @@ class ConstrainedModelBased:
         known = (seen - centre) / spread
         mean = (posterior.mean[:-1] - centre[:, None] * posterior.mean[-1]) / spread[:, None]
         bounds = -centre[m:] / spread[m:]
-        feasible: Floats = log_probability_below(bounds, mean[m:], posterior.var)
+        feasible: Floats = log_probability_below(bounds, mean[m:], var)
         kept = known[is_feasible(seen[:, m:]), :m]
         if not len(kept):
             return feasible
         if m == 1:
-            improvement: Floats = log_ei_of_all(mean[0], posterior.var, float(kept.min()))
+            improvement: Floats = log_ei_of_all(mean[0], var, float(kept.min()))
             return improvement + feasible
         front = kept[pareto_front(kept)]
         front = np.ascontiguousarray(front[np.argsort(front[:, 0], kind="stable")])
         low, high = known[:, :m].min(axis=0), known[:, :m].max(axis=0)
         reference = high + REFERENCE_MARGIN * (high - low)
-        gain: Floats = log_ehvi_of_all(np.ascontiguousarray(mean[:m]), posterior.var, front, reference)
+        gain: Floats = log_ehvi_of_all(np.ascontiguousarray(mean[:m]), var, front, reference)
         return gain + feasible

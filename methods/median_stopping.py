@@ -1,8 +1,8 @@
 """Random search with the median stopping rule (Golovin et al. 2017, "Google Vizier", section 3.2.1).
 
 After each checkpoint, a training is stopped if its best loss so far is above the median of the running
-averages that ended trainings had up to the same resource. Once no new row may be begun, the trainings that
-were stopped go on, as in successive_halving.py.
+averages that ended trainings had up to the same resource, or if it has no loss there. Once no new row may be
+begun, the trainings that were stopped go on, as in successive_halving.py.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class MedianStopping:
             self._going[progress.row] = float(progress.resources[-1])
 
     def _stops(self, resource: float, loss: float) -> bool:
+        if np.isinf(loss):
+            return True
         if len(self._ended) < STARTUP:
             return False
         places = [bisect_right(resources, resource) for resources, _ in self._ended]

@@ -11,6 +11,9 @@ variant trains each row on as long as it is among the best n / eta (at least one
 the same level so far, itself included. Successive halving (Jamieson & Talwalkar 2016) and Hyperband (Li et
 al. 2018, Algorithm 1) wait for all rows of a level. partial_training.py says what losses and levels are.
 
+A row that has no loss, because its training fails or it misses a constraint, counts at its level, but is not
+promoted.
+
 A table is finite. Once no new row may be begun, the trainings that were stopped go on, the furthest and then
 the best first, until all have ended.
 """
@@ -69,6 +72,8 @@ class ASHA:
                 level.drop_first()
                 self._place(row, number + 1)
                 number = len(self._levels) - 2
+            elif math.isinf(self._field.loss[row]):  # and so are all others that wait here
+                number -= 1
             else:
                 return row
         return None
@@ -95,7 +100,7 @@ class ASHAStopping:
         """Decide whether the training goes on."""
         row = progress.row
         self._going.pop(row, None)
-        goes_on = not progress.done
+        goes_on = not progress.done and not np.isnan(progress.best[0])
         for number in self._field.note(progress):
             level = self._levels[number]
             level.add(self._field.standing(row))
@@ -146,7 +151,8 @@ class Hyperband:
                 return None
             kept = len(bracket.rows) // self._eta
             if bracket.level + 1 < len(field.levels) and bracket.rows:
-                bracket.rows = sorted(bracket.rows, key=field.loss.__getitem__)[: max(kept, 1)]
+                best = sorted(bracket.rows, key=field.loss.__getitem__)[: max(kept, 1)]
+                bracket.rows = [row for row in best if row in field.done or math.isfinite(field.loss[row])]
                 bracket.size = len(bracket.rows)
                 bracket.level += 1
             elif field.new_row(running) is not None:

@@ -10,7 +10,7 @@ import pandas as pd
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import instance_of, methods_on, sound_trials
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import length_of
+from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
 
 _MOST_ROWS_NAMED = 8
@@ -28,7 +28,7 @@ class WorkerTimes:
         lower_is_better: whether a smaller value is better.
         frame: one line per training in the order of finishing: row, worker, start, finish, resource, value
             (raw, of the row's best checkpoint so far; NaN where there is none), best (whether it was the best
-            so far), again (whether the row had been trained before).
+            feasible one so far), again (whether the row had been trained before).
         notes: what should be known, in words.
     """
 
@@ -72,7 +72,8 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
         raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
     chosen = trials[trial]
     time, objective = chosen.timeline, instance.objectives[0]
-    losses = np.where(np.isnan(chosen.losses[:, 0]), np.inf, chosen.losses[:, 0])
+    losses = scored_trial(instance, chosen).losses[:, 0]
+    losses = np.where(np.isnan(losses), np.inf, losses)
     before = np.append(np.inf, np.minimum.accumulate(losses)[:-1])
     frame = pd.DataFrame(
         {
@@ -86,6 +87,10 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
         }
     )
     frame["again"] = frame.duplicated("row")
+    notes = ["Trainings that were still running when the trial ended are not recorded."]
+    if instance.problem.constraints:
+        rules = " and ".join(instance.problem.constraints)
+        notes.append(f"Only rows that keep {rules} are ever the best so far.")
     return WorkerTimes(
         table,
         method,
@@ -95,7 +100,7 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
         instance.table.metric(objective.metric).label,
         objective.direction == "min",
         frame,
-        ("Trainings that were still running when the trial ended are not recorded.",),
+        tuple(notes),
     )
 
 

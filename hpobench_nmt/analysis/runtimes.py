@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import exact_score
+from hpobench_nmt.benchmarking.scoring import exact_score, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_share_met
@@ -106,9 +106,11 @@ def target_runtimes(results: Results) -> TargetRuntimes:
 
 def _runtimes(instance: Instance, trials: Sequence[Trajectory], targets: Sequence[Goal]) -> Runtimes:
     n_initial = instance.problem.n_initial
-    if instance.trainings is None:
+    trainings = instance.scored_trainings
+    if trainings is None:
         return runtimes(trials, targets, n_initial)
-    return timed_runtimes(trials, targets, instance.trainings, n_initial)
+    scored = [scored_trial(instance, trial) for trial in trials]
+    return timed_runtimes(scored, targets, trainings, n_initial)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.trajectory import Trajectory
 
@@ -43,10 +42,7 @@ def sound_trials(results: Results, table: str, method: str) -> list[Trajectory]:
 
 def scored_trials(results: Results, table: str, method: str) -> list[Trajectory]:
     """All trials, with NaN for the losses of rows that miss a constraint."""
-    trials, scored = results.trials[table, method], results.instances[table].scored
-    if not results.suite.constraints:
-        return list(trials)
-    return [replace(t, losses=scored[t.rows]) for t in trials]
+    return [scored_trial(results.instances[table], trial) for trial in results.trials[table, method]]
 
 
 def failure_notes(results: Results, table: str) -> list[str]:

@@ -112,7 +112,7 @@ def goal_of(
     scored: Floats,
     trainings: Trainings | None,
 ) -> Goal:
-    """The goal of a score of the suite; the losses scored are those of feasible rows.
+    """The goal of a score of the suite; the losses scored, and the trainings, are those of feasible rows.
 
     Raises:
         InputError: a setting is missing, or every row would meet it.
@@ -141,9 +141,11 @@ def goal_of(
         whole = None if score_at is None else int(score_at)
         goal = make_goal(score, scored, tolerance=tolerance, score_at=whole, ties=suite.ties)
     if goal.gaps is not None and scored is not losses:
-        # A trial that finds no feasible row has the gap of the worst one.
+        # A trial that finds no feasible row has the gap of the worst one, at its worst checkpoint.
         missed = np.isnan(goal.gaps) & ~np.isnan(losses[:, 0])
-        goal = replace(goal, gaps=np.where(missed, np.nanmax(goal.gaps), goal.gaps))
+        seen = scored if trainings is None else trainings.best
+        worst = np.nanmax(seen[:, 0]) - np.nanmin(scored[:, 0])
+        goal = replace(goal, gaps=np.where(missed, worst, goal.gaps))
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
             f"{where}: every row is within the tolerance of {tolerance:g}. "

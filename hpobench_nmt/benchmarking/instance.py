@@ -67,6 +67,11 @@ class Instance:
         """The losses of feasible rows, NaN elsewhere, shape (N, m): what scores and figures are made of."""
         return feasible_losses(self.losses, self.violations)
 
+    @cached_property
+    def scored_trainings(self) -> Trainings | None:
+        """The trainings, with NaN for the losses of rows that miss a constraint at all their checkpoints."""
+        return None if self.trainings is None else feasible_trainings(self.trainings, self.violations)
+
     @property
     def n_feasible(self) -> int:
         """Number of rows that keep all constraints, whether or not they have all losses."""
@@ -153,8 +158,6 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     scored = feasible_losses(losses, violations)
     if np.isnan(scored).any(axis=1).all():
         raise InputError(f"{where}: {_why_infeasible(table, suite.constraints)}")
-    if violations is not None and suite.timed:
-        raise InputError(f'{where}: constraints need clock = "lookups" and one worker so far.')
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     problem = Problem(
@@ -171,7 +174,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         time=suite.time_for(table.name),
         constraints=suite.constraints,
     )
-    goals = tuple(goal_of(suite, name, table, objectives, losses, scored, trainings) for name in suite.scores)
+    counted = None if trainings is None else feasible_trainings(trainings, violations)
+    goals = tuple(goal_of(suite, name, table, objectives, losses, scored, counted) for name in suite.scores)
     return Instance(
         table,
         objectives,
@@ -206,6 +210,14 @@ def feasible_losses(
     if violations is None:
         return losses
     return np.where(is_feasible(violations)[:, None], losses, np.nan)
+
+
+def feasible_trainings(trainings: Trainings, violations: NDArray[np.float64] | None) -> Trainings:
+    """The trainings with NaN losses in all rows that miss a constraint; the same where there are none."""
+    if violations is None:
+        return trainings
+    kept = np.repeat(is_feasible(violations), np.diff(trainings.starts))
+    return replace(trainings, losses=np.where(kept[:, None], trainings.losses, np.nan))
 
 
 def _why_infeasible(table: Table, constraints: Sequence[str]) -> str:

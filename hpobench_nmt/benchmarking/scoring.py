@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import Summary, answer, summary_of
@@ -19,11 +21,21 @@ from hpobench_nmt.evaluation.timed_scores import (
 
 def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
     """The score of one trial; NaN where it stopped too early to have one."""
-    problem = instance.problem
-    if instance.trainings is None:
+    problem, trainings = instance.problem, instance.scored_trainings
+    if trainings is None:
         return answer(goal, trial.rows, problem.n_initial)
     least = design_finish(trial, problem.n_initial)
-    return timed_answer(goal, trial, instance.trainings, least, problem.lookups)
+    # In fb, as on look-ups, a row that is not feasible counts as the worst that is.
+    missed = np.nan if goal.gaps is None else float(np.nanmax(trainings.best[:, 0]))
+    return timed_answer(goal, scored_trial(instance, trial, missed), trainings, least, problem.lookups)
+
+
+def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) -> Trajectory:
+    """The trial with another loss in rows that miss a constraint; the same where there are none."""
+    if instance.violations is None:
+        return trial
+    misses = ~is_feasible(instance.violations)[trial.rows, None]
+    return replace(trial, losses=np.where(misses & ~np.isnan(trial.losses), missed, trial.losses))
 
 
 def length_of(trial: Trajectory) -> float:

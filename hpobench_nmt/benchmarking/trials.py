@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.replicates import Replicates
@@ -157,21 +156,24 @@ def _trial(
 ) -> Trajectory:
     rng = method_generator(seed, data.name, method, trial)
     initial = data.initial(seed, trial)
+    violations = None if data.violations is None else data.violations.__getitem__
+
+    def on_a_clock(trainings: Trainings) -> Trajectory:
+        return run_timed_trial(
+            data.problem, trainings, factory, rng, initial, data.goals, on_call, violations
+        )
+
     if data.trainings is not None:
-        return run_timed_trial(data.problem, data.trainings, factory, rng, initial, data.goals, on_call)
+        return on_a_clock(data.trainings)
     losses = data.losses
     if data.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
         losses = data.replicates.drawn(generator(seed, "noise", data.name, trial))
     if hasattr(factory, "suggest") and not hasattr(factory, "ask"):
         # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
-        if data.violations is not None:  # it tells nothing of violations: they count as failures there
-            losses = np.where(is_feasible(data.violations)[:, None], losses, np.nan)
-        whole = Trainings.whole(losses)
-        found = run_timed_trial(data.problem, whole, factory, rng, initial, data.goals, on_call)
+        found = on_a_clock(Trainings.whole(losses))
         return replace(found, losses=data.losses[found.rows], timing=None)
     evaluate = losses.__getitem__
-    violations = None if data.violations is None else data.violations.__getitem__
     found = run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
     return found if losses is data.losses else replace(found, losses=data.losses[found.rows])
 

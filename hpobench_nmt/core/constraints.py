@@ -9,8 +9,16 @@ A method that knows constraints has `tell_constrained(row, losses, violations)`,
 
 A method that has only `tell` is told a loss that makes a violating row unattractive, in each objective: the
 worst of all feasible rows so far, or NaN, as for a failed training, where there is none yet. So it looks for
-feasible rows, though it cannot tell how far away they are. A method that has only `suggest` and `observe` is
-told NaN for every violating row.
+feasible rows, though it cannot tell how far away they are.
+
+On a clock the same holds for each training that has come as far as was asked, whether or not it has ended.
+What is constrained are properties such as decoding time, memory or the number of parameters, which can be
+measured at any checkpoint: the violations of a row of a table are the same at all of them. A method that
+learns curves by `observe` is told NaN for all losses of a violating row, as for a failed training, so that
+one that stops trainings does not go on with it.
+
+Scores, exact values and figures count feasible rows only, on any clock: "the best so far" is the best that is
+feasible. What is recorded are the losses as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.problem import Progress
 
 Floats = NDArray[np.float64]
 Violations = Callable[[int], Floats]
@@ -94,3 +103,17 @@ def teller(method: Any, tell: Callable[[int, Floats], Any], violations: Violatio
         return tell(row, losses)
 
     return told
+
+
+def observer(observe: Callable[[Progress], Any], violations: Violations) -> Callable[[Progress], Any]:
+    """What is called in place of a method's `observe`, where there are constraints."""
+
+    def observed(progress: Progress) -> Any:
+        if not (violations(progress.row) <= 0).all():  # also where one is NaN
+            losses, best = (np.full_like(array, np.nan) for array in (progress.losses, progress.best))
+            losses.setflags(write=False)
+            best.setflags(write=False)
+            progress = progress._replace(losses=losses, best=best)
+        return observe(progress)
+
+    return observed

@@ -24,6 +24,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.constraints import Violations, observer, teller
 from hpobench_nmt.core.guard import (
     MethodFailure,
     as_failure,
@@ -51,6 +52,7 @@ def run_timed_trial(
     initial: Sequence[int] = (),
     goals: Sequence[Goal] = (),
     on_call: OnCall | None = None,
+    violations: Violations | None = None,
 ) -> Trajectory:
     """One trial on a clock, whose trajectory says when each training began and ended, and where.
 
@@ -67,6 +69,7 @@ def run_timed_trial(
         goals: stop as soon as all are settled; none: go on until the budget is spent.
         on_call: told "making it", "ask", "tell", "suggest" or "observe" whenever the method is called; a
             time limit needs it.
+        violations: of the problem's constraints, by row; None: there are none.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
     budget = min(problem.lookups, len(problem.features))
@@ -80,7 +83,7 @@ def run_timed_trial(
     ended, now, failure = 0, 0.0, ""
     method: _Method | None = None
     try:
-        method = _Method(make_method, problem, rng, trainer, running, on_call)
+        method = _Method(make_method, problem, rng, trainer, running, on_call, violations)
     except MethodFailure as error:
         failure = str(error)
 
@@ -178,6 +181,7 @@ class _Method:
         trainer: Trainer,
         running: Mapping[int, float],
         on_call: OnCall | None,
+        violations: Violations | None,
     ) -> None:
         if on_call is not None:
             on_call("making it")
@@ -194,6 +198,10 @@ class _Method:
         """Whether it is told curves, or only the losses of a row's best checkpoint."""
         self.tell_name = "observe" if self.observes else "tell"
         self.tell = function_of(made, self.tell_name)
+        if violations is not None and self.observes:
+            self.tell = observer(self.tell, violations)
+        elif violations is not None:
+            self.tell = guarded("tell_constrained", teller, made, self.tell, violations)
         if self.only_new and trainer.workers > 1:
             raise MethodFailure(
                 f"what was made, a {type(made).__name__}, has no suggest, so that it cannot have several "

@@ -71,7 +71,7 @@ def test_the_rows_that_have_a_curve_are_the_candidates(curved):
             "taken at 9.5, but a trial ends at 9",
         ),
         ({"scores": ("fb",)}, "needs score_at, a time on the clock"),
-        ({"curves": False, "n_initial": 3, "constraints": ("seconds<=60",)}, "constraints need clock"),
+        ({"constraints": ("seconds<=1",)}, "no row keeps seconds<=1: the nearest has seconds "),
     ],
 )
 def test_what_makes_no_sense_is_refused(curved, changes, message):
@@ -163,8 +163,10 @@ def test_trainings_out_of_order_or_done_twice_are_refused(curved, tmp_path):
         {"clock": "cost", "cost": "seconds", "scores": ("fto", "fta"), "objectives": ("bleu", "seconds")},
         {"workers": 3, "scores": ("ftb", "fb"), "score_at": 4},
         {"workers": 3, "scores": ("fto", "fta", "fbp"), "objectives": ("bleu", "seconds"), "score_at": 4},
+        SETTINGS | {"constraints": ("seconds<=25",)},
+        {"workers": 3, "scores": ("ftb", "fb"), "score_at": 4, "constraints": ("seconds<=25",)},
     ],
-    ids=["curves", "cost", "workers", "workers-front"],
+    ids=["curves", "cost", "workers", "workers-front", "limited-curves", "limited-workers"],
 )
 def test_random_search_has_its_exact_scores(curved, settings):
     results = hb.benchmark(curved, ["RS"], trials=700, **settings)
@@ -234,7 +236,8 @@ RUN = ("run", "clocked.toml", "--quiet")
 CLOCKED = """
 scores = ["ftb", "ftc", "fb"]
 tables = ["toy"]
-methods = ["ASHA", "RS", "Hyperband"]
+methods = ["ASHA", "RS", "Hyperband", "BO_EI_M_std"]
+constraints = ["seconds<=40"]
 clock = "cost"
 curves = true
 resume = false

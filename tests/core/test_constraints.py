@@ -7,6 +7,8 @@ from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.timed_loop import run_timed_trial
+from hpobench_nmt.core.trainings import Trainings
 
 LOSSES = np.array([[3.0], [1.0], [4.0], [np.nan], [2.0], [0.0]])
 VIOLATIONS = np.array([[0.5], [-1.0], [0.0], [-1.0], [np.nan], [2.0]])
@@ -81,3 +83,69 @@ def test_a_method_that_does_not_is_told_the_worst_feasible_loss_so_far():
     # Row 0 violates before any feasible row; row 3 failed; 4 has no known violation, and 5 violates.
     expected = [(0, np.nan), (1, 1.0), (2, 4.0), (3, np.nan), (4, 4.0), (5, 4.0)]
     np.testing.assert_array_equal(np.array(told_to(Plain)), np.array(expected))
+
+
+# Of two rows with three checkpoints each; the second violates.
+CURVES = Trainings(
+    np.array([0, 3, 6]),
+    np.array([1.0, 2.0, 3.0] * 2),
+    np.array([1.0, 2.0, 3.0] * 2),
+    np.array([[5.0], [4.0], [6.0], [1.0], [0.5], [0.7]]),
+)
+
+
+def told_on_a_clock(method: type, violations) -> list[tuple[object, ...]]:
+    """What a method is told that trains row 0 to resources 1 and 3, row 1 to 2 and to its end."""
+    method.told, method.wanted = [], [(0, 1.0), (1, 2.0), (0, 3.0), (1, np.inf)]
+    problem = Problem(np.zeros((2, 1)), 1, 2, 0, resources=np.arange(1.0, 4), constraints=("seconds<=60",))
+    trial = run_timed_trial(
+        problem,
+        CURVES,
+        lambda problem, rng: method(),
+        np.random.default_rng(0),
+        violations=violations.__getitem__,
+    )
+    assert trial.failure == ""
+    # What is kept are the losses as they are, of each row's best checkpoint so far.
+    np.testing.assert_array_equal(trial.losses[:, 0], [5.0, 0.5, 4.0, 0.5])
+    return method.told
+
+
+class Asks:
+    def suggest(self, running):
+        return self.wanted.pop(0) if self.wanted else None
+
+    def tell(self, row, losses):
+        self.told.append((row, *losses))
+
+
+def test_on_a_clock_violations_are_told_whenever_a_training_has_come_as_far_as_was_asked():
+    class Knows(Asks):
+        def tell_constrained(self, row, losses, violations):
+            self.told.append((row, *losses, *violations))
+            losses[:] = violations[:] = 99.0  # its own to change
+
+    violations = np.array([[-1.0], [2.0]])
+    assert told_on_a_clock(Knows, violations) == [(0, 5, -1), (1, 0.5, 2), (0, 4, -1), (1, 0.5, 2)]
+    # The worst feasible row so far is row 0 as it was then, at its first checkpoint.
+    assert told_on_a_clock(Asks, violations) == [(0, 5), (1, 5), (0, 4), (1, 5)]
+    found = np.array(told_on_a_clock(Asks, np.array([[np.nan], [-1.0]])))
+    np.testing.assert_array_equal(found, [(0, np.nan), (1, 0.5), (0, 0.5), (1, 0.5)])
+
+
+def test_on_a_clock_a_method_that_learns_curves_is_told_nan_of_a_row_that_violates():
+    class Observes(Asks):
+        def observe(self, progress):
+            assert not progress.losses.flags.writeable and not progress.best.flags.writeable
+            self.told.append((progress.row, progress.losses[:, 0].tolist(), *progress.best, progress.done))
+
+    told = told_on_a_clock(Observes, np.array([[-1.0], [2.0]]))
+    nan = np.nan
+    expected = [
+        (0, [5.0], 5.0, False),
+        (1, [nan, nan], nan, False),
+        (0, [5.0, 4.0, 6.0], 4.0, True),
+        (1, [nan, nan, nan], nan, True),
+    ]
+    for found, wanted in zip(told, expected, strict=True):
+        np.testing.assert_equal(found, wanted)

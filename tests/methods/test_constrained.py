@@ -1,6 +1,7 @@
 """EI and EHVI times the probability of feasibility, against the same written out with scipy and numpy."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -56,15 +57,17 @@ def test_hypervolume_of_all_against_a_simulation_and_without_ties_in_the_far():
     assert found[1] > -745 > found[2] > found[3] > -np.inf
 
 
-def naive_row(m: int, seen: list[int], standardise: bool) -> int:
-    """The row to ask for, with matrices and scipy."""
+def naive_row(m: int, seen: list[int], standardise: bool, running: Sequence[int] = ()) -> int:
+    """The row to ask for, with matrices and scipy. What is running counts for the variance alone."""
     K, s = matern52(FEATURES, FEATURES), 1e-3
     y, c = LOSSES[seen, :m], VIOLATIONS[seen]
     c_mean, c_std = c.mean(axis=0), c.std(axis=0)
     y_mean, y_std = (y.mean(axis=0), y.std(axis=0)) if standardise else (np.zeros(m), np.ones(m))
     solved = np.linalg.solve(K[np.ix_(seen, seen)] + s * s * np.eye(len(seen)), K[seen])
     mean = solved.T @ np.column_stack([(y - y_mean) / y_std, (c - c_mean) / c_std])
-    sd = np.sqrt(np.maximum(1.0 - (K[seen] * solved).sum(axis=0), 0))
+    known = [*seen, *running]
+    solved = np.linalg.solve(K[np.ix_(known, known)] + s * s * np.eye(len(known)), K[known])
+    sd = np.sqrt(np.maximum(1.0 - (K[known] * solved).sum(axis=0), 0))
     value = log_ndtr((-c_mean / c_std - mean[:, m:]) / sd[:, None]).sum(axis=1)
     kept = ((y - y_mean) / y_std)[(c <= 0).all(axis=1)]
     if len(kept) and m == 1:
@@ -78,7 +81,7 @@ def naive_row(m: int, seen: list[int], standardise: bool) -> int:
         front = kept[pareto_front(kept)]
         reference = high + 0.1 * (high - low)
         value += log_ehvi_of_all(mean[:, :2].T.copy(), sd**2, front[front[:, 0].argsort()], reference)
-    value[seen] = -np.inf
+    value[known] = -np.inf
     return int(value.argmax())
 
 
@@ -99,6 +102,31 @@ def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
         method.tell_constrained(row, LOSSES[row, :m], VIOLATIONS[row])
         seen.append(row)
     assert len({*seen} - {*infeasible.tolist()}) > 5
+
+
+@pytest.mark.parametrize(
+    ("factory", "m", "standardise"), [(BO_M_std, 1, True), (BO_M, 1, False), (BO_M_std, 2, True)]
+)
+def test_with_several_workers_too(factory, m, standardise):
+    method = factory(problem(m), np.random.default_rng(0))
+    running, seen = {}, []
+    first = [method.suggest(running), method.suggest(running)]
+    assert first[0] == first[1]
+    running[first[0]] = math.inf
+    assert method.suggest(running) == method.suggest(running) != first[0]
+    for step in range(14):
+        while len(running) < 3:
+            row = method.suggest(running)
+            if len(seen) > 1:
+                assert row == method.suggest(running) == naive_row(m, seen, standardise, list(running))
+            running[row] = math.inf
+        done = list(running)[step % 3]
+        del running[done]
+        method.tell_constrained(done, LOSSES[done, :m], VIOLATIONS[done])
+        seen.append(done)
+    assert len(seen) == len(set(seen))
+    rest = dict.fromkeys(set(range(40)) - set(seen), math.inf)
+    assert method.suggest(rest) is None
 
 
 def test_rows_that_lack_a_loss_or_a_violation_only_leave():
