@@ -17,12 +17,14 @@ from hpobench_nmt.benchmarking.suite import Suite, section_of_suite, without_def
 from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, read_json
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Natural, Strict, checked
 
 FORMAT = 2
 """The newest format; see `hpobench_nmt.benchmarking.store`."""
 
 ANEW = "Run it again into another folder."
+_MOST_SHOWN = 3
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "pandas", "pyarrow")
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 _Settings = section_of_suite("tables", "methods", "description")
@@ -152,9 +154,9 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError:  # no folder can have this name
         there = False
     if not there:
-        raise InputError(f"{folder}: no such folder.")
+        raise InputError(f"{folder}: no such folder.{_runs_in(folder.parent)}")
     if not path.is_file():
-        raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.")
+        raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.{_runs_in(folder)}")
     content = read_json(path, follow_link=False)
     number = content.get("format") if isinstance(content, dict) else None
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -168,6 +170,18 @@ def read_manifest(folder: Path) -> Manifest:
         return checked(content, Manifest, str(path))
     except InputError as error:
         raise InputError(f"{error} {ANEW}") from None
+
+
+def _runs_in(folder: Path) -> str:
+    """What to say of the results folders within a folder."""
+    try:
+        found = sorted(str(path.parent) for path in folder.glob("*/manifest.json"))
+    except OSError:  # it cannot be read, or no folder can have this name
+        found = []
+    if not found:
+        return ""
+    shown = ", ".join(map(printable, found[:_MOST_SHOWN]))
+    return f" There is {shown}{' and others' if len(found) > _MOST_SHOWN else ''}."
 
 
 def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:

@@ -141,6 +141,10 @@ def test_what_is_no_results_folder_is_named(made, tmp_path):
     ):
         read_manifest(tmp_path)
     write(tmp_path / "real", made)
+    beside = rf"There is {tmp_path}/real\.$"
+    for folder, problem in ((tmp_path, "has no manifest"), (tmp_path / "rael", "no such folder")):
+        with pytest.raises(InputError, match=f"{folder}: {problem}.*{beside}"):
+            read_manifest(folder)
     (tmp_path / "manifest.json").symlink_to(tmp_path / "real" / "manifest.json")
     with pytest.raises(InputError, match=r"manifest\.json: is a symbolic link"):
         read_manifest(tmp_path)
