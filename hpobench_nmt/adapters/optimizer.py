@@ -122,6 +122,9 @@ class Optimizer:
         self._live = self._new_method()
         self._told_live: set[int] = set()
 
+    def __repr__(self) -> str:
+        return f"Optimizer({self._method.name}, {len(self._told)} told, {len(self._pending)} pending)"
+
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
         """Configurations and their losses, NaN where failed, in the order in which they were told."""
