@@ -80,8 +80,8 @@ def test_what_is_told_need_not_have_been_asked_for():
     config = {"rule": "adam", "rate": 0.1, "layers": 4}
     optimizer.tell(config, 0.0)
     assert optimizer.told[0][0] == config
-    assert optimizer.ask() and repr(optimizer) == "Optimizer(BO_EI_M_std, 1 told, 1 pending)"
     assert all(optimizer.ask() != config for _ in range(47))
+    assert repr(optimizer) == "Optimizer(BO_EI_M_std, 1 told, 47 pending)"
 
 
 def test_failures_two_losses_and_conditions():
