@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import settings
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
@@ -19,6 +20,9 @@ from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
+# No test fails because the machine is busy.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 _SLOW_FIRST = ("runner", "benchmarking", "cli", "render", "fuzz")
 
 

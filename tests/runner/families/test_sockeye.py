@@ -236,6 +236,7 @@ def test_two_workers_train_one_model_and_go_on_with_the_same_bits(job, tmp_path)
 
 
 def test_more_workers_than_gpus(job):
+    pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
     this = replace(job(workers=64), device="cuda:1")
     with pytest.raises(
         InputError, match="workers = 64 needs as many CUDA devices from cuda:1 on, and there are"
