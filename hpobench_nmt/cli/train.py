@@ -101,7 +101,8 @@ def train(
     Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
     """
     require_installed("filelock", "torch")
-    from hpobench_nmt.runner.spec import load_spec, select
+    from hpobench_nmt.runner.spec import select
+    from hpobench_nmt.runner.spec_file import load_spec
 
     spec = load_spec(spec_path)
     if spec.ranges:

@@ -92,7 +92,7 @@ def tune(
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.runner.devices import find_devices, refuse_other_device
-    from hpobench_nmt.runner.spec import load_spec
+    from hpobench_nmt.runner.spec_file import load_spec
     from hpobench_nmt.runner.tune import pick_metrics, tune_in_parallel
     from hpobench_nmt.runner.tune import tune as tune_one_by_one
     from hpobench_nmt.runner.workspace import open_workspace

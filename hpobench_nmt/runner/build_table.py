@@ -30,7 +30,8 @@ from hpobench_nmt.runner.ledger import (
     refuse_other_spec,
     refuse_rows_off_the_grid,
 )
-from hpobench_nmt.runner.spec import SAME_SEED, Spec, load_spec
+from hpobench_nmt.runner.spec import SAME_SEED, Spec
+from hpobench_nmt.runner.spec_file import load_spec
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 

@@ -20,7 +20,8 @@ from hpobench_nmt.runner.ledger import (
     refuse_other_spec,
     refuse_rows_off_the_grid,
 )
-from hpobench_nmt.runner.spec import Spec, copy_for, describe, load_spec
+from hpobench_nmt.runner.spec import Spec, copy_for, describe
+from hpobench_nmt.runner.spec_file import load_spec
 from hpobench_nmt.runner.user_paths import refuse_link
 
 _SHOWN = 4  # differing values of a training that a message names

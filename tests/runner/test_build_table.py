@@ -14,7 +14,8 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import LEDGER, SPEC
 from hpobench_nmt.runner.build_table import build
 from hpobench_nmt.runner.ledger import Record, append, open_ledger, read_ledger, refuse_other_spec
-from hpobench_nmt.runner.spec import SAME_SEED, load_spec
+from hpobench_nmt.runner.spec import SAME_SEED
+from hpobench_nmt.runner.spec_file import load_spec
 
 TEXT = """
 name = "small"

@@ -11,7 +11,7 @@ from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.runner.ledger import read_ledger
-from hpobench_nmt.runner.spec import load_spec
+from hpobench_nmt.runner.spec_file import load_spec
 
 AXES = (
     Hyperparameter("rate", (1e-4, 1e-2), "log", continuous=True),

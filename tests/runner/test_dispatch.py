@@ -12,7 +12,7 @@ from hpobench_nmt.runner import train_row
 from hpobench_nmt.runner.dispatch import train
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.plan import pending
-from hpobench_nmt.runner.spec import load_spec
+from hpobench_nmt.runner.spec_file import load_spec
 from hpobench_nmt.runner.workspace import open_workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

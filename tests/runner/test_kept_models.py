@@ -30,7 +30,7 @@ from hpobench_nmt.runner.ledger import Record, read_ledger
 from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
 from hpobench_nmt.runner.lm.kept_files import load_language_model, load_losses
 from hpobench_nmt.runner.lm.language_model import parameter_count
-from hpobench_nmt.runner.spec import load_spec
+from hpobench_nmt.runner.spec_file import load_spec
 from hpobench_nmt.runner.training_process import train_one
 from hpobench_nmt.runner.workspace import open_workspace
 

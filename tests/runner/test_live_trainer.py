@@ -18,7 +18,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.ledger import read_ledger
 from hpobench_nmt.runner.live_trainer import Journal
-from hpobench_nmt.runner.spec import load_spec
+from hpobench_nmt.runner.spec_file import load_spec
 from hpobench_nmt.runner.tune import pick_metrics, tune_in_parallel
 from hpobench_nmt.runner.workspace import open_workspace
 

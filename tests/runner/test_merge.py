@@ -13,7 +13,7 @@ from hpobench_nmt.lookup.file_names import LEDGER
 from hpobench_nmt.runner.ledger import Ledger, Record, append, open_ledger, read_ledger
 from hpobench_nmt.runner.merge import merge
 from hpobench_nmt.runner.plan import pending
-from hpobench_nmt.runner.spec import load_spec
+from hpobench_nmt.runner.spec_file import load_spec
 
 SPEC = """
 name = "tiny"

@@ -12,7 +12,8 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.runner.ledger import Ledger, Record
 from hpobench_nmt.runner.plan import best_rows, pending
-from hpobench_nmt.runner.spec import SAME_SEED, configuration_key, load_spec, select, short_key
+from hpobench_nmt.runner.spec import SAME_SEED, configuration_key, select, short_key
+from hpobench_nmt.runner.spec_file import load_spec
 
 SPEC = """
 name = "tiny"

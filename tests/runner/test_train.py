@@ -23,7 +23,8 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.lookup.folder import load_replicates
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import read_ledger
-from hpobench_nmt.runner.spec import SAME_SEED, load_spec, select
+from hpobench_nmt.runner.spec import SAME_SEED, select
+from hpobench_nmt.runner.spec_file import load_spec
 from hpobench_nmt.runner.workspace import clear_workspace, open_workspace
 
 SPEC = """
