@@ -36,7 +36,7 @@ class Score:
 
     Attributes:
         name: as in suites and on the command line.
-        description: what it measures, in a few words.
+        description: what it measures on a clock that counts look-ups, in a few words.
         n_objectives: 1; or 2, for two or more objectives.
         goal: makes the goal from losses of shape (N, m), the tolerance, and how ties count.
         needs_score_at: whether it is taken after a fixed number of look-ups.
@@ -56,7 +56,15 @@ class Score:
 
     def shown(self, value: float) -> str:
         """A value of this score with its number of decimals."""
-        return f"{value:.{self.digits}f}"
+        return f"{value:z.{self.digits}f}"  # z: no "-0.00"
+
+    def meaning(self, timed: bool) -> str:
+        """The description; where time is not the number of look-ups, in terms of time."""
+        if not timed:
+            return self.description
+        return self.description.replace("a fixed number of look-ups", "a fixed time").replace(
+            "look-ups", "time"
+        )
 
     @property
     def arrow(self) -> str:
@@ -106,10 +114,10 @@ def _share_of_the_volume(losses: Floats, tolerance: float, ties: Ties) -> Goal:
 SCORES = {
     score.name: score
     for score in (
-        Score("ftb", "runtime to the best value in the table", 1, _the_best),
+        Score("ftb", "look-ups until the best value in the table", 1, _the_best),
         Score(
             "ftc",
-            "runtime to a value within the tolerance of the best",
+            "look-ups until a value within the tolerance of the best",
             1,
             _close_to_the_best,
             needs_tolerance=True,
@@ -122,8 +130,8 @@ SCORES = {
             needs_score_at=True,
             digits=2,
         ),
-        Score("fto", "runtime to one row of the Pareto front", 2, _one_of_the_front),
-        Score("fta", "runtime to the whole Pareto front", 2, _all_of_the_front),
+        Score("fto", "look-ups until one row of the Pareto front", 2, _one_of_the_front),
+        Score("fta", "look-ups until the whole Pareto front", 2, _all_of_the_front),
         Score(
             "fbp",
             "rows of the Pareto front found within a fixed number of look-ups",

@@ -1,7 +1,8 @@
 """Every code block of the site runs, page by page, in an empty folder; or says why it does not.
 
-Blocks of `sh` are commands, blocks of `python` programs. A block with a caption is a file of that name. A
-block after a line `% not run: REASON` is left out.
+Blocks of `sh` are commands, blocks of `python` programs. A block with a caption is a file of that name. Each
+line of another block of `text` is part of a line that the command before it prints. A block after a line
+`% not run: REASON` is left out.
 """
 
 from __future__ import annotations
@@ -39,16 +40,20 @@ def test_every_block_runs(page, home):
         pytest.importorskip(package)
     folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": folder, "COLUMNS": "110"}
+    printed = ""
     for language, file, text in blocks(page):
         if file:
             Path(file).write_text(text)
             continue
+        if language == "text":
+            assert all(line in printed for line in text.splitlines()), printed
         command = {"sh": ["bash", "-euo", "pipefail", "-c", text], "python": [sys.executable, "-c", text]}
         if language not in command:
             continue
         done = subprocess.run(command[language], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         assert "failed: " not in done.stdout, text
+        printed = done.stdout
 
 
 def test_what_is_not_run_is_marked_in_a_way_that_is_understood():

@@ -38,6 +38,10 @@ def _block(text: str) -> nodes.Node:
     if lines[0].split()[0] == "symbol":
         head, *rows = _aligned(lines)
         return _table(head, rows)
+    if all(line.startswith(("- ", "  ")) for line in lines):
+        items = re.split(r"^- ", "\n".join(lines), flags=re.MULTILINE)[1:]
+        paragraphs = [nodes.paragraph("", "", *_words(" ".join(item.split()))) for item in items]
+        return nodes.bullet_list("", *[nodes.list_item("", paragraph) for paragraph in paragraphs])
     columns = _columns(lines)
     if columns:
         return _table((), columns)

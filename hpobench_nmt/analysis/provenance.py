@@ -76,7 +76,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
             "trials",
             f"{suite.trials} per method and table, each with an initial design of {suite.n_initial} look-ups",
         ),
-        ("scores", "; ".join(f"{s}: {SCORES[s].description}" for s in suite.scores)),
+        ("scores", "; ".join(f"{s}: {SCORES[s].meaning(suite.timed)}" for s in suite.scores)),
         (
             "ties",
             {"any": "any row of best value counts", "first": "only the first row of best value counts"}[

@@ -246,7 +246,7 @@ def _column(results: Results, table: str, score: str) -> Column:
     lower = SCORES[score].lower_is_better
     return Column(
         heading(results, table, score),
-        f"{SCORES[score].description}; {'lower' if lower else 'higher'} is better",
+        f"{SCORES[score].meaning(results.suite.timed)}; {'lower' if lower else 'higher'} is better",
         lower,
     )
 

@@ -187,7 +187,8 @@ def trial_notes(results: Results) -> list[str]:
         worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
         notes.append(f"{method} on {table}: {number} of {n_trials} trials found no feasible row.{worst}")
     if min(counts) < FEW_TRIALS:
-        notes.append(f"With {min(counts)} trial(s), intervals are too narrow to trust and tests show little.")
+        trials = "1 trial" if min(counts) == 1 else f"{min(counts)} trials"
+        notes.append(f"With {trials}, intervals are too narrow to trust and tests show little.")
     return notes
 
 

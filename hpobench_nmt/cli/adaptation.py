@@ -38,15 +38,15 @@ _RELATED = 10  # words that the terminal shows; the file has all
 @click.option("--window", type=click.IntRange(min=1), default=100, show_default=True, help="Tokens a point.")
 @click.option("--then", "other", type=click.Path(path_type=Path), help="A text to be joined to it.")
 @click.option("--word", help="Show words related to this one.")
-@click.option("--sample", "length", type=click.IntRange(min=1), help="Write so many tokens.")
+@click.option("--sample", "length", type=click.IntRange(min=1), help="Write a sample of so many tokens.")
 @click.option(
     "--context",
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    help="Tokens before it.",
+    help="Tokens read before the sample.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sample.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @device_option
 def adaptation(
     model: Path,
@@ -62,7 +62,9 @@ def adaptation(
     seed: int,
     device: str,
 ) -> None:
-    """How a language MODEL, a folder that 'train --keep' made, adapts to a text.
+    """Show how a kept language MODEL adapts to a text.
+
+    MODEL is a folder that 'train --keep' made.
 
     OUT/timescales.csv has static and dynamic losses (nats a token) against the tokens read, averaged over
     --parts sequences that are begun anew or carried on. With --then FILE, OUT/shift.csv has them before and

@@ -29,9 +29,10 @@ _TABLE = "sotu-awd-lstm"
 
 @click.command()
 def doctor() -> None:
-    """Say what is installed, where tables and caches lie, and check that this machine computes as it should.
+    """Check this installation.
 
-    The exit code is 1 if something that every run needs does not work.
+    Shown are the versions and extras that are installed, where tables and caches lie, and whether this
+    machine computes as it should. The exit code is 1 if something that every run needs does not work.
     """
     from hpobench_nmt.render.terminal.grids import print_grid
 

@@ -118,7 +118,7 @@ def run(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    """Run a SUITE of benchmarks (default: quick) and show the scores.
+    """Run a SUITE (default: quick) and show the scores.
 
     A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
     every trial of a method failed on a table, after everything else was run and written.
@@ -215,9 +215,10 @@ def score(folder: Path, form: str) -> None:
 @click.option("--format", "form", default="sequences", show_default=True, help="sequences.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
 def export(folder: Path, form: str, out: Path) -> None:
-    """Write a results FOLDER as OUT/TABLE/METHOD.ss, for the scoring scripts of Zhang & Duh.
+    """Write results for the scoring scripts of Zhang & Duh.
 
-    One line of row numbers per trial. Rows that a trial did not look up, because no score could change any
+    Each table and method of the results in FOLDER becomes a file OUT/TABLE/METHOD.ss, with one line of row
+    numbers per trial. Rows that a trial did not look up, because no score could change any
     more, follow in ascending order.
     """
     from hpobench_nmt.benchmarking.sequences import export_sequences
@@ -257,7 +258,10 @@ def suites() -> None:
 def pareto(
     source: str, objectives: tuple[str, ...], plot: Path | None, constraints: tuple[str, ...], form: str
 ) -> None:
-    """The Pareto front of a table, or of any CSV file with the objectives as columns."""
+    """Show the Pareto front of a table.
+
+    Any CSV file with the objectives as columns can take the place of the table.
+    """
     if form not in ("text", "csv"):
         raise unknown("format", form, ["text", "csv"])
     if len(objectives) < 2:

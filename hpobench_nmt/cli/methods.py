@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @click.option("--check", "spec", help="Run the conformance checks on a method, e.g. my_file.py:MyMethod.")
 @click.option("--n-objectives", type=click.IntRange(1, 10), default=1, show_default=True, help="For --check.")
 def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
-    """List the methods, show what the method NAME is, or check one of your own.
+    """List the methods, or check one of your own.
 
-    Settings are written after a name: --methods "BO_EI_M_std(length_scale=0.5)". They become part of the
-    method's name in results.
+    With a NAME, show what that method is, and its settings. Settings are written after a name:
+    --methods "BO_EI_M_std(length_scale=0.5)". They become part of the method's name in results.
     """
     if spec:
         _check(spec, n_objectives)

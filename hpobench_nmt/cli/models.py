@@ -28,10 +28,10 @@ device_option = click.option("--device", default="auto", show_default=True, help
 @device_option
 @click.option("--format", "form", default="text", show_default=True, help="text or json.")
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
-    """Perplexity of a text under a language MODEL: a folder that 'train --keep' made.
+    """Measure the perplexity of a text under a kept language MODEL.
 
-    The text is split into words or characters as the corpus of the model was. Words that are not in its
-    vocabulary count as <unk>, as they do there.
+    MODEL is a folder that 'train --keep' made. The text is split into words or characters as the corpus of
+    the model was. Words that are not in its vocabulary count as <unk>, as they do there.
     """
     from hpobench_nmt.core.files import read_bytes
     from hpobench_nmt.render.terminal.grids import print_grid
@@ -98,10 +98,11 @@ def one_device(text: str) -> str:
 @click.option("--out", type=click.Path(path_type=Path), help="File of the translations.  [default: stdout]")
 @device_option
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
-    """Translate a text, line by line, with a MODEL: a folder that 'train --keep' made.
+    """Translate a text, line by line, with a kept MODEL.
 
-    The text is split into tokens as the corpus of the model was, and translations come in such tokens. What
-    was translated, and how much of it the model does not know, is said on stderr.
+    MODEL is a folder that 'train --keep' made. The text is split into tokens as the corpus of the model was,
+    and translations come in such tokens. What was translated, and how much of it the model does not know, is
+    said on stderr.
     """
     from hpobench_nmt.core.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text

@@ -38,9 +38,10 @@ def report(
     jobs: int | None,
     show: bool,
 ) -> None:
-    """Report on the results in DIR (or on several, such as the paper's two suites) in one HTML file.
+    """Report on results in one HTML file.
 
-    It holds all that it needs and can be sent around. The other formats write the figures (pdf, png) or the
+    DIR is a results folder. Several make one report, such as the paper's two suites. The file holds all that
+    it needs and can be sent around. The other formats write the figures (pdf, png) or the
     tables of scores (latex, with booktabs) for a paper.
 
     A report runs no code that a results folder names. The surrogate of a method of your own is only analysed

@@ -22,7 +22,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 
 @click.group(cls=Commands)
 def tables() -> None:
-    """List, show, analyze, check, describe, fetch, add and build lookup tables."""
+    """List, check, analyze, add and build lookup tables."""
 
 
 @tables.command("list")
@@ -62,7 +62,7 @@ def tables_list() -> None:
 )
 @constraint_option("Best rows and front only of rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
-    """Show a table: its search space, its metrics, where it is from, its best rows, its front."""
+    """Show what a table holds, its best rows and its front."""
     from hpobench_nmt.benchmarking.instance import table_violations
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.render.terminal.table_charts import print_charts
@@ -96,7 +96,11 @@ def tables_analyze(
     tolerance: float | None,
     out: Path | None,
 ) -> None:
-    """Analyse tables, or a collection: rank correlation, importance, front, sensitivity, seed noise."""
+    """Analyse tables: importance, fronts, noise and more.
+
+    NAME is a table or a collection. Shown are rank correlations of the metrics, importance of the
+    hyperparameters, Pareto front, sensitivity of the best row, and the noise of the seed.
+    """
     from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
     from hpobench_nmt.lookup.catalogue import members
     from hpobench_nmt.render.section_files import write_sections
@@ -122,7 +126,10 @@ def tables_analyze(
 @tables.command("check")
 @click.argument("name", shell_complete=completing(table_names))
 def tables_check(name: str) -> None:
-    """Check a table, or a collection such as nmthpo, and say what the facts mean for a benchmark."""
+    """Check a table, and say what that means for a benchmark.
+
+    NAME is a table, or a collection such as nmthpo.
+    """
     from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
     from hpobench_nmt.lookup.checks import find_check
 
@@ -146,7 +153,10 @@ def tables_check(name: str) -> None:
     "--out", type=click.Path(path_type=Path), help="Write it there.  [default: print it]", metavar="FILE"
 )
 def tables_card(name: str, out: Path | None) -> None:
-    """Describe a table for dataset catalogues: Croissant metadata (JSON-LD), to be put into its folder."""
+    """Write metadata of a table for dataset catalogues.
+
+    The format is Croissant (JSON-LD). The file belongs into the folder of the table.
+    """
     import json
 
     from hpobench_nmt.core.files import write_whole
@@ -174,9 +184,10 @@ def tables_card(name: str, out: Path | None) -> None:
     "--mirror", default="", help="Base address of a copy of the files, instead of the authors' own."
 )
 def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
-    """Download a published collection of tables, such as nmthpo, into the user's cache.
+    """Download a published collection of tables.
 
-    'hpobench-nmt tables list' names the collections that are not installed.
+    'hpobench-nmt tables list' names the collections that are not installed. Each file is compared with the
+    hash that this package knows, wherever it comes from.
     """
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.lookup.user_folders import fetched_folder
@@ -195,10 +206,14 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 @tables.command("add")
 @click.argument("source", metavar="FOLDER_OR_FILE", type=click.Path(path_type=Path))
 @click.option(
-    "--datasheet", type=click.Path(path_type=Path), help="Of a file.  [default: the same name, .toml]"
+    "--datasheet",
+    type=click.Path(path_type=Path),
+    help="Datasheet of the file.  [default: the same name, .toml]",
 )
 def tables_add(source: Path, datasheet: Path | None) -> None:
-    """Install a table of your own: a CSV or Parquet file, and a short datasheet in TOML.
+    """Install a table of your own, with its datasheet.
+
+    It is a table folder, or a CSV or Parquet file with a short datasheet in TOML.
 
     \b
     The least that a datasheet needs is one section for each column of the file:

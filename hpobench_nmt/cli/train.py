@@ -63,7 +63,9 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
     "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one per device or core]"
 )
 @click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
-@click.option("--only", callback=listed, help="Configurations with these values, e.g. layers=2,dropout=0.5.")
+@click.option(
+    "--only", callback=listed, help="Train only configurations with these values, e.g. layers=2,dropout=0.5."
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(

@@ -60,7 +60,9 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     help="Trainings can be stopped from FIRST updates on; a whole one takes about WHOLE.",
 )
 @click.option(
-    "--hours", type=click.FloatRange(min=0, min_open=True), help="The most time.  [default: no limit]"
+    "--hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after so many hours.  [default: no limit]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @out_option
@@ -78,10 +80,11 @@ def tune(
     out: Path | None,
     device: str,
 ) -> None:
-    """Let a method pick configurations, training each: the loop of the benchmark, live.
+    """Let a method pick what to train: the benchmark, live.
 
-    They are those of the grid. Where [grid] has ranges, such as learning_rate = {from = 1e-4, to = 1e-2,
-    scale = "log"}, they are drawn from it beforehand, as many as the spec says under candidates.
+    It picks among the configurations of the grid. Where [grid] has ranges, such as learning_rate = {from =
+    1e-4, to = 1e-2, scale = "log"}, configurations are drawn from them beforehand. The spec says under
+    candidates how many.
 
     Every training that ends goes to the same ledger as 'train' fills, and none that it holds is done again.
 

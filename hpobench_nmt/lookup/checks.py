@@ -205,7 +205,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             sentinel = f" (written as {metric.missing:g})" if metric.missing is not None else ""
             yield (
                 "warning",
-                f"{missing} row(s) have no {metric.name}{sentinel}",
+                f"no {metric.name} in {missing} of {n_rows} rows{sentinel}",
                 "as an objective it leaves them out: they are never best and never on a front.",
             )
         if len(known) > 1 and (known == known[0]).all():

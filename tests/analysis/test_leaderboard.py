@@ -85,7 +85,7 @@ def test_ranks_over_several_tables_are_told(toy):
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(3)]
     text = " ".join(printed(hb.benchmark(tables, ["RS", "BO_EI_M", "GB_EIF_M"], trials=4)).split())
     assert "ftb, over 3 tables: " in text
-    assert "With 4 trial(s), intervals are too narrow to trust" in text
+    assert "With 4 trials, intervals are too narrow to trust" in text
 
 
 def test_a_mean_that_does_not_exist_has_no_interval(toy):

@@ -295,7 +295,7 @@ def test_one_method_has_nothing_to_be_compared_with(toy):
 @pytest.mark.parametrize("trials", [1, 2, 5])
 def test_few_trials_are_said_and_show_nothing(toy, trials):
     statistics = run_statistics(hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=trials))
-    assert any(note.startswith(f"With {trials} trial(s)") for note in statistics.notes)
+    assert any(note.startswith(f"With {trials} trial{'s' * (trials > 1)}, ") for note in statistics.notes)
     assert not statistics.comparisons["better"].any()
     if trials == 1:
         assert statistics.scores[["low", "high"]].isna().all(axis=None)

@@ -194,14 +194,10 @@ def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
 
 def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """(name, description) of each score of the runs."""
-    names = dict.fromkeys(score for run in runs for score in run.results.suite.scores)
-    return [
-        (
-            name,
-            f"{SCORES[name].description}; {'lower' if SCORES[name].lower_is_better else 'higher'} is better",
-        )
-        for name in names
-    ]
+    suites = [run.results.suite for run in runs]
+    names = dict.fromkeys((score, suite.timed) for suite in suites for score in suite.scores)
+    better = {name: "lower" if SCORES[name].lower_is_better else "higher" for name, _ in names}
+    return [(name, f"{SCORES[name].meaning(timed)}; {better[name]} is better") for name, timed in names]
 
 
 def _method(name: str, place: int) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def _workers(results: Results, table: str, method: str = "") -> Figure:
 
 
 def _scores(results: Results, table: str) -> Figure:
-    return statistics_plots.plot_scores(run_statistics(results).scores, table)
+    return statistics_plots.plot_scores(run_statistics(results).scores, table, timed=results.suite.timed)
 
 
 def _wins(results: Results, table: str, score: str = "") -> Figure:

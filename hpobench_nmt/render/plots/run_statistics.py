@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None) -> Figure:
+def plot_scores(
+    scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | None = None, *, timed: bool = False
+) -> Figure:
     """Every method's mean and interval in each score on a table, one panel per score.
 
     The best is filled, and so is what is not shown to be worse; the others are hollow. A method without a
@@ -28,6 +30,7 @@ def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | 
 
     Args:
         scores: of Statistics.
+        timed: whether time is anything else than the number of look-ups.
     """
     chosen = scores[scores["table"] == table]
     if not len(chosen):
@@ -52,7 +55,7 @@ def plot_scores(scores: pd.DataFrame, table: str, styles: Mapping[str, Style] | 
         axes.axvline(part["random_search"].iloc[0], **styles.get(EXACT, Style("black", "-.", "")).line())
         arrow = "lower is better" if SCORES[name].lower_is_better else "higher is better"
         axes.set_title(f"{name} ({arrow})", fontsize=10)
-        axes.set_xlabel(fill(SCORES[name].description, 40), fontsize=8)
+        axes.set_xlabel(fill(SCORES[name].meaning(timed), 40), fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x", alpha=0.25, linewidth=0.6)
     panels[0].set_yticks(range(len(methods)), methods)

@@ -46,10 +46,13 @@ def print_leaderboard(results: Results, console: Console) -> None:
         by_row.setdefault((cell.table, cell.method), []).append(cell)
     # Explained before they are used.
     for name in results.suite.scores:
-        print_text(f"{name}: {SCORES[name].description}", console, "dim")
+        print_text(f"{name}: {SCORES[name].meaning(results.suite.timed)}", console, "dim")
     for table, instance in results.instances.items():
         objectives = ", ".join(str(o) for o in instance.objectives)
         title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
+        if results.suite.timed:
+            workers = results.suite.workers
+            title += f", {workers} worker{'s' * (workers > 1)}, time in {instance.time_unit}"
         print_text(title, console, "bold")
         if results.suite.noise:
             print_text("a look-up draws one of the row's trainings; scores are of the row's mean", console)
