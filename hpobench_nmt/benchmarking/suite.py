@@ -47,7 +47,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
-from hpobench_nmt.core.constraints import Constraint
+from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
 from hpobench_nmt.core.validation import Amount, Natural, NonNegative, Positive, Strict, checked
@@ -110,9 +110,7 @@ class Suite:
             raise InputError(f"{where}: {', '.join(self.scores)} need {wanted}, not {len(self.objectives)}.")
         if len(set(self.objectives)) < len(self.objectives):
             raise InputError(f"{where}: the same objective twice.")
-        parsed = [Constraint.parse(text) for text in self.constraints]
-        if len({(each.metric, each.relation) for each in parsed}) < len(parsed):
-            raise InputError(f"{where}: two bounds of one kind on the same metric.")
+        parsed = parse_constraints(self.constraints, where)
         object.__setattr__(self, "constraints", tuple(map(str, parsed)))
         for key in ("trials", "n_initial", "workers"):
             least = 0 if key == "n_initial" and (self.curves or self.sources) else 1

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpobench_nmt.cli.common import listed, require_family, require_installed, say
+from hpobench_nmt.cli.common import constraint_option, listed, require_family, require_installed, say
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
 from hpobench_nmt.core.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
     from hpobench_nmt.core.simulation import Event
-    from hpobench_nmt.runner.tune import TuningStep
+    from hpobench_nmt.runner.tune import Floats, TuningStep
     from hpobench_nmt.runner.workspace import Workspace
 
 _HOUR = 3600.0
@@ -50,6 +48,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 )
 @click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --lookups.")
 @click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
+@constraint_option("A bound that a configuration must keep to be of use")
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Trainings at a time."
 )
@@ -73,6 +72,7 @@ def tune(
     lookups: int,
     budget: int | None,
     objectives: tuple[str, ...],
+    constraints: tuple[str, ...],
     workers: int,
     updates: tuple[int, int] | None,
     hours: float | None,
@@ -91,12 +91,15 @@ def tune(
     With --updates a method such as ASHA trains many configurations a little, and only the best of them
     further. Once LOOKUPS have begun, it goes on with those that it has stopped, until all have ended or
     HOURS are over. The same command goes on where it was.
+
+    With --constraint "dev_cpu_time<=7" the method looks for configurations that keep the bound, and the best
+    of these is the one that is named.
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.runner.devices import find_devices, refuse_other_device
     from hpobench_nmt.runner.spec_file import load_spec
-    from hpobench_nmt.runner.tune import pick_metrics, tune_in_parallel
+    from hpobench_nmt.runner.tune import pick_constraints, pick_metrics, tune_in_parallel
     from hpobench_nmt.runner.tune import tune as tune_one_by_one
     from hpobench_nmt.runner.workspace import open_workspace
 
@@ -104,6 +107,7 @@ def tune(
     require_family(spec.family)
     (named,) = resolve_methods([method])
     metrics = pick_metrics(spec, objectives, named)
+    limits = pick_constraints(spec, constraints)
     factory = named.load()
     stops = hasattr(factory, "suggest") and not hasattr(factory, "ask")
     if stops and updates is None:
@@ -119,29 +123,36 @@ def tune(
         refuse_other_device(workspace.ledger, ledger, devices)
     most = budget or lookups
     if workers == 1 and not updates and not hours:
-        steps = _Steps(metrics)
-        trajectory = tune_one_by_one(workspace, named, metrics, most, seed, devices[0], told=steps.told)
+        steps = _Steps(metrics, limits)
+        trajectory = tune_one_by_one(
+            workspace, named, metrics, most, seed, devices[0], told=steps.told, constraints=limits
+        )
         best = steps.best
     else:
-        events = _Events(workspace, metrics)
+        events = _Events(workspace, metrics, limits)
         seconds = hours * _HOUR if hours else math.inf
         trajectory = tune_in_parallel(
-            workspace, named, metrics, most, seed, devices, workers, updates, seconds, events.told
-        )
+            workspace, named, metrics, most, seed, devices, workers, updates, seconds, events.told,
+            constraints=limits,
+        )  # fmt: skip
         best = events.best
-    if len(metrics) == 1 and best:
-        say(f"Best: {best}")
+    rules = " and ".join(map(str, limits))
+    if limits and not best:
+        say(f"No configuration that was trained keeps {rules}.")
+    elif len(metrics) == 1 and best:
+        say(f"Best{' that keeps ' if limits else ''}{rules}: {best}")
     say(f"Ledger: {workspace.ledger}")
     if trajectory.failure:
         raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
 
 
 class _Steps:
-    """Prints each look-up, and remembers the best one."""
+    """Prints each look-up, and remembers the best one that keeps all constraints."""
 
-    def __init__(self, metrics: Sequence[Metric]) -> None:
+    def __init__(self, metrics: Sequence[Metric], limits: Sequence[Constraint]) -> None:
         self.best = ""
         self._metrics = metrics
+        self._limits = limits
         self._least = math.inf
 
     def told(self, step: TuningStep) -> None:
@@ -151,25 +162,26 @@ class _Steps:
         values = " ".join(
             f"{m.name}={record.metrics[m.name]:.6g}" for m in self._metrics if m.name in record.metrics
         )
-        mark = ""
-        if step.losses[0] < self._least:  # never true of NaN
+        missed, mark = _missed(self._limits, step.violations, record.status == "done"), ""
+        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true of NaN
             self._least, self.best = float(step.losses[0]), describe(record.config)
             mark = "  best so far" if len(self._metrics) == 1 else ""
         source = "from the ledger" if step.known else f"{record.seconds:.0f} s"
         outcome = values if record.status == "done" else f"failed: {record.reason}"
-        say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}  ({source}){mark}")
+        say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}{missed}  ({source}){mark}")
 
 
 class _Events:
-    """Prints each training that finishes, and remembers the best one."""
+    """Prints each training that finishes, and remembers the best one that keeps all constraints."""
 
-    def __init__(self, workspace: Workspace, metrics: Sequence[Metric]) -> None:
+    def __init__(self, workspace: Workspace, metrics: Sequence[Metric], limits: Sequence[Constraint]) -> None:
         self.best = ""
         self._spec = workspace.spec
         self._metrics = metrics
+        self._limits = limits
         self._least = math.inf
 
-    def told(self, number: int, event: Event, losses: NDArray[np.float64], new: bool) -> None:
+    def told(self, number: int, event: Event, losses: Floats, violations: Floats, new: bool) -> None:
         from hpobench_nmt.core.objectives import Objective
         from hpobench_nmt.runner.spec import describe
 
@@ -179,9 +191,20 @@ class _Events:
         ]
         values = " ".join(f"{m.name}={x:.6g}" for m, x in zip(self._metrics, raw, strict=True))
         which, mark = describe(self._spec.configuration(event.row)), ""
-        if losses[0] < self._least:
+        missed = _missed(self._limits, violations, event.done and not math.isnan(losses[0]))
+        if losses[0] < self._least and (violations <= 0).all():  # never true of NaN
             self._least, self.best = float(losses[0]), which
             mark = "  best so far" if len(self._metrics) == 1 else ""
         how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
         source = f"{event.cost:.0f} s" if new else "before"
-        say(f"{number:3d}  worker {event.worker}: {which}, {how}  ->  {values}  ({source}){mark}")
+        say(f"{number:3d}  worker {event.worker}: {which}, {how}  ->  {values}{missed}  ({source}){mark}")
+
+
+def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str:
+    """Which constraints a training misses, and by how much; and what a training that is done lacks."""
+    parts = [
+        f"misses {limit} by {violation:.3g}" if violation > 0 else f"{limit.metric} was not measured"
+        for limit, violation in zip(limits, violations.tolist(), strict=True)
+        if violation > 0 or (done and math.isnan(violation))
+    ]
+    return "".join(f", {part}" for part in parts)

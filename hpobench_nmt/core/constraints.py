@@ -17,6 +17,9 @@ measured at any checkpoint: the violations of a row of a table are the same at a
 learns curves by `observe` is told NaN for all losses of a violating row, as for a failed training, so that
 one that stops trainings does not go on with it.
 
+A live training run measures most of these properties once, at the end of a training. What is not measured
+yet is not held against a row: its violation is 0 until its training has ended (runner/live_trainer.py).
+
 Scores, exact values and figures count feasible rows only, on any clock: "the best so far" is the best that is
 feasible. What is recorded are the losses as they are.
 """
@@ -24,7 +27,7 @@ feasible. What is recorded are the losses as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,8 +81,25 @@ class Constraint:
         """By how much values of the metric miss the bound, any shape; NaN where missing."""
         return values - self.bound if self.relation == "<=" else self.bound - values
 
+    def missed_by(self, metrics: Mapping[str, float]) -> float:
+        """By how much one row misses the bound, of its metrics by name; NaN where the metric is missing."""
+        value = metrics.get(self.metric, math.nan)
+        return value - self.bound if self.relation == "<=" else self.bound - value
+
     def __str__(self) -> str:
         return f"{self.metric}{self.relation}{self.bound!r}".removesuffix(".0")
+
+
+def parse_constraints(texts: Sequence[str], where: str) -> list[Constraint]:
+    """The constraints of several texts.
+
+    Raises:
+        InputError: one cannot be read, or two bound the same metric on the same side; it says where.
+    """
+    parsed = [Constraint.parse(text) for text in texts]
+    if len({(each.metric, each.relation) for each in parsed}) < len(parsed):
+        raise InputError(f"{where}: two bounds of one kind on the same metric.")
+    return parsed
 
 
 def is_feasible(violations: Floats) -> NDArray[np.bool_]:

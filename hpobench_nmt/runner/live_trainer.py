@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import parse_json, read_bytes
 from hpobench_nmt.core.objectives import Metric, Objective
@@ -43,15 +44,18 @@ _MOST_BYTES = 2**30
 
 
 class Point(NamedTuple):
-    """A checkpoint: how far the training was, what it had cost, and its losses, NaN where there are none."""
+    """A checkpoint: how far the training was, what it had cost, its losses, NaN where there are none, and by
+    how much it misses each constraint, NaN where that is not measured."""
 
     resource: float
     cost: float
     losses: tuple[float, ...]
+    violations: tuple[float, ...] = ()
 
 
 class _Line(Strict, frozen=True):
-    """A training that has finished, in the journal; `points` are those that the row did not have before."""
+    """A training that has finished, in the journal; `points` are those that the row did not have before, each
+    with its losses and violations."""
 
     number: Positive
     row: Natural
@@ -131,8 +135,10 @@ class LiveTrainer:
         devices: of the workers, in turns.
         workers: how many trainings run at a time.
         journal: of this run.
-        told: called with each event, the losses of the row's best checkpoint, and whether it is new.
+        told: called with each event, the losses of the row's best checkpoint, by how much it misses each
+            constraint (NaN where that is not measured), and whether it is new.
         seconds: when the time is over; where trainings can be stopped on the way, none is waited for then.
+        constraints: on metrics of the family.
     """
 
     def __init__(
@@ -143,12 +149,14 @@ class LiveTrainer:
         devices: Sequence[str],
         workers: int,
         journal: Journal,
-        told: Callable[[Event, Floats, bool], None] = lambda event, losses, new: None,
+        told: Callable[[Event, Floats, Floats, bool], None],
         seconds: float = math.inf,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
         self.workers = workers
         self._workspace = workspace
         self._metrics = metrics
+        self._constraints = constraints
         self._partial = partial
         self._devices = devices
         self._journal = journal
@@ -157,6 +165,7 @@ class LiveTrainer:
         self._past = deque(journal.read())
         self._running: dict[int, _Request] = {}
         self._curves: dict[int, list[Point]] = {}
+        self._ended: set[int] = set()
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._processes = Processes()
         self._pool = ThreadPoolExecutor(workers)
@@ -205,25 +214,32 @@ class LiveTrainer:
         event = Event(now, request.number, request.worker, row, len(reached), request.start,
                       now - request.start, done)  # fmt: skip
         new = [
-            (p.resource, p.cost, [None if math.isnan(x) else x for x in p.losses]) for p in reached[known:]
+            (p.resource, p.cost, [None if math.isnan(x) else x for x in (*p.losses, *p.violations)])
+            for p in reached[known:]
         ]
         self._journal.append(
             _Line(event.number, row, event.worker, event.start, now, event.checkpoint, done, new)
         )
-        self._told(event, self.best(event), True)
+        self._tell(event, True)
         return [event]
+
+    def _tell(self, event: Event, new: bool) -> None:
+        if event.done:
+            self._ended.add(event.row)
+        violations = np.array(self._curves[event.row][-1].violations)
+        self._told(event, self.best(event), violations, new)
 
     def _tell_again(self, line: _Line) -> Event:
         """What the journal has noted, which must be what was asked for now as then."""
         request = self._running.pop(line.row, None)
         points = self._curves.setdefault(line.row, [])
-        points += [
-            Point(resource, cost, tuple(math.nan if x is None else x for x in losses))
-            for resource, cost, losses in line.points
-        ]
+        m = len(self._metrics)
+        for resource, cost, noted in line.points:
+            values = tuple(math.nan if x is None else x for x in noted)
+            points.append(Point(resource, cost, values[:m], values[m:]))
         asked = request is not None and (request.number, request.worker) == (line.number, line.worker)
-        widths = {len(point.losses) for point in points}
-        if not asked or line.checkpoint != len(points) or widths != {len(self._metrics)}:
+        widths = {(len(point.losses), len(point.violations)) for point in points}
+        if not asked or line.checkpoint != len(points) or widths != {(m, len(self._constraints))}:
             raise InputError(
                 f"{self._journal.path}: does not fit what the method asks for now. Remove it; trainings that "
                 "the ledger holds are not done again."
@@ -231,7 +247,7 @@ class LiveTrainer:
         self._now = line.finish
         event = Event(line.finish, line.number, line.worker, line.row, line.checkpoint, line.start,
                       line.finish - line.start, line.done)  # fmt: skip
-        self._told(event, self.best(event), False)
+        self._tell(event, False)
         return event
 
     def _work(self, row: int, request: _Request) -> None:
@@ -254,7 +270,7 @@ class LiveTrainer:
             return self._points(done.curve), False
         if not self._partial:
             losses = tuple(self._loss(metric, done.metrics) for metric in self._metrics)
-            return [Point(1.0, done.seconds, losses)], True
+            return [Point(1.0, done.seconds, losses, self._missed_by(done.metrics))], True
         points = self._points(done.curve)
         if len(points) < len(self._curves.get(row, ())):
             points = list(self._curves[row])  # the record of a failed training has no curve
@@ -262,6 +278,8 @@ class LiveTrainer:
             # A training that has failed is over, and has no losses there.
             last = points[-1].resource if points else 0.0
             points.append(Point(last + 1, done.seconds, (math.nan,) * len(self._metrics)))
+        # Most of what is constrained is measured once, at the end.
+        points[-1] = points[-1]._replace(violations=self._missed_by(done.metrics))
         return points, True
 
     def _points(self, curve: Sequence[Mapping[str, float]]) -> list[Point]:
@@ -278,9 +296,13 @@ class LiveTrainer:
                 point["update"],
                 point.get("seconds", point["update"]),
                 tuple(self._loss(metric, point) for metric in self._metrics),
+                self._missed_by(point),
             )
             for point in curve
         ]
+
+    def _missed_by(self, values: Mapping[str, float]) -> tuple[float, ...]:
+        return tuple(each.missed_by(values) for each in self._constraints)
 
     def _loss(self, metric: Metric, values: Mapping[str, float]) -> float:
         return float(Objective(metric.name, metric.direction).to_loss(values.get(metric.name, math.nan)))
@@ -294,6 +316,15 @@ class LiveTrainer:
         first = [math.inf if math.isnan(each[0]) else each[0] for each in losses]
         return np.array(losses[first.index(min(first))])
 
+    def violations(self, row: int) -> Floats:
+        """By how much a row misses each constraint, shape (c,).
+
+        What is not measured at checkpoints is 0 until its training has ended: a row is not held to what
+        nobody knows yet. After that it is NaN.
+        """
+        found = np.array(self._curves[row][-1].violations)
+        return found if row in self._ended else np.where(np.isnan(found), 0.0, found)
+
     def resource(self, event: Event) -> float:
         """See Trainer."""
         return self._curves[event.row][event.checkpoint - 1].resource
@@ -301,7 +332,8 @@ class LiveTrainer:
     def progress(self, event: Event) -> Progress:
         """See Trainer."""
         points = self._curves[event.row][: event.checkpoint]
-        arrays = [np.array(column, dtype=np.float64) for column in zip(*points, strict=True)]
+        columns = list(zip(*points, strict=True))[:3]
+        arrays = [np.array(column, dtype=np.float64) for column in columns]
         best = self.best(event)
         for array in (*arrays, best):
             array.setflags(write=False)

@@ -6,11 +6,13 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.core.constraints import Constraint, parse_constraints
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.objectives import Metric, Objective
@@ -29,6 +31,9 @@ from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.workspace import Workspace, clear_workspace
 
+Floats = NDArray[np.float64]
+ToldOfEvent = Callable[[int, Event, Floats, Floats, bool], None]
+
 
 @dataclass(frozen=True)
 class TuningStep:
@@ -38,13 +43,15 @@ class TuningStep:
         number: from 1.
         record: its record in the ledger.
         known: whether the ledger held it already.
-        losses: the values that the method was given, NaN if the training failed.
+        losses: of the record, NaN if the training failed.
+        violations: by how much it misses each constraint, shape (c,), NaN if that was not measured.
     """
 
     number: int
     record: Record
     known: bool
-    losses: NDArray[np.float64]
+    losses: Floats
+    violations: Floats
 
 
 def tune(
@@ -56,6 +63,7 @@ def tune(
     device: str,
     n_initial: int = 3,
     told: Callable[[TuningStep], None] = lambda step: None,
+    constraints: Sequence[Constraint] = (),
 ) -> Trajectory:
     """Run the loop with training as the look-up. Everything trained goes to the ledger.
 
@@ -71,16 +79,26 @@ def tune(
         device: to train on.
         n_initial: size of the initial design.
         told: called after every look-up.
+        constraints: from pick_constraints; core/constraints.py says what the method is told of them.
     """
     spec = workspace.spec
     lookups = min(lookups, spec.size)
     n_initial = min(n_initial, lookups)
     space = Space(spec.axes)
-    problem = Problem(space.features(spec.configs), len(metrics), lookups, n_initial, space, spec.configs)
+    problem = Problem(
+        space.features(spec.configs),
+        len(metrics),
+        lookups,
+        n_initial,
+        space,
+        spec.configs,
+        constraints=tuple(map(str, constraints)),
+    )
     processes = Processes()
+    violations: dict[int, Floats] = {}
     steps = 0
 
-    def evaluate(row: int) -> NDArray[np.float64]:
+    def evaluate(row: int) -> Floats:
         nonlocal steps
         steps += 1
         key = training_key(spec.configuration(row), 0)
@@ -91,13 +109,15 @@ def tune(
         if isinstance(record, Unfinished):
             raise RunError(f"{describe(spec.configuration(row))}: {record.reason}")
         losses = np.array([_loss(record, metric) for metric in metrics])
-        told(TuningStep(steps, record, known, losses))
+        violations[row] = np.array([each.missed_by(record.metrics) for each in constraints])
+        told(TuningStep(steps, record, known, losses, violations[row]))
         return losses
 
     try:
         initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
         rng = method_generator(seed, spec.name, method.name, 0)
-        trajectory = run_trial(problem, evaluate, method.load(), rng, initial)
+        limits = violations.__getitem__ if constraints else None
+        trajectory = run_trial(problem, evaluate, method.load(), rng, initial, violations=limits)
     finally:
         processes.stop()
     clear_workspace(workspace)  # not after an error, whose message may name a log
@@ -114,8 +134,9 @@ def tune_in_parallel(
     workers: int,
     updates: tuple[int, int] | None = None,
     seconds: float = math.inf,
-    told: Callable[[int, Event, NDArray[np.float64], bool], None] = lambda number, event, losses, new: None,
+    told: ToldOfEvent = lambda number, event, losses, violations, new: None,
     n_initial: int = 3,
+    constraints: Sequence[Constraint] = (),
 ) -> Trajectory:
     """Several trainings at a time, in real time, which a method may stop on the way and go on with later.
 
@@ -131,8 +152,11 @@ def tune_in_parallel(
             None: all go to their end. With it there is no initial design.
         seconds: the most real time, without breaks between runs. What runs then is paused where it was.
         told: called after each training that finishes, with how many have, the event, the losses of the row's
-            best checkpoint, and whether it is new (False: it finished before a kill).
+            best checkpoint, by how much it misses each constraint (NaN where that is not measured), and
+            whether it is new (False: it finished before a kill).
         n_initial: size of the initial design.
+        constraints: from pick_constraints. A metric that is only measured at the end of a training is not
+            held against the row before.
     """
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
@@ -153,8 +177,9 @@ def tune_in_parallel(
         resources=resources,
         clock="cost",
         time=seconds,
+        constraints=tuple(map(str, constraints)),
     )
-    settings = {
+    settings: dict[str, Any] = {
         "method": method.name,
         "fingerprint": method.fingerprint,
         "metrics": [metric.name for metric in metrics],
@@ -164,19 +189,24 @@ def tune_in_parallel(
         "updates": updates,
         "seed": seed,
     }
+    if constraints:  # without them, a journal of a version that knew none goes on
+        settings["constraints"] = [str(each) for each in constraints]
     count = 0
 
-    def tell(event: Event, losses: NDArray[np.float64], new: bool) -> None:
+    def tell(event: Event, losses: Floats, violations: Floats, new: bool) -> None:
         nonlocal count
         count += 1
-        told(count, event, losses, new)
+        told(count, event, losses, violations, new)
 
     journal = Journal.of(workspace.folder, settings)
     partial = updates is not None
-    with LiveTrainer(workspace, metrics, partial, devices, workers, journal, tell, seconds) as trainer:
+    with LiveTrainer(
+        workspace, metrics, partial, devices, workers, journal, tell, seconds, constraints
+    ) as trainer:
         initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
         rng = method_generator(seed, spec.name, method.name, 0)
-        trajectory = run_timed_trial(problem, trainer, method.load(), rng, initial)
+        limits = trainer.violations if constraints else None
+        trajectory = run_timed_trial(problem, trainer, method.load(), rng, initial, violations=limits)
     clear_workspace(workspace)  # not after an error, whose message may name a log
     return trajectory
 
@@ -196,6 +226,20 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
         right = counts(method.objectives)
         raise InputError(f"method {method.name} is for {right} objectives, not {len(chosen)}.")
     return [known[name] for name in chosen]
+
+
+def pick_constraints(spec: Spec, texts: Sequence[str]) -> list[Constraint]:
+    """The constraints of texts such as "dev_cpu_time<=7", on metrics that trainings of the spec measure.
+
+    Raises:
+        InputError: one cannot be read, or is on a metric that the family does not measure.
+    """
+    found = parse_constraints(texts, "--constraint")
+    known = [metric.name for metric in spec.family.metrics]
+    for each in found:
+        if each.metric not in known:
+            raise unknown("metric", each.metric, known, f"(--constraint; family {spec.family.name!r})")
+    return found
 
 
 def _loss(record: Record, metric: Metric) -> float:
