@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.constraints import Constraint, is_feasible
+from hpobench_nmt.core.constraints import Constraint, is_feasible, teller
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
@@ -31,7 +31,8 @@ def test_what_a_text_says(text, shown, values, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "seconds", "seconds<60", "<=60", "seconds<=", "seconds<=1h", "s<=inf", "s<=nan"]
+    "text",
+    ["", "seconds", "seconds<60", "<=60", "seconds<=", "seconds<=1h", "s<=inf", "s<=nan", "a<=b>=3", ">=3"],
 )
 def test_what_is_no_constraint_is_refused(text):
     with pytest.raises(InputError, match="write METRIC<=NUMBER or METRIC>=NUMBER"):
@@ -149,3 +150,21 @@ def test_on_a_clock_a_method_that_learns_curves_is_told_nan_of_a_row_that_violat
     ]
     for found, wanted in zip(told, expected, strict=True):
         np.testing.assert_equal(found, wanted)
+
+
+def test_each_of_two_losses_has_its_own_worst_and_a_failed_row_none():
+    """Rows 0 to 2 keep the bound, the others do not; a method may change what it is told."""
+    violations = np.array([[-1.0, 0.0], [0.0, -1.0], [-1.0, -1.0], [-1.0, 0.5], [np.nan, -1.0], [0.5, -1.0]])
+    heard = []
+
+    def tell(row, losses):
+        heard.append(losses.tolist())
+        losses[:] = 99.0
+
+    told = teller(object(), tell, violations.__getitem__)
+    for row, losses in enumerate(
+        [(1.0, 8.0), (5.0, 2.0), (9.0, np.nan), (0.0, 0.0), (0.0, 0.0), (np.nan, 0.0)]
+    ):
+        told(row, np.array(losses))
+    expected = [[1.0, 8.0], [5.0, 2.0], [9.0, np.nan], [5.0, 8.0], [5.0, 8.0], [np.nan, 8.0]]
+    np.testing.assert_array_equal(heard, expected)

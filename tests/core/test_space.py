@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.space import Hyperparameter, Space, config_key, row_index, scaled_features
+from hpobench_nmt.core.space import (
+    Hyperparameter,
+    Space,
+    config_key,
+    label,
+    row_index,
+    scaled_features,
+    short_label,
+)
 
 SCALES = pytest.mark.parametrize("scale", ["linear", "log"])
 
@@ -364,3 +372,98 @@ def test_rows_are_found_by_configuration(seed):
         shuffled = dict(rng.permutation(np.array(list(config.items()), dtype=object)).tolist())
         assert index[config_key(MIXED.encode(shuffled))] == row
     assert config_key(np.array([0.0, np.nan])) == config_key(np.array([-0.0, -np.nan]))
+
+
+def test_what_depends_on_an_inactive_one_is_inactive_whatever_stands_first():
+    for space in (MIXED, Space((EXTRA, DECAY, RULE))):
+        named = dict.fromkeys(MIXED.names, 0.0) | {"rule": 0.0, "decay": 0.5, "extra": 1.0}
+        codes = np.array([[named[name] for name in space.names]])
+        active = dict(zip(space.names, space.active(codes)[0].tolist(), strict=True))
+        assert (
+            not active["decay"] and not active["extra"]
+        )  # decay has a value that extra needs, but no right to it
+        assert active["rule"]
+
+
+def test_the_first_wrong_configuration_of_several_is_named():
+    codes = MIXED.encode_all([PLAIN, FULL, FULL])
+    codes[1, MIXED.names.index("decay")] = np.nan
+    codes[2, MIXED.names.index("extra")] = np.nan
+    assert MIXED.wrongly_active(codes) == (1, "decay has no value, and it is active if rule is rms or adam.")
+
+
+def test_hyperparameters_by_name_by_position_and_themselves():
+    assert MIXED["size"] is ORDERED and MIXED[1] is RULE and MIXED[-1] is EXTRA and next(iter(MIXED)) is RATE
+    assert RATE in MIXED and "rate" in MIXED
+    assert Hyperparameter("rate", (0.1,)) not in MIXED
+    with pytest.raises(InputError, match="unknown hyperparameter 'sise'"):
+        MIXED["sise"]
+    assert MIXED.encode_all([]).shape == (0, 6)
+
+
+def test_of_equal_rows_the_first_is_found():
+    codes = np.array([[1.0, np.nan], [2.0, 0.0], [1.0, np.nan], [2.0, -0.0]])
+    assert row_index(codes) == {config_key(codes[0]): 0, config_key(codes[1]): 1}
+
+
+def test_two_conditions_in_words():
+    both = Hyperparameter(
+        "x", (1, 2), active_if=(("rule", ("rms", "adam")), ("tied", (True,)), ("k", (0.5,)))
+    )
+    assert both.condition == "rule is rms or adam and tied is true and k is 0.5"
+    assert RATE.condition == ""
+
+
+def test_labels_as_people_and_files_see_them():
+    values = [True, False, 3, 3.0, -2.0, 0.1, 2.0**53 - 1, 2.0**53, "3"]
+    assert [label(v) for v in values] == [
+        "true", "false", "3", "3", "-2", "0.1", "9007199254740991", "9007199254740992.0", "3",
+    ]  # fmt: skip
+    assert [short_label(v) for v in (None, True, "a", 3.0, 1234567.0, 0.1234567)] == [
+        "inactive", "true", "a", "3", "1.23457e+06", "0.123457",
+    ]  # fmt: skip
+
+
+def test_places_and_columns_of_values_and_of_what_is_inactive():
+    codes = np.array([2.0, np.nan, 0.0])
+    assert RULE.places(codes).tolist() == [2, 3, 0]
+    assert RULE.column(codes).tolist() == ["adam", None, "sgd"]
+    assert RATE.places(np.array([0.4, np.nan, 0.1])).tolist() == [2, 3, 0]
+    assert RATE.column(codes) is codes
+    assert ORDERED.numbers == (0.0, 1.0, 2.0) and ORDERED.ends == (0.0, 2.0) and not ORDERED.whole
+
+
+def test_a_number_near_the_grid_is_on_it_and_one_farther_off_is_not():
+    rates = Hyperparameter("rate", (1e-4, 3e-4, 1e-3), "log")
+    assert rates.code(3e-4 * (1 + 0.9e-9)) == rates.code(3e-4 * (1 - 0.9e-9)) == 3e-4
+    for wrong in (3e-4 * (1 + 1.5e-9), 3e-4 * (1 - 1.5e-9)):
+        with pytest.raises(InputError, match="which is none of"):
+            rates.code(wrong)
+
+
+def test_what_is_no_number_is_not_in_a_range_and_long_ones_are_cut():
+    size = Hyperparameter("size", (16, 64), integer=True, continuous=True)
+    assert (size.code(16), size.code(64), size.code(np.int64(17)), size.code(20.0)) == (16, 64, 17, 20)
+    for wrong, shown in (
+        ("16", "'16'"),
+        (True, "True"),
+        ([20], "[20]"),
+        (64.1, "64.1"),
+        ("a" * 99, f"'{'a' * 79}"),
+    ):
+        with pytest.raises(InputError) as error:
+            size.code(wrong)
+        assert str(error.value) == f"size is {shown}, which is not between 16 and 64."
+    with pytest.raises(InputError) as error:
+        Hyperparameter("x", ("b" * 99, "c"))
+    assert f"hyperparameter 'x': ['{'b' * 59}, 'c'] are not all numbers" in str(error.value)
+
+
+def test_a_range_with_its_scale_named():
+    assert Space.of({"x": (1, 8, "linear")})["x"] == Hyperparameter(
+        "x", (1, 8), integer=True, continuous=True
+    )
+    assert Space.of({"x": (1.0, 8.0, "log")})["x"].scale == "log"
+    with pytest.raises(InputError) as error:
+        Space.of({"x": {"a" * 99}})
+    assert str(error.value).endswith(f"or a Hyperparameter, not {{'{'a' * 78}.")

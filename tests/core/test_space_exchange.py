@@ -103,3 +103,70 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch):
     for call, extra in ((SPACE.to_configspace, "smac"), (SPACE.to_optuna, "optuna")):
         with pytest.raises(InputError, match=rf"is not installed: pip install 'hpobench-nmt\[{extra}\]'\."):
             call()
+
+
+def test_the_seed_is_that_of_what_configspace_draws():
+    pytest.importorskip("ConfigSpace")
+    first, again, other = (
+        [dict(config) for config in SPACE.to_configspace(seed).sample_configuration(9)] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_what_configspace_calls_ordinal_constant_or_equal():
+    cs = pytest.importorskip("ConfigSpace")
+    space = cs.ConfigurationSpace()
+    ups, downs, words = (
+        cs.OrdinalHyperparameter(name, sequence)
+        for name, sequence in (("ups", [1, 2, 4]), ("downs", [4, 2, 1]), ("words", ["s", "m", "l"]))
+    )
+    rule, flags = (
+        cs.CategoricalHyperparameter(name, v) for name, v in (("rule", ["a", "b"]), ("flags", [1, 0]))
+    )
+    space.add(ups, downs, words, rule, flags, cs.Constant("fixed", 0.5), cs.Float("child", (0.0, 1.0)))
+    space.add(cs.EqualsCondition(space["child"], rule, "b"))
+    ours = Space.from_configspace(space)
+    assert (ours["ups"].kind, ours["ups"].values) == ("numeric", (1.0, 2.0, 4.0))
+    assert (ours["downs"].kind, ours["downs"].values) == ("ordinal", (4, 2, 1))
+    assert (ours["words"].kind, ours["words"].values) == ("ordinal", ("s", "m", "l"))
+    assert (ours["flags"].kind, ours["flags"].values) == ("categorical", (1, 0))
+    assert (ours["fixed"].kind, ours["fixed"].values) == ("categorical", (0.5,))
+    assert ours["child"].active_if == (("rule", ("b",)),) and ours["child"].continuous
+
+
+def test_steps_and_logarithms_for_optuna_and_from_it():
+    optuna = pytest.importorskip("optuna")
+    known = optuna.distributions
+    space = Space(
+        (
+            Hyperparameter("even", (2, 6, 10)),
+            Hyperparameter("uneven", (1, 2, 4)),
+            Hyperparameter("log", (1, 2, 3), "log"),
+            Hyperparameter("halves", (0.5, 1.0, 1.5)),
+            Hyperparameter("one", (3,)),
+        )
+    )
+    there = space.to_optuna()
+    assert there["even"] == known.IntDistribution(2, 10, step=4)
+    assert there["uneven"] == known.CategoricalDistribution([1, 2, 4])
+    assert there["log"] == known.CategoricalDistribution([1, 2, 3])
+    assert there["halves"] == known.CategoricalDistribution([0.5, 1.0, 1.5])
+    assert there["one"] == known.CategoricalDistribution([3])
+    back = Space.from_optuna(
+        {
+            "even": there["even"],
+            "log": known.IntDistribution(1, 64, log=True),
+            "whole": known.IntDistribution(3, 3),
+            "single": known.FloatDistribution(0.5, 0.5),
+            "tenths": known.FloatDistribution(0.0, 0.3, step=0.1),
+            "ones": known.FloatDistribution(0.0, 2.0, step=1.0),
+        }
+    )
+    assert back["even"] == Hyperparameter("even", (2, 6, 10), integer=True)
+    assert back["log"] == Hyperparameter("log", (1, 64), "log", integer=True, continuous=True)
+    assert back["whole"] == Hyperparameter("whole", (3,), integer=True)
+    assert back["single"] == Hyperparameter("single", (0.5,), integer=False)
+    assert back["tenths"].values == pytest.approx((0.0, 0.1, 0.2, 0.3)) and not back["tenths"].continuous
+    assert back["ones"] == Hyperparameter("ones", (0, 1, 2), integer=False)
+    with pytest.raises(InputError, match=r"x: a str cannot be expressed here\."):
+        Space.from_optuna({"x": "normal"})

@@ -28,11 +28,15 @@ GOOD = {
         ({"costs": [3.0, np.inf, 0.5]}, "there it is inf"),
         ({"resources": [2.0, 1.0, 1.0]}, "row 0, checkpoint 2: resources"),
         ({"resources": [1.0, 2.0]}, "2 resources, 3 costs"),
+        ({"costs": [3.0, 4.0]}, "3 resources, 2 costs"),
+        ({"resources": [-1.0, 2.0, 1.0]}, "row 0, checkpoint 1: resources .* there it is -1"),
         ({"losses": [1.0, 2.0, 3.0]}, "losses of shape"),
         ({"starts": [0, 3, 3]}, "row 1 has no checkpoint"),
         ({"starts": [0, 2]}, "starts must go from 0"),
         ({"starts": [1, 2, 3]}, "starts must go from 0"),
         ({"starts": [0]}, "starts must go from 0"),
+        ({"starts": [0], "resources": [], "costs": [], "losses": np.empty((0, 1))}, "starts must go from 0"),
+        ({"starts": [], "resources": [], "costs": [], "losses": np.empty((0, 1))}, "starts must go from 0"),
     ],
 )
 def test_what_is_no_training_is_refused(change, reason):
@@ -53,7 +57,22 @@ def test_arrays_are_copied_and_frozen():
     assert made.losses.tolist() == [[0.0], [0.0]]
     for array in (made.starts, made.resources, made.costs, made.losses, made.best):
         assert not array.flags.writeable
+    assert not Trainings(**GOOD).best.flags.writeable
     assert repr(Trainings(**GOOD)) == "Trainings(2 rows, 3 checkpoints, can be resumed)"
+    assert repr(Trainings(**GOOD, resume=False)) == "Trainings(2 rows, 3 checkpoints, cannot be resumed)"
+
+
+def test_what_trainings_to_their_end_have_found_and_every_array_that_could_be_shown():
+    made = Trainings([0, 2, 4], [1.0, 2.0, 1.0, 2.0], [3.0, 4.0, 1.0, 2.0], [[1.0], [5.0], [4.0], [2.0]])
+    assert made.final.tolist() == [[1.0], [2.0]]
+    assert made.best.tolist() == [[1.0], [1.0], [4.0], [2.0]]
+    assert [array.tolist() for array in made.arrays] == [
+        [0, 2, 4],
+        [1.0, 2.0, 1.0, 2.0],
+        [3.0, 4.0, 1.0, 2.0],
+        [[1.0], [5.0], [4.0], [2.0]],
+        [[1.0], [1.0], [4.0], [2.0]],
+    ]
 
 
 @given(st.data())

@@ -189,3 +189,20 @@ def test_noise_of_a_table_of_means(tmp_path):
     limit = found.pooled.smallest_difference / 2
     assert found.rows_within == (found.ranked["gap"] <= limit).sum()
     np.testing.assert_allclose(found.configurations["mean"], found.configurations["in_table"], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0.5, np.nan, np.inf, -np.inf, 2.0**53 + 2, -(2.0**53) - 2])
+def test_a_seed_that_is_no_whole_number_of_53_bits(seed):
+    number = np.zeros(4, dtype=np.int64)
+    assert wrong_seed(np.array([-(2.0**53), 2.0**53, -3, 0]), number) is None
+    assert wrong_seed(np.array([1.0, 2.0, seed, seed]), number) == (
+        2,
+        "the seed is empty or not a whole number.",
+    )
+
+
+def test_the_first_seed_that_is_there_twice_is_named():
+    seeds = np.array([3.0, 5.0, 3.0, 5.0, 3.0])
+    assert wrong_seed(seeds, np.array([0, 0, 1, 1, 2])) is None
+    said = "seed 5 is there twice for this configuration."
+    assert wrong_seed(seeds, np.array([0, 1, 2, 1, 0])) == (3, said)
