@@ -43,3 +43,8 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
+
+# `python -m sphinx -b linkcheck docs docs/_build/links` follows each link outside. It needs a network, so
+# it is run before a release and not in CI.
+linkcheck_timeout = 20
+linkcheck_retries = 2
