@@ -49,7 +49,12 @@ class Results:
         return [summary(instance, goal, trials) for goal in instance.goals]
 
     def scores(self) -> pd.DataFrame:
-        """One row per table, method and score: mean, std, trials, unanswered, failed, at_least."""
+        """One row per table, method and score.
+
+        Columns: table, method, score; mean and std over the trials, NaN where a trial has no score; trials;
+        unanswered, the number of trials that ended before their target; failed, the number of trials that
+        failed; at_least, a lower bound of the mean where trials are unanswered.
+        """
         import pandas as pd
 
         rows = [

@@ -155,14 +155,17 @@ def benchmark(
         seed: root seed.
         score_at: number of look-ups after which fb, fbp and fbh are taken; it ends no trial.
         tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
-        jobs: worker processes. With 1, methods of the package and those given as objects run in this process:
-            an object that ends its process, or hangs, does so to this one. Methods given as a file or module
+        jobs: worker processes. With 1, methods of the package and methods given as classes run in this
+            process, and a class that ends its process ends this one. Methods given as a file or module
             have processes of their own in any case.
-        timeout: seconds that each call of a user's method may take (None: no limit). A trial in which one
-            takes longer fails. With a limit, objects run in processes of their own too, and must be such
-            as can be sent there. Methods of the package are never limited.
-        settings: further fields of Suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `stop` and
+        timeout: seconds that each call of a user's method may take (None: no limit). A trial in which a call
+            takes longer fails. With a limit, classes have processes of their own, too, and must be such as
+            can be pickled. Methods of the package are never limited.
+        settings: further keys of a suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `stop` and
             `lookups` (the most that a trial may look up; a method sees it as problem.lookups).
+
+    Raises:
+        InputError: an unknown table or method, or settings that do not go together.
     """
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]

@@ -42,18 +42,18 @@ class Hyperparameter:
 
     Attributes:
         name: the column it has in a table.
-        values: the grid. Of a numeric one ascending numbers in raw units, whose ends map to 0 and 1; of an
-            ordinal one labels in their order; of a categorical one labels in any order.
-        scale: of a numeric one, whether steps or ratios between values matter.
-        unit: for people.
+        values: the grid. If numeric, ascending numbers in raw units, whose ends map to 0 and 1; if ordinal,
+            labels in their order; if categorical, labels in any order.
+        scale: "linear" if steps between numbers matter, "log" if ratios do.
+        unit: shown to people.
         kind: "numeric", "ordinal" (labels that have an order) or "categorical" (labels that have none).
-        integer: of a numeric one, whether it takes whole numbers only; None: if all of its values are whole.
-        active_if: where it has a meaning: pairs of another hyperparameter's name and the values that this one
-            must have, such as (("optimizer", ("adam", "rmsprop")),); every pair must hold. Elsewhere it is
-            inactive. Empty: it is always active.
-        default: the value that an inactive one counts as for models; None: the first one.
-        continuous: of a numeric one, whether any number between its two values, which are then the ends, may
-            be taken. Tables have grids; a function that is minimised may have such a range.
+        integer: whether numbers must be whole; None: if all values are whole.
+        active_if: when the hyperparameter is active: pairs of another hyperparameter's name and the values
+            that it must have there, such as (("optimizer", ("adam", "rmsprop")),). Every pair must hold.
+            Empty: it is always active.
+        default: the value that models see where it is inactive; None: the first one.
+        continuous: whether any number between the two values may be taken, which are then the ends. Tables
+            have grids; a function that is minimised may have such a range.
     """
 
     name: str

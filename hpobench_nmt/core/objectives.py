@@ -62,7 +62,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric to optimise, and which way."""
+    """A metric to optimise, and which way.
+
+    Attributes:
+        metric: its name.
+        direction: "min" or "max", the better end.
+    """
 
     metric: str
     direction: Direction

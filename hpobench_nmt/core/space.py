@@ -94,7 +94,7 @@ class Space(Sequence[Hyperparameter]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the hyperparameters, in order."""
+        """Names of the hyperparameters, in order."""
         return tuple(h.name for h in self.hyperparameters)
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ class Space(Sequence[Hyperparameter]):
         return np.array([self.encode(config) for config in configs]).reshape(-1, len(self))
 
     def to_configspace(self, seed: int | None = None) -> ConfigurationSpace:
-        """The same space in ConfigSpace, conditions included; the seed is of what it draws."""
+        """The same space in ConfigSpace, conditions included; `seed` is for what it draws."""
         from hpobench_nmt.core.space_exchange import to_configspace
 
         return to_configspace(self, seed)

@@ -45,7 +45,16 @@ _STAGES = "viridis_r"
 
 
 def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
-    """Mean simple regret of each method on a table (by default the first) against look-ups."""
+    """Draw the mean simple regret of each method against look-ups.
+
+    Args:
+        results: of `hb.benchmark` or `hb.load_results`.
+        table: which; left out: the first.
+        ax: axes to draw on; left out: a new figure.
+
+    Raises:
+        InputError: no such table, or results of several objectives.
+    """
     return plot_curves(regret_curves(results, table or next(iter(results.instances))), ax=ax)
 
 
