@@ -140,7 +140,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     losses = table.losses(objectives) if trainings is None else trainings.final
     replicates: Replicates | None = None
     if suite.noise:
-        replicates, losses = replicates_of(table, objectives, source)
+        replicates, losses = replicates_of(table, objectives, source, installed.sha256)
+        trainings = trainings and replace(trainings, losses=losses)
     if len(table) < suite.n_initial:
         raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.n_initial} initial ones.")
     if len(table) < suite.workers:

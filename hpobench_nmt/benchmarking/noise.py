@@ -2,7 +2,7 @@
 
 Which training of a row is drawn depends on the seed, the table and the trial, not on the method. So all
 methods meet the same luck in a trial, as they have the same initial design. What is recorded and scored is
-the row's mean.
+the row's mean, and so is what it costs on a clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 def replicates_of(
-    table: Table, objectives: Sequence[Objective], source: str | Path | None = None
+    table: Table, objectives: Sequence[Objective], source: str | Path | None = None, sha256: str = ""
 ) -> tuple[Replicates, Floats]:
     """Every training of each row of a table, and the rows' mean losses, shape (N, m).
 
@@ -35,13 +35,14 @@ def replicates_of(
         table: the rows.
         objectives: whose losses are drawn.
         source: the table's name or folder; left out: its name.
+        sha256: of the table as it is installed, where these are only some of its rows.
 
     Raises:
         InputError: the table's folder is not found or has changed, or some row has only one training.
     """
     where = f"table {table.name!r}"
     folder = find_folder(source if source is not None else table.name)
-    if load_folder(folder).sha256 != table.sha256:
+    if load_folder(folder).sha256 != (sha256 or table.sha256):
         raise InputError(f'{where}: noise = "replicates" needs its trainings; {folder} holds other rows.')
     frame = load_replicates(folder)
     names = [h.name for h in table.hyperparameters]

@@ -28,8 +28,8 @@ Keys of a suite file, all but `scores` with a default:
     resume        whether a training can be paused and go on later; if not, it then starts anew
     time          the most time that a trial may take on the clock, by table, with a `default`
     sources       tables or collections that methods may learn from; a trial's own table is never among them
-    noise         "replicates": every look-up draws one of the row's trainings; scores and constraints are of
-                  the row's mean. For tables with several trainings of every row. Left out: none
+    noise         "replicates": every look-up draws one of the row's trainings; scores, constraints and costs
+                  are of the row's mean. For tables with several trainings of every row. Left out: none
     published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
 """
 
@@ -144,8 +144,11 @@ class Suite:
             raise InputError(f"{where}: sources are for whole trainings: remove curves.")
         if self.curves and self.cost:
             raise InputError(f"{where}: curves have their own cost: remove cost = {self.cost!r}.")
-        if self.noise and self.timed:
-            raise InputError(f'{where}: noise needs clock = "lookups" and one worker so far.')
+        if self.noise and self.curves:
+            raise InputError(
+                f"{where}: noise draws whole trainings, and there is one learning curve a row: remove noise, "
+                "or remove curves and name with cost what a training costs."
+            )
         if not self.resume and not self.curves:
             raise InputError(f"{where}: resume = false needs curves = true: others are never paused.")
         for key in ("score_at", "time"):

@@ -163,19 +163,25 @@ def _trial(
             data.problem, trainings, factory, rng, initial, data.goals, on_call, violations
         )
 
-    if data.trainings is not None:
-        return on_a_clock(data.trainings)
     losses = data.losses
     if data.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
         losses = data.replicates.drawn(generator(seed, "noise", data.name, trial))
+    if data.trainings is not None:
+        drawn = data.trainings if losses is data.losses else replace(data.trainings, losses=losses)
+        return _recorded(on_a_clock(drawn), data, losses)
     if hasattr(factory, "suggest") and not hasattr(factory, "ask"):
         # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
         found = on_a_clock(Trainings.whole(losses))
         return replace(found, losses=data.losses[found.rows], timing=None)
     evaluate = losses.__getitem__
     found = run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
-    return found if losses is data.losses else replace(found, losses=data.losses[found.rows])
+    return _recorded(found, data, losses)
+
+
+def _recorded(trial: Trajectory, data: TrialTable, told: NDArray[np.float64]) -> Trajectory:
+    """The trial with the rows' mean losses, where the method was told others."""
+    return trial if told is data.losses else replace(trial, losses=data.losses[trial.rows])
 
 
 def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:

@@ -93,6 +93,57 @@ def test_all_methods_meet_the_same_luck_for_any_number_of_jobs(noisy):
     assert one.summary("toy", "BO_EI_M_std")[0].mean > quiet.summary("toy", "BO_EI_M_std")[0].mean
 
 
+@pytest.mark.parametrize("cost", ["", "seconds"])
+def test_on_a_clock_a_training_is_drawn_and_what_is_recorded_are_the_means(noisy, home, cost):
+    table, trainings = noisy
+    rules = {"clock": "cost", "cost": cost} if cost else {}
+
+    class Watch(Told):
+        told: ClassVar[list[tuple[int, float]]] = []
+
+        def suggest(self, running):
+            return next((row for row in reversed(self.order) if row not in running), None)
+
+    settings = {
+        "trials": 3,
+        "stop": "exhausted",
+        "workers": 3,
+        "scores": ["ftb", "fb"],
+        "score_at": 30,
+        **rules,
+    }
+    found = hb.benchmark("toy", [Watch, "RS"], noise="replicates", **settings)
+    assert found.failures() == []
+    n = len(table)
+    for number, trial in enumerate(found.trials["toy", "Watch"]):
+        np.testing.assert_array_equal(trial.losses[:, 0], -table.column("bleu")[trial.rows])
+        if cost:
+            np.testing.assert_array_equal(trial.timing.costs, table.column(cost)[trial.rows])
+        told = Watch.told[number * n : (number + 1) * n]
+        assert [row for row, _ in told] == trial.rows.tolist()
+        gaps = [np.abs(-trainings[:, row, 0] - loss).min() for row, loss in told]
+        assert max(gaps) < 1e-12
+        assert np.abs(-trainings.mean(axis=0)[trial.rows, 0] - [loss for _, loss in told]).max() > 1
+    plain = hb.benchmark(table, ["RS"], **settings)
+    assert found.summary("toy", "RS") == plain.summary("toy", "RS")  # it does not look at losses
+
+
+def test_noise_of_the_rows_that_have_a_curve(curved, home):
+    """Whole trainings, whose cost is that of their curves."""
+    frame = trainings_of(curved, np.random.default_rng(4).normal(size=(TIMES, *curved.values.shape)))
+    save_folder(curved, home / "tables" / "toy", frame)
+    found = hb.benchmark("toy", ["RS", "BO_EI_M_std"], trials=3, noise="replicates", clock="cost", workers=2,
+                         scores=["ftb"])  # fmt: skip
+    assert found.failures() == []
+    instance = found.instances["toy"]
+    assert len(instance.losses) == 33
+    mean = frame.groupby(["layers", "width", "learning_rate"])["bleu"].mean().to_numpy()
+    own = curved.column("bleu")
+    np.testing.assert_allclose(
+        -instance.losses[:, 0], ((TIMES * mean + own) / (TIMES + 1))[instance.numbers], rtol=1e-12
+    )
+
+
 def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
     moves = np.random.default_rng(4).normal(size=(TIMES, *toy.values.shape))
     frame = trainings_of(toy, moves)
@@ -126,7 +177,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
             hb.benchmark(tables, ["RS"], trials=2, **{"noise": "replicates", **settings})
 
     refused("noise must be '' or 'replicates', not 'some'", noise="some")
-    refused('noise needs clock = "lookups" and one worker', workers=2)
+    refused("one learning curve a row: remove noise, or remove curves", curves=True, clock="cost")
     refused("several trainings of every row, and 36 of its 36 rows have only one", tables="toy-missing")
     refused("holds other rows", tables=replace(toy, values=toy.values + 1))
     refused("unknown table 'elsewhere'", tables=replace(toy, name="elsewhere"))
