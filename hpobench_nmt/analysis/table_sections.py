@@ -12,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hpobench_nmt.analysis import findings
 from hpobench_nmt.analysis.curve_sections import curve_section
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import table_front
+from hpobench_nmt.benchmarking.instance import table_violations, why_infeasible
+from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.evaluation.correlation import rank_correlation
@@ -43,6 +46,32 @@ def replicates_of(tables: Sequence[Table], folders: Mapping[str, Path]) -> dict[
         for table in tables
         if table.name in folders and load_folder(folders[table.name]).sha256 == table.sha256
     }
+
+
+def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
+    """Which rows keep all constraints, shape (N,).
+
+    Raises:
+        InputError: a constraint cannot be read, is on a metric that the table lacks, or is kept by no row.
+    """
+    violations = table_violations(table, constraints)
+    kept = np.ones(len(table), dtype=bool) if violations is None else is_feasible(violations)
+    if not kept.any():
+        raise InputError(f"table {table.name!r}: {why_infeasible(table, constraints)}")
+    return kept
+
+
+def without_others(
+    table: Table, replicates: pd.DataFrame, kept: NDArray[np.bool_]
+) -> tuple[Table, pd.DataFrame]:
+    """A table and its replicates with what is known of some rows only.
+
+    Rows keep their numbers: those that are left out have no metrics, as if their training had failed.
+    """
+    names = [h.name for h in table.hyperparameters]
+    again = replicates.merge(table.to_frame().loc[kept, names], on=names) if len(replicates) else replicates
+    values = np.where(kept[:, None], table.values, np.nan)
+    return replace(table, values=values, curves=table.curves and table.curves.only(kept)), again
 
 
 def analyze_tables(

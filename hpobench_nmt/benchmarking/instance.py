@@ -158,7 +158,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     violations = table_violations(table, suite.constraints)
     scored = feasible_losses(losses, violations)
     if np.isnan(scored).any(axis=1).all():
-        raise InputError(f"{where}: {_why_infeasible(table, suite.constraints)}")
+        raise InputError(f"{where}: {why_infeasible(table, suite.constraints)}")
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     problem = Problem(
@@ -221,7 +221,7 @@ def feasible_trainings(trainings: Trainings, violations: NDArray[np.float64] | N
     return replace(trainings, losses=np.where(kept[:, None], trainings.losses, np.nan))
 
 
-def _why_infeasible(table: Table, constraints: Sequence[str]) -> str:
+def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
     """Which constraints no row keeps, and how near one comes."""
     for text in constraints:
         constraint = Constraint.parse(text)

@@ -85,6 +85,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     type=float,
     help="How near the best is near enough.  [default: the metric's own, or 5% of the way to the median]",
 )
+@constraint_option("Only rows that keep this bound")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write tables (CSV) and figures (PNG, PDF) there."
 )
@@ -94,6 +95,7 @@ def tables_analyze(
     objectives: tuple[str, ...],
     best_share: float,
     tolerance: float | None,
+    constraints: tuple[str, ...],
     out: Path | None,
 ) -> None:
     """Analyse tables: importance, fronts, noise and more.
@@ -101,7 +103,12 @@ def tables_analyze(
     NAME is a table or a collection. Shown are rank correlations of the metrics, importance of the
     hyperparameters, Pareto front, sensitivity of the best row, and the noise of the seed.
     """
-    from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
+    from hpobench_nmt.analysis.table_sections import (
+        analyze_tables,
+        kept_rows,
+        load_with_replicates,
+        without_others,
+    )
     from hpobench_nmt.lookup.catalogue import members
     from hpobench_nmt.render.section_files import write_sections
     from hpobench_nmt.render.terminal.sections import print_sections
@@ -109,6 +116,12 @@ def tables_analyze(
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
     loaded = [load_with_replicates(member) for name in names for member in members(name)]
+    rules = " and ".join(constraints)
+    for n, (table, again) in enumerate(loaded):
+        if constraints:
+            kept = kept_rows(table, constraints)
+            loaded[n] = without_others(table, again, kept)
+            say(f"Table {table.name!r}: the {kept.sum():,} of {len(table):,} rows that keep {rules}.")
     sections = analyze_tables(
         [table for table, _ in loaded],
         metric=metric,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -185,6 +185,18 @@ class Curves:
             self.values[places],
             self.cost_unit,
             self.resource_unit,
+        )
+
+    def only(self, kept: NDArray[np.bool_]) -> Curves:
+        """The curves with no checkpoints in the other rows, kept of shape (N,)."""
+        there = np.repeat(kept, self.lengths)
+        starts = np.concatenate([[0], np.cumsum(np.where(kept, self.lengths, 0))])
+        return replace(
+            self,
+            starts=starts,
+            resources=self.resources[there],
+            costs=self.costs[there],
+            values=self.values[there],
         )
 
     @cached_property

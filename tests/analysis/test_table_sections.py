@@ -12,7 +12,12 @@ import pytest
 from rich.console import Console
 
 from hpobench_nmt.analysis.number_text import column_text
-from hpobench_nmt.analysis.table_sections import analyze_tables, load_with_replicates
+from hpobench_nmt.analysis.table_sections import (
+    analyze_tables,
+    kept_rows,
+    load_with_replicates,
+    without_others,
+)
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
@@ -55,6 +60,37 @@ def test_every_analysis_of_two_tables(two, again):
     assert all(s.notes and s.files and figures_of(s) and s.shown is not None for s in sections)
     stems = [stem for s in sections for stem in (*s.files, *figures_of(s))]
     assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(figures_of(s))) for s in sections)
+
+
+def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
+    rules = ["seconds<=40", "memory<=1500"]
+    kept = kept_rows(curved, rules)
+    assert kept.tolist() == ((curved.column("seconds") <= 40) & (curved.column("memory") <= 1500)).tolist()
+    assert 10 < kept.sum() < 30
+    rows, others = np.flatnonzero(kept), np.flatnonzero(~kept)
+    frame = again(curved, [*rows[:3], *others[:2]])
+    table, left = without_others(curved, frame, kept)
+    assert len(left) == 3 * len(frame) // 5
+    sections = analyze_tables([table], replicates={"toy": left})
+    # The same as of a table that has no other rows, but for the numbers of the rows.
+    part = replace(
+        curved,
+        configs=curved.configs[rows],
+        values=curved.values[rows],
+        curves=curved.curves.of_rows(rows),
+    )
+    expected = analyze_tables([part], replicates={"toy": left})
+    pd.testing.assert_frame_equal(only(sections, "importance").shown, only(expected, "importance").shown)
+    # Who searches has to train the others as well, as they have to train what fails.
+    assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == 36
+    front, own = (only(found, "front").files["toy-front"] for found in (sections, expected))
+    assert front["row"].tolist() == rows[own["row"]].tolist()
+    noise, own = (only(found, "noise").files["toy-noise"] for found in (sections, expected))
+    assert noise["row"].tolist() == rows[own["row"]].tolist()
+    curves, own = (only(found, "curves").files["toy-curves"] for found in (sections, expected))
+    pd.testing.assert_frame_equal(curves, own)
+    with pytest.raises(InputError, match="table 'toy': no row keeps seconds<=1: the nearest has seconds "):
+        kept_rows(curved, ["seconds<=1"])
 
 
 def test_what_is_said_is_what_was_computed(two, again):

@@ -402,3 +402,10 @@ def test_a_table_is_shown_under_a_constraint(toy_home, call, toy):
     front = out[out.index("Rows of the front") :].splitlines()[2:]
     assert all(float(line.split()[2]) <= 30 for line in front if line.strip() and line.split()[0].isdigit())
     assert call("tables", "show", "toy", "--constraint", "second<=30")[0] == 2
+    code, out, _ = call("tables", "analyze", "toy", "--constraint", "seconds<=30")
+    assert (code, out.splitlines()[0]) == (
+        0,
+        f"Table 'toy': the {kept.sum()} of 36 rows that keep seconds<=30.",
+    )
+    assert f"of the {kept.sum()} rows with both are on the Pareto front" in out
+    assert call("tables", "analyze", "toy", "--constraint", "second<=30")[0] == 2
