@@ -20,6 +20,9 @@ from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
+# Programs that tests start use the package that is installed, not what lies in the current folder: in an
+# unpacked source distribution that is only half of it.
+os.environ["PYTHONSAFEPATH"] = "1"
 # No test fails because the machine is busy.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")

@@ -44,8 +44,8 @@ def test_another_reader_finds_every_value_of_a_shipped_table(tmp_path, caplog):
     columns = dict(zip(table.space.names, table.configs.T, strict=True)) | {
         "dev_ppl": table.column("dev_ppl")
     }
-    for name, column in columns.items():
-        np.testing.assert_array_equal([line[f"rows/{name}"] for line in records["rows"]], column)
+    for name, column in columns.items():  # that reader's pandas 2 may round the last bit otherwise
+        np.testing.assert_array_max_ulp([line[f"rows/{name}"] for line in records["rows"]], column)
     assert "not standard" not in caplog.text
 
 

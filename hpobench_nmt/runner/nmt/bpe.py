@@ -32,7 +32,8 @@ class Bpe:
 
     def decode(self, lines: Sequence[str]) -> list[str]:
         """The text that the subwords stand for."""
-        return [str(line) for line in self._processor.decode([line.split() for line in lines])]
+        # One by one: in a list, sentencepiece 0.2.0 wants subwords in the first line.
+        return [str(self._processor.decode(line.split())) if line.strip() else "" for line in lines]
 
 
 def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -> bytes:

@@ -157,7 +157,8 @@ def test_a_learning_rate_that_falls_is_its_equation_and_does_not_look_ahead(tiny
     found = dynamic_nll(model, WORDS, rule, rms)
     assert found == pytest.approx(expected, rel=2e-4)
     assert abs(found - dynamic_nll(model, WORDS, RULE[name], rms)).max() > 1e-3
-    assert (dynamic_nll(model, WORDS[:31], rule, rms) == found[:30]).all()
+    # A shorter last segment may round otherwise, by 32 bits.
+    assert dynamic_nll(model, WORDS[:31], rule, rms) == pytest.approx(found[:30], rel=1e-6)
 
 
 def test_the_learning_rate_falls_to_zero_and_stays_there():

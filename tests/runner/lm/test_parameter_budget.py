@@ -22,7 +22,7 @@ def shapes(draw):
 
 def all_that_meet(shape, budget, ratio):
     """Every pair of sizes within half a percent of the budget, with the embedding near its ratio."""
-    hidden, embedding = np.meshgrid(np.arange(1, 400), np.arange(1, 800), indexing="ij")
+    hidden, embedding = np.meshgrid(np.arange(1, 800), np.arange(1, 800), indexing="ij")
     counts = parameters_of_shape(shape, hidden, embedding)
     off = np.abs(embedding - ratio * hidden)
     meets = (np.abs(counts - budget) <= 0.005 * budget) & (off <= np.maximum(0.5, 0.1 * ratio * hidden))
