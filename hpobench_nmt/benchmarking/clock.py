@@ -47,6 +47,26 @@ def with_curves(table: Table) -> Table:
     return replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
 
 
+def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
+    """The table with the metrics that only its curves have, of those named: a row's is its best checkpoint's.
+
+    Every row must have a curve. The same table if there are no such metrics.
+    """
+    curves, named = table.curves, {spec.partition(":")[0] for spec in objectives}
+    measured = {metric.name for metric in table.metrics}
+    more = [metric for metric in curves.metrics if metric.name in named - measured] if curves else []
+    if not more or curves is None:
+        return table
+    columns = [
+        (np.fmin if metric.direction == "min" else np.fmax).reduceat(
+            curves.column(metric.name), curves.starts[:-1]
+        )
+        for metric in more
+    ]
+    values = np.column_stack([table.values, *columns])
+    return replace(table, metrics=(*table.metrics, *more), values=values)
+
+
 def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:
     """The objectives where the suite names none: the table's own; with curves, the first in the curves."""
     if not suite.curves or table.curves is None:

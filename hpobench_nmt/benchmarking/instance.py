@@ -18,6 +18,7 @@ from hpobench_nmt.benchmarking.clock import (
     trainings_of,
     unit_of,
     with_curves,
+    with_metrics_of_curves,
 )
 from hpobench_nmt.benchmarking.noise import replicates_of
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
@@ -49,7 +50,8 @@ class Instance:
             None where there are no constraints.
         trainings: on a clock, what it costs to train each row how far, and what comes of it: `losses` are
             those of its best checkpoint. None where time is the number of look-ups.
-        all_rows: the table as it is installed, where `table` has only some of its rows.
+        all_rows: the table as it is installed, where `table` has only some of its rows, or has metrics that
+            only its curves have.
         time_unit: what time is counted in.
         replicates: the trainings of each row, where look-ups draw one of them; `losses` are then their means.
     """
@@ -101,7 +103,7 @@ class Instance:
     @property
     def left_out(self) -> str:
         """The rows that are left out, in words; empty if none are."""
-        if self.all_rows is None:
+        if self.all_rows is None or len(self.all_rows) == len(self.table):
             return ""
         count = len(self.all_rows) - len(self.table)
         return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: no learning curve"
@@ -129,6 +131,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     installed = table
     if suite.curves or (suite.clock == "cost" and not suite.cost):
         table = with_curves(table)
+    if suite.curves:
+        table = with_metrics_of_curves(table, suite.objectives)
     specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
         raise InputError(
@@ -186,7 +190,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         suite.stop == "settled",
         violations,
         trainings,
-        None if len(table) == len(installed) else installed,
+        None if table is installed else installed,
         unit_of(suite, table),
         replicates,
     )

@@ -23,7 +23,7 @@ from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline, Trials
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.folder import load_folder, save_folder
 
 SETTINGS = {"clock": "cost", "curves": True, "n_initial": 0, "scores": ("ftb", "ftc")}
 SUITE = Suite("s", **SETTINGS)
@@ -46,6 +46,40 @@ def test_the_rows_that_have_a_curve_are_the_candidates(curved):
     named = make_instance(Suite("s", ("ftb",), clock="cost", cost="seconds"), curved)
     np.testing.assert_array_equal(named.trainings.costs, curved.column("seconds"))
     assert (named.numbers, named.time_unit, named.left_out) == (None, "s", "")
+
+
+def test_an_objective_may_be_a_metric_that_only_the_curves_have(curved, home, tmp_path):
+    curves = curved.curves
+    sample = np.random.default_rng(0).random(len(curves.values)) - 5
+    sample[curves.starts[4] - 1] = np.nan
+    more = dataclasses.replace(
+        curves,
+        metrics=(*curves.metrics, hb.Metric("sample", "min")),
+        own=(*curves.own, None),
+        values=np.column_stack([curves.values, sample]),
+    )
+    table = dataclasses.replace(curved, curves=more)
+    save_folder(table, home / "tables" / "toy")
+    found = hb.benchmark("toy", ["ASHA"], trials=2, workers=2, objectives=("sample:min",), **SETTINGS)
+    instance = found.instances["toy"]
+    expected = [np.nanmin(sample[curves.starts[row] : curves.starts[row + 1]]) for row in instance.numbers]
+    np.testing.assert_array_equal(instance.losses[:, 0], expected)
+    assert instance.installed.sha256 == table.sha256
+    assert len(instance.numbers) == 33
+    trials = found.trials["toy", "ASHA"]
+    (tmp_path / "f").write_bytes(to_parquet("toy", "ASHA", 0, trials, instance.numbers))
+    again = read_trials(
+        tmp_path / "f", 0, 2, "ASHA", make_instance(found.suite, load_folder(home / "tables/toy"))
+    )
+    for one, other in zip(trials, again, strict=True):
+        np.testing.assert_array_equal(one.losses, other.losses)
+    every = dataclasses.replace(table, configs=table.configs[instance.numbers],
+                                values=table.values[instance.numbers],
+                                curves=more.of_rows(instance.numbers))  # fmt: skip
+    whole = make_instance(found.suite, every)
+    assert (whole.left_out, whole.installed, len(whole.numbers)) == ("", every, 33)
+    with pytest.raises(InputError, match="unknown metric 'sample'"):  # whole trainings have no such metric
+        make_instance(Suite("s", ("ftb",), clock="cost", objectives=("sample",)), table)
 
 
 @pytest.mark.parametrize(
