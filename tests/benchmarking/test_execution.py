@@ -347,7 +347,10 @@ def test_a_method_that_always_hangs_is_given_up(toy):
 
     found = hb.benchmark(toy, [Sleeps], trials=12, timeout=0.2, n_initial=1).failures()
     reasons = [reason for *_, reason in found]
-    assert reasons[:8] == ["ask took longer than the time limit of 0.2 s"] * 8
+    # On a busy machine, starting the method may take that long, too.
+    assert {reason.removeprefix("loading it ").removeprefix("ask ") for reason in reasons[:8]} == {
+        "took longer than the time limit of 0.2 s"
+    }
     assert set(reasons[8:]) == {"not run: 8 trials in a row ended the method's process or took too long"}
     assert len(reasons) == 12
 
