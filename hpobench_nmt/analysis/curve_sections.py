@@ -118,7 +118,11 @@ def curve_summary(table: Table) -> str:
         found = table_early_ranks(table)
     except InputError:
         return text
-    frame = found.frame
+    frame = found.frame.dropna(
+        subset="order"
+    )  # where fewer than two rows have a checkpoint yet, there is none
+    if not len(frame):
+        return text
     chosen = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, 5).round().astype(int))]
     orders = ", ".join(
         f"{order:.2f} at {short(at)}" for at, order in zip(chosen["resource"], chosen["order"], strict=True)

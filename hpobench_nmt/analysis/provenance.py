@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.suite import Suite, load_suite, suite_files
+from hpobench_nmt.benchmarking.suite import Suite, load_suite, overridden, suite_files
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -62,7 +61,7 @@ def _shipped(suite: Suite) -> Suite | None:
         *(key for key in ("score_at", "time") if list(getattr(suite, key)) == ["default"]),
     ]
     given = {name: getattr(suite, name) for name in names}
-    return usual if replace(usual, **given).settings() == suite.settings() else None
+    return usual if overridden(usual, given).settings() == suite.settings() else None
 
 
 def facts(run: Run) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ import io
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -239,6 +239,26 @@ _FILE = section_of_suite("name")
 def suite_files() -> dict[str, Path]:
     """The suites that come with the package, by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
+def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
+    """The suite with other settings.
+
+    A number of look-ups is no time. So scores that are taken after one are left out on another clock, unless
+    the settings have `score_at` too.
+
+    Raises:
+        InputError: no score would be left, or the settings make no sense.
+    """
+    found = replace(suite, **settings)
+    if found.clock == suite.clock or "score_at" in settings:
+        return found
+    early = tuple(name for name in found.scores if not SCORES[name].needs_score_at)
+    if not early:
+        raise InputError(
+            f"suite {suite.name!r}: {', '.join(found.scores)} need score_at, a time on the clock."
+        )
+    return replace(found, scores=early, score_at={})
 
 
 def load_suite(name_or_file: str) -> Suite:

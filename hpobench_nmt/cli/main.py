@@ -123,13 +123,11 @@ def run(
     A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
     every trial of a method failed on a table, after everything else was run and written.
     """
-    from dataclasses import replace
-
     from hpobench_nmt.benchmarking.execution import BACKENDS
     from hpobench_nmt.benchmarking.instance import suite_instances
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.benchmarking.run import run_to_folder
-    from hpobench_nmt.benchmarking.suite import load_suite
+    from hpobench_nmt.benchmarking.suite import load_suite, overridden
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
@@ -149,7 +147,10 @@ def run(
         "workers": workers,
         "time": time and {"default": time},
     }
-    chosen = replace(load_suite(suite), **{key: value for key, value in given.items() if value})
+    usual = load_suite(suite)
+    chosen = overridden(usual, {key: value for key, value in given.items() if value})
+    for score in (score for score in usual.scores if score not in chosen.scores):
+        say(f"Left out: {score}. On this clock it needs a time, --score-at.", err=True)
     chosen = with_every_method(chosen)
     resolved = resolve_methods(chosen.methods)
     instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))

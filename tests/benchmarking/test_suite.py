@@ -7,6 +7,7 @@ from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.suite import (
     Suite,
     load_suite,
+    overridden,
     published_figures,
     section_of_suite,
     suite_files,
@@ -239,6 +240,17 @@ def test_score_at_under_its_first_name(tmp_path):
     assert load_suite(written(tmp_path, "[budget]", "default = 7")).score_at == {"default": 7}
     with pytest.raises(InputError, match=r"mine\.toml: score_at and budget are the same: remove budget\."):
         load_suite(written(tmp_path, "budget = {default = 7}", "score_at = {default = 7}"))
+
+
+def test_scores_after_look_ups_are_left_out_on_another_clock():
+    quick = load_suite("quick")
+    other = overridden(quick, {"clock": "cost", "curves": True})
+    assert other.scores == ("ftb", "ftc") and other.score_at == {}
+    assert overridden(quick, {"workers": 4}).scores == quick.scores == ("ftb", "ftc", "fb")
+    timed = overridden(quick, {"clock": "cost", "score_at": {"default": 2000.0}})
+    assert timed.scores == quick.scores and timed.score_at == {"default": 2000.0}
+    with pytest.raises(InputError, match="fb need score_at, a time on the clock"):
+        overridden(dataclasses.replace(quick, scores=("fb",)), {"clock": "cost"})
 
 
 def test_settings_of_tables_that_the_suite_lacks(tmp_path):

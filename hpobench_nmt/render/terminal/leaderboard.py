@@ -49,7 +49,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
         print_text(f"{name}: {SCORES[name].meaning(results.suite.timed)}", console, "dim")
     for table, instance in results.instances.items():
         objectives = ", ".join(str(o) for o in instance.objectives)
-        title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trials"
+        title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trial"
+        title += "s" * (results.suite.trials > 1)
         if results.suite.timed:
             workers = results.suite.workers
             title += f", {workers} worker{'s' * (workers > 1)}, time in {instance.time_unit}"
