@@ -3,6 +3,7 @@
 {module-doc} package.module   the docstring of a module; lists in two columns become tables
 {suite-list}                  the suites that ship, each as the file that it is
 {setting-list}                the model families' settings and metrics
+{corpus-list}                 the corpora's options
 {method-list}                 the methods, with the extras that they need
 """
 
@@ -11,11 +12,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Iterable
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+
+from hpobench_nmt.runner.family import Setting
 
 
 class ModuleDoc(SphinxDirective):
@@ -112,17 +116,28 @@ class SettingList(SphinxDirective):
         sections = []
         for name in FAMILIES:
             family = load_family(name)
-            settings = [
-                (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.description)
-                for s in family.settings
-            ]
             metrics = [(m.name, m.direction, m.unit, m.description) for m in family.metrics]
-            parts = [
-                _table(("setting", "default", "values", "what it is"), settings),
-                _table(("metric", "better", "unit", "what it is"), metrics),
-            ]
+            parts = [_settings(family.settings), _table(("metric", "better", "unit", "what it is"), metrics)]
             sections.append(_section(f"family-{name}", name, parts))
         return sections
+
+
+class CorpusList(SphinxDirective):
+    """What a spec may set for each corpus."""
+
+    def run(self) -> list[nodes.Node]:
+        """A section with a table for each."""
+        from hpobench_nmt.runner.corpora.load import READERS
+
+        use = {"text": "For language models.", "parallel": "For translation."}
+        return [
+            _section(
+                f"corpus-{name}",
+                name,
+                [nodes.paragraph("", use[reader.kind]), _settings(reader.options)],
+            )
+            for name, reader in READERS.items()
+        ]
 
 
 class MethodList(SphinxDirective):
@@ -139,9 +154,22 @@ class MethodList(SphinxDirective):
         return [_table(("method", "what it is", "objectives", "needs"), rows)]
 
 
-def _domain(setting: object) -> str:
-    choices, low, high = (getattr(setting, name) for name in ("choices", "low", "high"))
-    kind, unit = getattr(setting, "kind").__name__, getattr(setting, "unit")  # noqa: B009
+def _settings(settings: Iterable[Setting]) -> nodes.table:
+    rows = [
+        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.description)
+        for s in settings
+    ]
+    return _table(("setting", "default", "values", "what it is"), rows)
+
+
+def _domain(setting: Setting) -> str:
+    choices, low, high, kind, unit = (
+        setting.choices,
+        setting.low,
+        setting.high,
+        setting.kind.__name__,
+        setting.unit,
+    )
     if choices:
         return " | ".join(choices)
     if kind in ("bool", "str"):
@@ -199,6 +227,7 @@ def setup(app: Sphinx) -> dict[str, object]:
         "module-doc": ModuleDoc,
         "suite-list": SuiteList,
         "setting-list": SettingList,
+        "corpus-list": CorpusList,
         "method-list": MethodList,
     }.items():
         app.add_directive(name, directive)

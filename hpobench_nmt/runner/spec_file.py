@@ -5,13 +5,13 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     name          of the table
     title         one line for people
     note          a text for users of the table, which goes into its datasheet
-    family        a file of runner/families/ says which settings and metrics it has
+    family        the kind of model; each has settings and metrics of its own (runner/families/)
     seed          a whole number; the same gives the same models
     keep          whether the best model of each training is kept, as by `train --keep` (kept_models.py)
     objectives    of the table, the single objective first; if left out, the first metric
     metrics       columns of the table; if left out, all that the family measures
     base          folder that files of the corpus are relative to; if left out, the spec's own
-    [corpus]      name, and what its file in runner/corpora/ says
+    [corpus]      the name of a corpus, and settings of its own (runner/corpora/)
     [grid]        lists of values: settings that make up the search space; texts and booleans are
                   categories. A range may be in place of a list, for `tune` alone:
                   learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
