@@ -270,6 +270,9 @@ def test_every_call_is_announced():
     method = scripted((0, 1.0), 1, 0, 2)
     run_timed_trial(problem, trainings(), method, np.random.default_rng(0), (), (), calls.append)
     assert calls == ["making it", *["suggest", "observe"] * 4]
+    calls.clear()
+    run_timed_trial(problem, trainings(), Fails, np.random.default_rng(0), (), (), calls.append)
+    assert calls == ["making it", *["ask", "tell"] * 3]
 
 
 # --- budgets and goals -----------------------------------------------------------------------------
@@ -279,6 +282,7 @@ def test_a_trial_ends_before_the_first_training_that_would_finish_too_late():
     script = [(0, 1.0), 1, (0, 2.0), 2, 0]
     assert [row[3] for row in told(run(scripted(*script), time=35.0))] == [10.0, 25.0, 35.0]
     assert [row[3] for row in told(run(scripted(*script), time=34.9))] == [10.0, 25.0]
+    assert run(scripted(*script[:3]), time=35.0).failure == ""  # nobody is asked once the time is over
     # The initial design is trained in any case.
     assert [row[3] for row in told(run(scripted(*script), initial=[0], time=1.0))] == [40.0]
 
@@ -288,6 +292,12 @@ def test_a_budget_of_rows_does_not_count_those_that_go_on():
     assert trial.failure == ""
     assert trial.rows.tolist() == [0, 1, 0]
     assert run(scripted(0, 1), lookups=2).rows.tolist() == [0, 1]
+    for many in (3, 20):  # of three rows
+        trial = run(scripted((0, 1.0), 1, np.int64(2), 0), lookups=many)
+        assert (trial.failure, trial.rows.tolist()) == ("", [0, 1, 2, 0])
+    one = Trainings([0, 2, 3], [0.0, 1.0, 1.0], [0.0, 3.0, 2.0], np.zeros((3, 1)))
+    goal = Goal(np.array([True, False]), 1, resources=np.array([0.0, 1.0]))
+    assert told(run(scripted((0, 0.5)), one, goals=[goal])) == [(0, 1.0, 0.0, 3.0, 3.0, 0)]
 
 
 def test_a_goal_is_met_at_the_resource_from_which_the_row_counts():

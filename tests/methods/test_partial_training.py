@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -188,7 +189,111 @@ def test_asha_by_stopping_decides_as_optunas_pruner_does(eta):
         assert 0 < len(stopped) < len(trials)
 
 
+@pytest.mark.parametrize("eta", [2, 3])
+def test_asha_by_stopping_where_trainings_end_early_fail_and_tie(eta):
+    """Each decision from the losses that had come to the same level until then, as the algorithm says."""
+    for seed in range(4):
+        given = curves(seed, n_rows=50, failing=0.2, ties=True)
+        levels = training_levels(problem_of(given), eta)
+        at_level, reached, decided = [[] for _ in levels], {}, []
+
+        class Noting(ASHAStopping):
+            def observe(self, progress, levels=levels, at_level=at_level, reached=reached, decided=decided):
+                super().observe(progress)
+                loss = progress.best[0] if progress.best[0] == progress.best[0] else math.inf
+                now = sum(level <= progress.resources[-1] for level in levels)
+                expected = not progress.done
+                if progress.done:
+                    now = max(now, reached.get(progress.row, 0) + 1)
+                for losses in at_level[reached.get(progress.row, 0) : now]:
+                    losses.append(loss)
+                    expected &= loss <= sorted(losses)[max(len(losses) // eta, 1) - 1]
+                reached[progress.row] = now
+                decided.append((progress.row in self._going, expected))
+
+        assert (
+            run(lambda p, r, made=Noting, eta=eta: made(p, r, eta), given, workers=5, seed=seed).failure == ""
+        )
+        assert all(ours == expected for ours, expected in decided)
+        assert 10 < sum(ours for ours, _ in decided) < len(decided) - 50
+
+
 # --- synchronous -----------------------------------------------------------------------------------
+
+
+class NaiveBrackets:
+    """Everything is worked out anew at every call, from what was observed."""
+
+    def __init__(self, problem, rng, sizes, eta=3):
+        self.levels = training_levels(problem, eta)
+        self.order = rng.permutation(len(problem.features)).tolist()[::-1]
+        self.problem, self.sizes, self.eta = problem, sizes, eta
+        self.offered, self.begun, self.history, self.ended, self.events = [], set(), {}, set(), 0
+
+    def reached(self, row):
+        return self.history[row][-1][0] if row in self.history else 0
+
+    def loss_at(self, row, level):
+        return next(loss for reached, loss, _ in self.history[row] if reached > level)
+
+    def suggest(self, running):
+        self.begun |= set(running)
+        new = [row for row in self.order if row not in self.begun]
+        room = bool(new) and len(self.begun) < self.problem.lookups
+        left = [row for row in self.offered if row in self.begun]
+        for level, size in itertools.cycle(self.sizes):
+            rows, left = left[:size], left[size:]
+            if len(rows) < size and room:
+                self.offered += [] if new[0] in self.offered else [new[0]]
+                return new[0], self.levels[level]
+            if not rows:
+                return self.left_over(running)
+            for here in range(level, len(self.levels)):
+                behind = [row for row in rows if self.reached(row) <= here]
+                for row in behind:
+                    if row not in running:
+                        return row, self.levels[here]
+                if behind:
+                    return None
+                rows = sorted(rows, key=lambda row: self.loss_at(row, here))
+                rows = rows[: max(len(rows) // self.eta, 1)]
+
+    def left_over(self, running):
+        open_rows = [row for row in self.history if row not in self.ended and row not in running]
+        if not open_rows:
+            return None
+        latest = {row: self.history[row][-1] for row in open_rows}
+        row = min(open_rows, key=lambda row: (-latest[row][0], *latest[row][1:]))
+        return row, self.levels[latest[row][0]]
+
+    def observe(self, progress):
+        self.events += 1
+        self.begun.add(progress.row)
+        loss = math.inf if np.isnan(progress.best[0]) else progress.best[0]
+        reached = sum(level <= progress.resources[-1] for level in self.levels)
+        if progress.done:
+            self.ended.add(progress.row)
+            reached = len(self.levels)
+        self.history.setdefault(progress.row, []).append((reached, loss, self.events))
+
+
+@pytest.mark.parametrize(
+    ("method", "sizes"), [(SuccessiveHalving, [(0, 27)]), (Hyperband, [(0, 27), (1, 12), (2, 6), (3, 4)])]
+)
+@pytest.mark.parametrize(("workers", "initial"), [(1, ()), (5, (3, 7))])
+def test_brackets_as_a_naive_twin_has_them(method, sizes, workers, initial):
+    """Brackets that cannot be filled, trainings that end early or fail, and ties."""
+    for seed in range(3):
+        given = curves(seed, n_rows=70, failing=0.15, ties=seed > 0, resume=seed != 1)
+        trials = [
+            run(make, given, workers, seed, initial, lookups=70 if seed else 50)
+            for make in (method, lambda problem, rng: NaiveBrackets(problem, rng, sizes))
+        ]
+        ours, naive = trials
+        assert ours.failure == naive.failure == ""
+        assert ours.rows.tolist() == naive.rows.tolist()
+        assert ours.timeline.resources.tolist() == naive.timeline.resources.tolist()
+        assert ours.timeline.finishes.tolist() == naive.timeline.finishes.tolist()
 
 
 @pytest.mark.parametrize("method", [SuccessiveHalving, Hyperband])
@@ -241,6 +346,7 @@ def test_the_median_rule_stops_what_its_definition_says():
             events.append((progress.row, len(progress.losses), progress.done, progress.row in self._going))
 
     run(Noting, given, time=600.0)
+    assert STARTUP == 5
     ended, stopped = [], 0
     for row, at, done, goes_on in events:
         if done:
