@@ -82,6 +82,31 @@ def test_pending_rows_that_determine_each_other_leave_no_rounding_errors():
     assert free.tolist() == [False, False, True, False, True, True]
     np.testing.assert_allclose(var, 0.0, atol=1e-12)
     assert (var >= 0).all()
+    # Row 1 is determined once row 0 is observed, and then tells nothing of the others.
+    for row in (0, 1):
+        pending.observed(row)
+        posterior.observe(row, np.zeros(1))
+    var, _, free = pending.given({3: 1.0})
+    assert posterior.rows[free].tolist() == [2, 4, 5]
+    np.testing.assert_allclose(var[free], 0.0, atol=1e-12)
+    var, _, _ = pending.given({})
+    np.testing.assert_allclose(
+        var[np.isin(posterior.rows, [3, 4, 5])], 1 - matern52(features, features)[0, 3] ** 2
+    )
+
+
+def test_what_was_pending_is_forgotten_when_another_row_is_observed():
+    covariance = random_covariance(3)
+    posterior = Posterior(DensePrior(covariance), 1, 0.1)
+    pending = Pending(posterior)
+    pending.given({4: 1.0, 5: 1.0})
+    pending.observed(9)
+    posterior.observe(9, np.zeros(1))
+    pending.discarded(30)  # was not pending
+    var, _, free = pending.given({5: 1.0})
+    np.testing.assert_allclose(
+        var[free], np.diag(dense(covariance, 0.1, [9, 5]))[posterior.rows[free]], rtol=1e-9
+    )
 
 
 def curves_of(losses, seed):

@@ -7,13 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
 from hpobench_nmt.methods.rgpe import DRAWS, RGPE, PortfolioBO, RankedDraws, ensemble_weights, own_misranked
-from hpobench_nmt.methods.source_models import SourceModel, dominated_by, portfolio
+from hpobench_nmt.methods.source_models import SourceModel, dominated_by, portfolio, source_models
 from hpobench_nmt.testing import checks_for
 
 N_ROWS = 80
@@ -204,6 +205,39 @@ def test_portfolio_by_hand():
                 "hpobench_nmt.methods.source_models.source_models", lambda _: tuple(map(Known, ranks))
             )
             assert portfolio(problem, size) == expected
+
+
+@pytest.mark.parametrize("factory", [RGPE, PortfolioBO])
+def test_it_begins_with_the_five_rows_of_the_portfolio_that_are_left(factory):
+    given = [source(shift, seed) for seed, shift in enumerate((0.1, 0.3, 0.5, 0.7, 0.8, 0.95))]
+    problem = problem_with(given)
+    rows = list(portfolio(problem, 5))
+    assert len(set(rows)) == 5
+    method, losses = factory(problem, np.random.default_rng(0)), smooth(problem.features, 0.3)
+    assert method.suggest({rows[0]: 1.0}) == rows[1]
+    method.tell(rows[1], losses[rows[1]])
+    method.tell(rows[2], np.full(1, np.nan))
+    for row in (rows[0], rows[3], rows[4]):
+        assert method.ask() == row
+        method.tell(row, losses[row])
+    assert method.posterior.count == 4
+    assert method.ask() not in rows
+    with pytest.raises(InputError, match="for 1 or 2 objectives, not 3"):
+        factory(Problem(problem.features, 3, 9, 3), np.random.default_rng(0))
+
+
+def test_sources_without_a_whole_row_and_constant_losses():
+    nothing, constant = source(0.3, 1, 2), source(0.3, 2, 2)
+    nothing.losses[:, 1] = np.nan
+    constant.losses[:, 0] = 7.0
+    problem = problem_with([nothing, constant], 2)
+    [model] = source_models(problem)
+    assert model.mean[0].tolist() == [0.0] * N_ROWS
+    np.testing.assert_allclose(model.mean[1], SourceModel(source(0.3, 2, 2), problem.features).mean[1])
+    assert portfolio(problem_with([nothing], 2), 5) == ()
+    assert (model.var >= 0).all()
+    here = Source("here", problem.features[:30], smooth(problem.features[:30], 0.3))
+    assert (SourceModel(here, problem.features).var[:30] < 0.01).all()
 
 
 def test_dominated_by():

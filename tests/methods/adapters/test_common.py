@@ -11,7 +11,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
-from hpobench_nmt.methods.adapters.common import Adapter, penalised, ranges
+from hpobench_nmt.methods.adapters.common import Adapter, has_failed, penalised, ranges
 from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
 SPACE = Space(
@@ -64,6 +64,7 @@ def saying(*answers):
         ({"rate": 0.9, "model": "a", "depth": 8}, 2),  # what is inactive does not count
         ({"rate": 50.0, "model": "b", "depth": 9.7}, 4),
         ({"rate": 0.0011, "model": "b", "depth": 7}, 3),
+        ({"rate": 1e-9, "model": "b", "depth": 1}, 3),
         (3, 3),
         (np.int64(4), 4),
         (SPACE.features(SPACE.encode_all(CONFIGS[2:3]))[0], 2),
@@ -170,13 +171,15 @@ def test_failed_trainings_are_worse_than_all_others():
     losses = np.array([[1.0, 5.0], [np.nan, 2.0], [3.0, 5.0]])
     assert penalised(losses).tolist() == [[1.0, 5.0], [5.0, 6.0], [3.0, 5.0]]
     assert penalised(np.full((2, 1), np.nan)).tolist() == [[1.0], [1.0]]
-    assert penalised(losses[[0]]) is not None
+    assert penalised(losses[[0, 2]]).tolist() == [[1.0, 5.0], [3.0, 5.0]]
+    assert [has_failed(row) for row in losses] == [False, True, False]
 
 
 def test_ranges_keep_ends_scale_and_what_others_depend_on():
     space = Space(
         (*SPACE, Hyperparameter("k", (1, 2, 3)), Hyperparameter("l", (5, 6), active_if=(("k", (3,)),)))
     )
+    assert ranges(Space((Hyperparameter("one", (7,)),)))["one"] == Hyperparameter("one", (7,))
     rate, model, depth, k, last = ranges(space)
     assert (rate.values, rate.scale, rate.continuous) == ((0.001, 1.0), "log", True)
     assert (depth.values, depth.whole, depth.active_if) == ((2.0, 8.0), True, SPACE["depth"].active_if)
@@ -193,3 +196,72 @@ def test_the_adapter_of_the_docstring_conforms():
     exec("\n".join(line[4:] for line in lines[begin:end]), found)  # noqa: S102
     for check in CONFORMANCE_CHECKS:
         check(found["OptunaRandom"])
+
+
+def test_a_row_that_is_not_left_stands_for_the_nearest_one():
+    method = saying(1, 0)
+    method.tell(1, np.zeros(1))
+    assert method.ask() in (0, 2)
+    assert method.told[1].tolist() == [0.0]
+    method.tell(method.ask(), np.zeros(1))
+    assert method.ask() not in (1, *method.told)
+
+
+def test_another_category_weighs_more_than_all_numbers_together():
+    space = Space(
+        (
+            *(Hyperparameter(f"x{j}", (0, 1)) for j in range(5)),
+            Hyperparameter("kind", ("a", "b"), kind="categorical"),
+        )
+    )
+    configs = [{**{f"x{j}": number for j in range(5)}, "kind": kind} for number, kind in ((0, "a"), (1, "b"))]
+    codes = space.encode_all(configs)
+    method = Adapter(Problem(space.features(codes), 1, 2, 1, space, codes), np.random.default_rng(0))
+    assert method.nearest(space.features(space.encode_all([{**configs[0], "kind": "b"}]))[0]) == 1
+    only_numbers = Problem(np.array([[0.0], [1.0]]), 1, 2, 1)
+    assert Adapter(only_numbers, np.random.default_rng(0)).nearest(np.array([0.6])) == 1
+
+
+def test_what_a_library_draws_globally_depends_on_the_seed_alone_and_goes_on():
+    class Draws(Adapter):
+        draws_globally = True
+
+        def start(self):
+            self.drawn = [np.random.random()]  # noqa: NPY002
+
+        def learn(self, row, losses):
+            self.drawn.append(np.random.random())  # noqa: NPY002
+            if np.isnan(losses).any():
+                raise ValueError("it failed")
+
+    found = []
+    for seed, outside in ((0, 1), (0, 2), (3, 2)):
+        np.random.seed(outside)  # noqa: NPY002
+        method = Draws(problem(), np.random.default_rng(seed))
+        method.tell(0, np.zeros(1))
+        np.random.seed(outside)  # noqa: NPY002
+        with pytest.raises(ValueError, match="it failed"):
+            method.tell(1, np.full(1, np.nan))
+        assert np.random.random() == np.random.RandomState(outside).random()  # noqa: NPY002
+        found.append(method.drawn)
+    assert found[0] == found[1]
+    assert len({*found[1], *found[2]}) == 6
+
+
+def test_after_an_error_a_library_is_as_loud_as_before():
+    class Broken(Adapter):
+        logger = "a_broken_library"
+
+        def propose(self):
+            assert logging.getLogger("a_broken_library").level == logging.CRITICAL
+            raise ValueError("broken")
+
+    logging.getLogger("a_broken_library").setLevel(logging.WARNING)
+    filters = list(warnings.filters)
+    method = Broken(problem(), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="broken"):
+        method.ask()
+    assert logging.getLogger("a_broken_library").level == logging.WARNING
+    assert warnings.filters == filters
+    with pytest.raises(NotImplementedError):
+        Adapter(problem(), np.random.default_rng(0)).ask()
