@@ -102,6 +102,24 @@ def test_exact_values_of_random_search_are_those_of_all_orders(small, n_initial)
         assert n_initial > 1 or np.isclose(std, found.std())
 
 
+@pytest.mark.parametrize("scores", [("ftb", "ftc", "fb"), ("fto", "fta", "fbp", "fbh")])
+def test_two_workers_on_look_ups_have_the_scores_of_one_after_twice_as_many(toy, scores):
+    rules = {"constraints": ("seconds<=25",), "tolerance": {"default": 3.0}, "n_initial": 1}
+    one = make_instance(Suite("s", scores, score_at={"default": 8}, **rules), toy)
+    two = make_instance(Suite("s", scores, score_at={"default": 4}, workers=2, **rules), toy)
+    rng, found = np.random.default_rng(5), set()
+    for _ in range(40):
+        rows = rng.permutation(36)
+        finishes = np.arange(36) // 2 + 1.0
+        time = Timeline(np.ones(36), np.ones(36), finishes - 1, finishes, np.arange(36, dtype=np.int32) % 2)
+        for goal, other in zip(one.goals, two.goals, strict=True):
+            alone = score_of(one, goal, Trajectory(rows, one.losses[rows]))
+            both = score_of(two, other, Trajectory(rows, two.losses[rows], timing=time))
+            assert both == pytest.approx(alone if goal.score_at else np.ceil(alone / 2)), goal.name
+            found.add((goal.name, round(both, 3)))
+    assert len(found) > 5 * len(scores)
+
+
 KINDS = {
     "curves": {"clock": "cost", "curves": True, "n_initial": 0},
     "restarted": {"clock": "cost", "curves": True, "n_initial": 0, "resume": False},
