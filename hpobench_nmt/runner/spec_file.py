@@ -109,9 +109,11 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
     for axis in axes:
         if axis.name in fixed:
             raise InputError(f"{path}: {axis.name} is both in [grid] and in [fixed].")
-    for setting in family.settings:
-        if setting.default is None and setting.name not in fixed and setting.name not in file.grid:
-            raise InputError(f"{path}: family {family.name!r} needs {setting.name}, in [grid] or in [fixed].")
+    needed = (setting.name for setting in family.settings if setting.default is None)
+    if lacking := [name for name in needed if name not in fixed and name not in file.grid]:
+        raise InputError(
+            f"{path}: family {family.name!r} needs {', '.join(lacking)}, each in [grid] or in [fixed]."
+        )
     check_section(file.corpus)
     kind = corpus_kind(file.corpus)
     if kind != family.corpus:
