@@ -63,6 +63,16 @@ def test_the_grid_is_the_product_of_its_values_in_ascending_order(load):
     assert load(("[fixed]", '[scale]\nhidden_size = "log"\n[fixed]')).axes[1].scale == "log"
 
 
+def test_all_settings_that_a_spec_lacks_are_named(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        'name = "t"\nfamily = "sockeye"\n[corpus]\nname = "lohelp"\n[grid]\nnum_layers = [1, 2]\n'
+        "[fixed]\nbpe_symbols = 1000\n"
+    )
+    with pytest.raises(InputError, match=r"needs num_embed, num_hidden, .*, each in \[grid\]"):
+        load_spec(path)
+
+
 def test_settings_have_the_familys_types_and_defaults(load):
     spec = load()
     settings = spec.settings(spec.configuration(5))
