@@ -168,6 +168,10 @@ def test_a_draw_is_one_of_the_rows_own():
     assert set(drawn[:, 0, 0]) == {0.0, 2.0}
     assert set(drawn[:, 1, 0]) == {4.0, 6.0, 8.0}
     assert (drawn[..., 1] == drawn[..., 0] + 1).all()
+    moved = Replicates(np.array([0, 3, 5]), replicates.losses)
+    assert moved.sha256 != replicates.sha256
+    missing = [Replicates(np.array([0, 2]), np.array([[nan], [1.0]])) for nan in (np.nan, -np.nan)]
+    assert missing[0].sha256 == missing[1].sha256
     changed = Replicates(replicates.starts, replicates.losses + 1e-9)
     assert changed.sha256 != replicates.sha256 == Replicates(replicates.starts, replicates.losses).sha256
 

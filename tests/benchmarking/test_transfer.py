@@ -14,6 +14,7 @@ from hpobench_nmt.benchmarking.suite import Suite, load_suite
 from hpobench_nmt.benchmarking.transfer import as_source, sources_of, sources_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.problem import Source
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
@@ -128,3 +129,30 @@ def test_a_run_with_sources_goes_on_only_with_the_same_ones(home, two, run_comma
     save_folder(changed, home / "tables" / "other")
     refused = run_command("run", "mine.toml", "--out", "one", check=2)
     assert "sources of 'toy'" in refused.stderr
+
+
+def test_the_hash_of_sources_is_of_names_features_losses_and_their_order():
+    one = Source("a", np.arange(6.0).reshape(3, 2), np.arange(3.0)[:, None])
+    others = [
+        [replace(one, name="b")],
+        [replace(one, features=one.features + 1)],
+        [replace(one, features=one.features.reshape(6, 1))],
+        [replace(one, losses=one.losses + 1)],
+        [replace(one, losses=one.losses.T)],
+        [one, one],
+        [one, replace(one, name="b")],
+        [replace(one, name="b"), one],
+    ]
+    hashes = [sources_sha256(given) for given in ([one], *others)]
+    assert len(set(hashes)) == len(hashes)
+    assert sources_sha256([replace(one)]) == hashes[0] and len(hashes[0]) == 64
+
+
+def test_an_inactive_label_of_a_source_counts_as_the_default_here():
+    rule = Hyperparameter("rule", ("a", "b"), kind="categorical")
+    kind = Hyperparameter("kind", ("x", "y", "z"), kind="ordinal", active_if=(("rule", ("b",)),), default="y")
+    here = table_of("here", (rule, kind), [[0, math.nan], [1, 2]], [1, 2])
+    there = table_of("there", (replace(kind, values=("z", "y")), rule), [[math.nan, 0], [0, 1]], [7, 8])
+    half = 1 / math.sqrt(2)
+    found = as_source(there, here, BLEU)
+    np.testing.assert_allclose(found.features, [[half, 0, 0.5], [0, half, 1.0]])

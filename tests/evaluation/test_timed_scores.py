@@ -16,6 +16,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import answer, make_goal
 from hpobench_nmt.evaluation.timed_scores import (
+    design_finish,
     exact_cost_of_random_search,
     make_timed_goal,
     timed_answer,
@@ -193,3 +194,26 @@ def test_simulated_random_search_has_its_exact_cost():
     mean, std = exact_cost_of_random_search(goal.targets, costs)
     assert abs(np.mean(times) - mean) < 3.5 * std / 1000**0.5
     np.testing.assert_allclose(np.std(times), std, rtol=0.1)
+
+
+def test_the_initial_design_is_over_when_the_rows_that_were_begun_first_have_ended():
+    """Two workers: rows 5 and 3 begin at 0 and row 8 at 2; row 4 begins at 2, too, as the next request."""
+    rows, starts = np.array([3, 4, 8, 5, 1]), np.array([0.0, 2.0, 2.0, 0.0, 7.0])
+    finishes, workers = np.array([2.0, 4.0, 6.0, 7.0, 9.0]), np.array([0, 2, 0, 1, 1])
+    nothing = np.zeros(5)
+    done = Trajectory(rows, nothing[:, None], "", Timeline(nothing, nothing, starts, finishes, workers))
+    assert [design_finish(done, n) for n in (0, 1, 2, 3, 4, 9)] == [0.0, 2.0, 7.0, 7.0, 7.0, 9.0]
+    later = Timeline(nothing, nothing, starts, np.array([2.0, 4.0, 8.0, 7.0, 9.0]), workers)
+    assert [design_finish(Trajectory(rows, nothing[:, None], "", later), n) for n in (2, 3)] == [7.0, 8.0]
+
+
+def test_a_training_that_failed_has_no_gap():
+    given = Trainings.whole(np.array([[np.nan], [3.0], [1.0]]))
+    goal = make_timed_goal("fb", given, score_at=2.0)
+    zeros = np.zeros(3)
+    for order, gap in (([0, 1, 2], 2.0), ([1, 0, 2], 2.0), ([2, 0, 1], 0.0)):
+        timing = Timeline(np.ones(3), np.ones(3), np.arange(3.0), np.arange(1.0, 4), zeros.astype(int))
+        trial = Trajectory(np.array(order), given.losses[order], "", timing)
+        assert timed_answer(goal, trial, given) == gap
+    only = Trajectory(np.array([0]), given.losses[:1], "", Timeline.of_lookups(1))
+    assert np.isnan(timed_answer(make_timed_goal("fb", given, score_at=1.0), only, given))

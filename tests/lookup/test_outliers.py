@@ -51,3 +51,17 @@ def test_the_check_names_them(toy):
     assert [f.kind for f in found] == ["warning"]
     assert f"1 of 36 rows are far worse in {name} than the rest, -400 or worse" in found[0].fact
     assert "(rows 4)" in found[0].fact
+
+
+def test_a_tenth_of_the_rows_is_few_and_the_fence_is_three_times_the_distance_of_the_quartiles():
+    assert sorted(far_rows(losses(range(10))).tolist()) == list(range(10))
+    base = np.arange(101.0)  # quartiles at 25 and 75: the fence is at 225
+    base[[20, 60]] = 225.0, 3000.0
+    base[26] = 20.0  # the quartiles stay where they were
+    lower, upper = np.percentile(base, [25, 75])
+    fence = upper + 3 * (upper - lower)
+    base[20] = fence
+    assert np.percentile(base, [25, 75]).tolist() == [lower, upper]
+    assert far_rows(base).tolist() == [60]
+    base[20] = np.nextafter(fence, np.inf)
+    assert far_rows(base).tolist() == [60, 20]

@@ -1,0 +1,52 @@
+"""A problem's candidates by row and by configuration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Hyperparameter, Space
+
+FEATURES = np.array([[0.5, 0.0], [0.0, 1.0], [1.0, 1.0]])
+
+
+def test_features_describe_themselves_where_no_space_is_given():
+    problem = Problem(FEATURES, 2, 3, 1)
+    assert problem.space == Space(
+        (
+            Hyperparameter("x1", (0.0, 0.5, 1.0), integer=False),
+            Hyperparameter("x2", (0.0, 1.0), integer=False),
+        )
+    )
+    assert problem.configs is problem.features
+    config = problem.config(1)
+    assert config == {"x1": 0.0, "x2": 1.0} and all(type(value) is float for value in config.values())
+    assert [problem.row(problem.config(row)) for row in range(3)] == [0, 1, 2]
+    with pytest.raises(InputError) as error:
+        problem.row({"x1": 0.5, "x2": 1.0})
+    assert (
+        str(error.value) == "problem: no row has x1=0.5, x2=1.0: it was not trained, or its training failed."
+    )
+    with pytest.raises(InputError, match=r"x1 is 0\.25, which is none of"):
+        problem.row({"x1": 0.25, "x2": 1.0})
+
+
+def test_a_space_needs_its_configurations_and_they_a_space():
+    space = Space((Hyperparameter("a", (1, 2)),))
+    for only in ({"space": space}, {"configs": np.ones((3, 1))}):
+        with pytest.raises(InputError, match="a problem needs both space and configs, or neither"):
+            Problem(FEATURES, 1, 3, 1, **only)
+    both = Problem(FEATURES[:2], 1, 2, 1, space, np.array([[2.0], [1.0]]))
+    assert both.config(0) == {"a": 2} and both.row({"a": 1}) == 1
+
+
+def test_what_holds_where_nothing_is_said():
+    problem = Problem(FEATURES, 1, 3, 2)
+    assert problem.resources.tolist() == [1.0] and not problem.resources.flags.writeable
+    assert (problem.workers, problem.resume, problem.clock, problem.time) == (1, True, "lookups", math.inf)
+    assert (problem.budget, problem.constraints, problem.sources) == (3, (), ())
+    assert problem != Problem(FEATURES, 1, 3, 2) and len({problem, problem}) == 1  # by identity
