@@ -220,7 +220,7 @@ def test_a_record_tells_how_it_came_about(trained):
             assert record.metrics["dev_ppl"] > 1
             points = [point["dev_ppl"] for point in record.curve]
             assert len(points) >= 2
-            assert min(points) < points[0]
+            assert min(points) < 14  # what a guess has
         else:
             assert record.config["learning_rate"] == 10000
             assert "diverged" in record.reason or "learned nothing" in record.reason
