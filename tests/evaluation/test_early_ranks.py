@@ -66,6 +66,10 @@ def test_every_column_is_what_a_loop_over_the_rows_finds(curves, direction):
     assert set(best["row"]) == {int(np.nanargmin(final)) + 100}
     assert best["rank"].iloc[-1] == 1
     assert (found.n_rows, found.maximised) == (N_ROWS, direction == "max")
+    assert (found.table, found.metric, found.resource) == ("t", "quality", "updates")
+    followed = np.argsort(final, kind="stable")[:10]
+    end = found.ranks[found.ranks["resource"] == found.frame["resource"].iloc[-1]]
+    assert dict(zip(end["row"] - 100, end["place"], strict=True)) == {r: i for i, r in enumerate(followed, 1)}
 
 
 def test_many_resources_are_thinned_out_and_the_last_order_is_the_final_one():
@@ -76,6 +80,14 @@ def test_many_resources_are_thinned_out_and_the_last_order_is_the_final_one():
     assert frame["resource"].iloc[[0, -1]].tolist() == [1.0, 500.0]
     assert frame["order"].iloc[-1] == 1.0
     assert frame["kept"].iloc[-1] == 1.0
+
+
+def test_five_rows_are_enough_and_are_numbered_from_0():
+    curves = [(np.arange(1.0, 3), np.array([5.0 - row, 4.0 - row])) for row in range(5)]
+    found = early_ranks("t", Objective("x", "min"), "", trainings_of(curves))
+    assert found.frame["order"].tolist() == [1.0, 1.0] and found.frame["kept"].tolist() == [1.0, 1.0]
+    assert np.isnan(found.frame["order_going"].iloc[-1])
+    assert found.ranks["row"].tolist() == [4, 3, 2, 1, 0] * 2
 
 
 def test_too_few_rows_are_refused():

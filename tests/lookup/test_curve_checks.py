@@ -86,6 +86,10 @@ def test_rows_without_a_curve_are_counted():
     assert found("no learning curve", [[9, 7, 8], [], [6, 5, 7], []]) == [
         ("warning", "2 of 4 rows have no learning curve (rows 1, 3)")
     ]
+    ((_, ten),) = found("no learning curve", [[]] * 10 + [[6, 5, 7]])
+    ((_, eleven),) = found("no learning curve", [[]] * 11 + [[6, 5, 7]])
+    assert ten.endswith("(rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)")
+    assert eleven.endswith("(rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)")
     only = facts([[], [], [3.0]])
     assert [kind for kind, *_ in only] == ["warning", "note", "ok", "ok"]
 
@@ -110,6 +114,11 @@ def test_curves_that_rise_from_the_start_and_curves_that_are_cut():
         ([30, 20, 24, 28, 32, 30, 28, 26, 24, 22, 19], False),  # it comes back step by step
         ([30, 20, 60, 50, 55, 58], False),  # it never comes back
         ([90, 20, 19, 18], False),  # it falls at the start
+        ([30, 20, 25.01, 20], True),  # a little more than a quarter above its best, and back
+        ([30, 20, 25, 20], False),
+        ([30, 20, 30, 22], True),  # four fifths of the way back
+        ([30, 20, 30, 22.01], False),
+        ([-10, -20, -14, -20], True),  # a loss below 0
     ],
 )
 def test_curves_that_go_back_in_one_step(curve, counts):

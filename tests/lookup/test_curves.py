@@ -62,6 +62,9 @@ def test_a_rows_curve():
         ({"costs": [1.0, np.nan, 3.0, 1.0, 2.0]}, "row 0, checkpoint 2: cost is missing or not finite"),
         ({"costs": [1.0, 2.0, 3.0, 1.0, np.inf]}, "row 2, checkpoint 2: cost is missing or not finite"),
         ({"costs": [1.0, 2.0, 3.0, 1.0, 1e151]}, "row 2, checkpoint 2: cost is beyond 1e\\+150"),
+        ({"costs": [1.0, 2.0, 1e150, 1.0, 1e150]}, None),
+        ({"resources": [10.0, 20.0, 40.0, -1.0, 20.0]}, "row 2, checkpoint 1: update is below 0"),
+        ({"resources": [10.0, 20.0, 2e150, 10.0, 20.0]}, "row 0, checkpoint 3: update is beyond"),
         ({"resources": [10.0, 5.0, 40.0, 10.0, 20.0]}, "row 0, checkpoint 2: update must increase"),
         ({"resources": [10.0, 20.0, 40.0, np.nan, 20.0]}, "row 2, checkpoint 1: update is missing"),
         ({"resources": [10.0, 20.0]}, "2 resources, 5 costs and 5 values"),
@@ -122,12 +125,51 @@ def test_curves_of_some_rows():
     [
         ("costs", [1.5, 2.5, 7.25, 0.1, 0.4]),
         ("resource", "epoch"),
+        ("resources", [10.0, 20.0, 41.0, 10.0, 20.0]),
+        ("values", [[9.0, 1.0], [8.0, 2.5], [8.5, 1.5], [7.0, 3.0], [np.nan, np.nan]]),
+        ("metrics", (PPL, dataclasses.replace(BLEU, name="chrf"))),
         ("starts", [0, 3, 5, 5]),
         ("metrics", (PPL, dataclasses.replace(BLEU, direction="min"))),
     ],
 )
 def test_the_hash_is_of_all_that_matters(name, value):
     assert curves(**{name: value}).sha256 != curves().sha256
+
+
+def test_zeros_and_missing_values_of_any_sign_have_one_hash():
+    plus, minus = (
+        curves(costs=[zero, 2.5, 7.25, 0.1, 0.3], values=[*GOOD["values"][:4], [nan, nan]])
+        for zero, nan in ((0.0, np.nan), (-0.0, -np.nan))
+    )
+    assert plus.sha256 == minus.sha256 != curves().sha256
+    assert curves(cost_unit="h", own=(None, None)).sha256 == curves().sha256
+
+
+def test_rows_without_a_curve_may_stand_anywhere():
+    values = np.array(GOOD["values"])
+    values[3:, 1] = np.nan
+    found = curves(starts=[0, 0, 3, 3, 5, 5], values=values)
+    assert found.lengths.tolist() == [0, 3, 0, 2, 0]
+    assert [found.place(at) for at in range(5)] == [(1, 1), (1, 2), (1, 3), (3, 1), (3, 2)]
+    values[1, 0] = np.nan
+    with pytest.raises(InputError, match="row 1, checkpoint 2: ppl is missing before the last checkpoint"):
+        curves(starts=[0, 0, 3, 3, 5, 5], values=values)
+    assert len(curves(starts=[0, 0], resources=[], costs=[], values=np.empty((0, 2)))) == 1
+
+
+def test_curves_of_some_rows_only():
+    some = curves().only(np.array([False, True, True]))
+    assert some.lengths.tolist() == [0, 0, 2]
+    for one, other in zip(curves()[2], some[2], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert curves().only(np.ones(3, bool)).sha256 == curves().sha256
+    assert (some.resource, some.metrics, some.own, some.cost_unit) == (
+        "update",
+        (PPL, BLEU),
+        ("best", None),
+        "s",
+    )
+    assert (curves().of_rows([0]).cost_unit, curves().of_rows([0]).resource_unit) == ("s", "updates")
 
 
 # --- on disk ---------------------------------------------------------------------------------------
