@@ -80,11 +80,30 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
 
     The frame has best_value besides, the mean of the best value so far in the metric's own unit. A method's
     curve ends where a trial stopped short of the best, so that its mean is over the same trials throughout.
-    A trial that ended at the best stays there, for as many look-ups as any method made.
+    A trial that ended at the best stays there, for as many look-ups as any method made. Under constraints, a
+    mean begins where half of the trials have found a feasible row.
 
     Args:
         also: times to have a point at, on a clock.
     """
+    found = _regret_curves(results, table, also)
+    return _once_half_are_there(found, results) if results.suite.constraints else found
+
+
+def _once_half_are_there(curves: Curves, results: Results) -> Curves:
+    """Without means of few trials: those that find something feasible by chance say little of the others."""
+    sound = {m: len(sound_trials(results, curves.table, m)) for m in methods_on(results, curves.table)}
+    needed = _LEAST_SHARE * curves.frame["method"].map(sound).fillna(0)  # of EXACT there are no trials
+    few = (curves.frame["trials"] < needed).to_numpy()
+    frame = curves.frame.copy()
+    frame.loc[few, ["mean", "best_value"]] = np.nan
+    note = (
+        "A curve begins where half of the method's trials have found a feasible row; its mean is over these."
+    )
+    return replace(curves, frame=frame, notes=(*curves.notes, note))
+
+
+def _regret_curves(results: Results, table: str, also: Sequence[float]) -> Curves:
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.scored[:, 0]))
     objective = instance.objectives[0]

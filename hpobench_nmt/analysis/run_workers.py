@@ -27,9 +27,11 @@ class WorkerTimes:
         quantity: what `value` is.
         lower_is_better: whether a smaller value is better.
         frame: one line per training in the order of finishing: row, worker, start, finish, resource, value
-            (raw, of the row's best checkpoint so far; NaN where there is none), best (whether it was the best
-            feasible one so far), again (whether the row had been trained before).
+            (raw, of the row's best checkpoint so far; NaN where there is none, or where the row misses a
+            constraint), best (whether it was the best so far), again (whether the row had been trained
+            before).
         notes: what should be known, in words.
+        constraints: of the run.
     """
 
     table: str
@@ -41,6 +43,7 @@ class WorkerTimes:
     lower_is_better: bool
     frame: pd.DataFrame
     notes: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
 
     @property
     def end(self) -> float:
@@ -72,8 +75,8 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
         raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
     chosen = trials[trial]
     time, objective = chosen.timeline, instance.objectives[0]
-    losses = scored_trial(instance, chosen).losses[:, 0]
-    losses = np.where(np.isnan(losses), np.inf, losses)
+    scored = scored_trial(instance, chosen).losses[:, 0]
+    losses = np.where(np.isnan(scored), np.inf, scored)
     before = np.append(np.inf, np.minimum.accumulate(losses)[:-1])
     frame = pd.DataFrame(
         {
@@ -82,15 +85,11 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
             "start": time.starts,
             "finish": time.finishes,
             "resource": time.resources,
-            "value": objective.to_raw(chosen.losses[:, 0]),
+            "value": objective.to_raw(scored),
             "best": losses < before,
         }
     )
     frame["again"] = frame.duplicated("row")
-    notes = ["Trainings that were still running when the trial ended are not recorded."]
-    if instance.problem.constraints:
-        rules = " and ".join(instance.problem.constraints)
-        notes.append(f"Only rows that keep {rules} are ever the best so far.")
     return WorkerTimes(
         table,
         method,
@@ -100,7 +99,8 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
         instance.table.metric(objective.metric).label,
         objective.direction == "min",
         frame,
-        tuple(notes),
+        ("Trainings that were still running when the trial ended are not recorded.",),
+        instance.problem.constraints,
     )
 
 

@@ -22,6 +22,7 @@ from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.plots.run_workers import plot_workers
 
 NAN = np.nan
 # bleu at each checkpoint, a second apart, and the seconds that decoding takes
@@ -206,6 +207,9 @@ def test_figures_are_of_feasible_rows(curved):
     for method in ("RS", "ASHA"):
         own = frame[frame["method"] == method]
         assert own["best_value"].iloc[-1] == pytest.approx(-best)
+        few = (own["trials"] < 3).to_numpy()
+        assert few.any()
+        assert (own["mean"].isna() == few).all()  # begins where half of them have found something feasible
         place = int((own["trials"] < 6).to_numpy().nonzero()[0][-1])
         time = own["lookups"].iloc[place]
         found = []
@@ -222,7 +226,11 @@ def test_figures_are_of_feasible_rows(curved):
     )
     times = worker_times(one, "toy", "ASHA")
     assert feasible[np.searchsorted(instance.numbers, times.frame.loc[times.frame["best"], "row"])].all()
-    assert "seconds<=25" in " ".join(times.notes)
+    shown = feasible[np.searchsorted(instance.numbers, times.frame["row"])]
+    assert (times.frame["value"].notna() == shown).all()
+    assert not shown.all()
+    labels = [text.get_text() for text in plot_workers(times).axes[0].get_legend().get_texts()]
+    assert "failed, or misses seconds<=25" in labels
     assert score_records(one)
     two = hb.benchmark(
         curved,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SCALE = "viridis"
+_NO_VALUE = "#B00020"
 # Bars that are narrower than this share of the axis have no room for their row's number.
 _ROOM = 0.022
 
@@ -22,7 +23,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
 
     The lighter a bar, the better the row's best checkpoint so far stands among those of the trial. A star is
     at the end of a training that made the trial's best value so far. A bar that goes on with a row that had
-    been stopped is hatched.
+    been stopped is hatched. One of a row that has failed, or misses a constraint, is empty.
     """
     import matplotlib
     from matplotlib.colors import Normalize
@@ -50,7 +51,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
             left=start,
             height=0.82,
             color="white" if failed else colours(rank),
-            edgecolor="#B00020" if failed else "white",
+            edgecolor=_NO_VALUE if failed else "white",
             linewidth=0.5,
             hatch="////" if again else None,
         )
@@ -95,8 +96,14 @@ def plot_workers(found: WorkerTimes) -> Figure:
     bar.set_label(f"rank of {found.quantity}", fontsize=8)
     star = axes.get_legend_handles_labels()[0]
     hatched = Patch(facecolor="#9AA0A6", edgecolor="white", hatch="////", label="goes on with a row")
+    rules = " or ".join(found.constraints)
+    empty = Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=f"failed, or misses {rules}")
     axes.legend(
-        handles=[*star, *([hatched] if frame["again"].any() else [])],
+        handles=[
+            *star,
+            *([hatched] if frame["again"].any() else []),
+            *([empty] if rules and not there.all() else []),
+        ],
         loc="upper center",
         bbox_to_anchor=(0.5, -0.55 / (0.6 + 0.32 * min(found.workers, 24))),
         ncols=2,
