@@ -282,3 +282,100 @@ def test_minimize_goes_on_after_a_kill(tmp_path):
         hb.minimize(
             loss, {"x": [float(i) for i in range(40)]}, budget=12, seed=1, state=killed / "state.json"
         )
+
+
+def answering(*answers):
+    """A method that has only `ask`, gives these answers, and notes what each one that is made is told."""
+
+    class Answering:
+        made = []  # noqa: RUF012
+
+        def __init__(self, problem, rng):
+            self.problem, self.told = problem, []
+            self.made.append(self)
+
+        def ask(self):
+            return answers[min(len(self.told), len(answers)) - 1]
+
+        def tell(self, index, losses):
+            self.told.append((index, losses.tolist()))
+            losses[:] = 99.0  # its own to change
+
+    return Answering
+
+
+def test_a_method_that_only_asks_is_told_that_what_is_pending_is_of_average_loss():
+    method = answering(0, 1, 2, 3, 4, 5)
+    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, method, objectives=2, n_initial=0)
+    for x, losses in ((8.0, [1.0, 5.0]), (7.0, None), (6.0, [3.0, 9.0])):
+        optimizer.tell({"x": x}, losses)
+    assert [optimizer.ask()["x"] for _ in range(3)] == [2.0, 3.0, 4.0]
+    told = [repr(one.told) for one in method.made]
+    seen = "(8, [1.0, 5.0]), (7, [nan, nan]), (6, [3.0, 9.0])"
+    assert told == [f"[{seen}]", f"[{seen}, (2, [2.0, 7.0])]", f"[{seen}, (2, [2.0, 7.0]), (3, [2.0, 7.0])]"]
+    optimizer.tell({"x": 3.0}, [0.0, 0.0])
+    optimizer.tell({"x": 2.0}, [4.0, 4.0])
+    assert optimizer.pending == [{"x": 4.0}]
+    optimizer.tell({"x": 4.0}, None)
+    assert optimizer.ask() == {"x": 5.0}  # nothing is pending: the first one is asked, and told all
+    assert [row for row, _ in method.made[0].told] == [8, 7, 6, 3, 2, 4]
+    nothing = Optimizer({"x": [0.0, 1.0, 2.0]}, answering(0, 1), objectives=1, n_initial=1)
+    first = nothing.ask()["x"]
+    assert nothing.tell({"x": first}, None) is None and nothing.ask()["x"] in {0.0, 1.0} - {first}
+
+
+@pytest.mark.parametrize("answer", [9, -1, "x", None, 2.5, 1])
+def test_an_answer_that_is_no_candidate_that_is_left(answer):
+    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, answering(answer), n_initial=0)
+    optimizer.tell({"x": 1.0}, 0.0)
+    with pytest.raises(RunError, match=rf"method Answering answered {answer!r}, which is no candidate"):
+        optimizer.ask()
+
+
+def test_what_is_told_is_kept_as_it_was():
+    optimizer = Optimizer(SPACE, objectives=2)
+    config, losses = dict(optimizer.ask()), np.array([1.0, 2.0])
+    optimizer.tell(config, losses)
+    losses[:] = 9.0
+    optimizer.told[0][1][:] = 9.0
+    assert optimizer.told[0][1].tolist() == [1.0, 2.0] and optimizer.pending == []
+
+
+def test_budgets_initial_designs_and_usual_methods():
+    class Seen(Stubborn):
+        def __init__(self, problem, rng):
+            super().__init__(problem, rng)
+            Seen.rules = (problem.lookups, problem.n_initial, problem.n_objectives, len(problem.features))
+
+    for options, rules in (
+        ({}, (48, 3, 1, 48)),
+        ({"budget": 10}, (10, 3, 1, 48)),
+        ({"budget": 2}, (2, 2, 1, 48)),
+        ({"budget": 99, "n_initial": 60, "objectives": 3}, (48, 48, 3, 48)),
+    ):
+        Optimizer(SPACE, Seen, **options)
+        assert Seen.rules == rules
+    names = [repr(Optimizer(SPACE, objectives=m)).split(",")[0] for m in (1, 2, 3, 4)]
+    assert names == [f"Optimizer({name}" for name in ("BO_EI_M_std", "BO_M_std", "ParEGO_M", "ParEGO_M")]
+    with pytest.raises(InputError, match="candidates must be from 1 to 100,000, not 100,001"):
+        Optimizer(SPACE, candidates=100_001)
+
+
+def test_minimize_is_a_loop_of_ask_and_tell_and_stops_when_all_is_evaluated():
+    space = {"x": (0.0, 1.0), "rule": ["a", "b"]}
+
+    def value(config):
+        return (config.pop("x") - 0.3) ** 2 + (config.pop("rule") == "b")  # the function's own to change
+
+    options = {"seed": 4, "n_initial": 5, "candidates": 50}
+    found = hb.minimize(value, space, "RS", 12, **options)
+    by_hand = Optimizer(space, "RS", budget=12, **options)
+    for config in found.configs:
+        assert by_hand.ask() == config
+        by_hand.tell(config, value(dict(config)))
+    assert [losses[0] for _, losses in by_hand.told] == found.losses[:, 0].tolist()
+    others = [hb.minimize(value, space, "RS", 12, **(options | change)).configs for change in (
+        {"seed": 5}, {"n_initial": 4}, {"candidates": 49},
+    )]  # fmt: skip
+    assert all(configs != found.configs for configs in others)
+    assert len(hb.minimize(lambda c: c["x"], {"x": [1, 2, 3]}, budget=9).configs) == 3
