@@ -1,13 +1,14 @@
 """ASHA with 8 workers on the curves of sw-en: this simulation, and the simulator back end of Syne Tune.
 
     hpobench-nmt tables fetch nmthpo && hpobench-nmt tables fetch nmtlc
-    python -m venv /tmp/syne && /tmp/syne/bin/pip install "syne-tune[extra]==0.14.2"
+    python -m venv /tmp/syne && /tmp/syne/bin/pip install "syne-tune[extra]==0.16.0"
     python benchmarks/against_syne_tune.py /tmp/syne/bin/python [--configurations 300] [--runs 3]
 
-Syne Tune lives in an environment of its own, because of its pins. Both run ASHA by promotion (eta 3, from one
-checkpoint on) until so many configurations were begun. There, a curve that ends before others stays as it is.
-Shown are the processor seconds of a run of each, the best of several in turns, and whether runs with one seed
-have equal times on the simulated clock. Syne Tune saves nothing, and looks for results as seldom as it may.
+Syne Tune lives in an environment of its own, because of its pins. Both run ASHA by stopping (eta 3, from one
+checkpoint on) until so many configurations were begun: version 0.16 has no ASHA by promotion any more. There,
+a curve that ends before others stays as it is. Shown are the processor seconds of a run of each, the best of
+several in turns, and whether runs with one seed have equal times on the simulated clock. Syne Tune saves
+nothing, and looks for results as seldom as it may.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-WORKERS, ETA, BAR = 8, 3, 200
+WORKERS, ETA, BAR = 8, 3, 50
 CHECKPOINT = 2000.0  # updates
 
 
@@ -34,7 +35,7 @@ def ours(configurations: int) -> tuple[float, list[float]]:
     from hpobench_nmt.core.seeds import method_generator
     from hpobench_nmt.core.timed_loop import run_timed_trial
     from hpobench_nmt.lookup.catalogue import load_table
-    from hpobench_nmt.methods.successive_halving import ASHA
+    from hpobench_nmt.methods.successive_halving import ASHAStopping
 
     table = load_table("sw-en")
     trainings = table.trainings(["dev_ppl"])
@@ -44,7 +45,7 @@ def ours(configurations: int) -> tuple[float, list[float]]:
     problem = Problem(table.features, 1, len(table), 0, workers=WORKERS, resources=resources, clock="cost")
     begun: set[int] = set()
 
-    class Counted(ASHA):
+    class Counted(ASHAStopping):
         def observe(self, progress):  # type: ignore[no-untyped-def]
             begun.add(progress.row)
             if len(begun) >= configurations:
@@ -91,7 +92,7 @@ def theirs(path: str, configurations: int) -> None:
         from syne_tune.blackbox_repository.blackbox_tabular import BlackboxTabular
         from syne_tune.blackbox_repository.simulated_tabular_backend import UserBlackboxBackend
         from syne_tune.config_space import choice, randint
-        from syne_tune.optimizer.legacy_baselines import ASHA
+        from syne_tune.optimizer.baselines import ASHA
 
     logging.disable(logging.CRITICAL)
     found = np.load(path)
@@ -117,14 +118,11 @@ def theirs(path: str, configurations: int) -> None:
     scheduler = ASHA(
         {**space, "most": longest},
         metric="loss",
-        mode="min",
-        resource_attr="checkpoint",
-        max_resource_attr="most",
-        type="promotion",
+        time_attr="checkpoint",
+        max_t=longest,
         reduction_factor=ETA,
         grace_period=1,
         random_seed=0,
-        search_options={"debug_log": False},
     )
     tuner = Tuner(
         trial_backend=backend,
