@@ -404,6 +404,9 @@ def test_hyperparameters_by_name_by_position_and_themselves():
 def test_of_equal_rows_the_first_is_found():
     codes = np.array([[1.0, np.nan], [2.0, 0.0], [1.0, np.nan], [2.0, -0.0]])
     assert row_index(codes) == {config_key(codes[0]): 0, config_key(codes[1]): 1}
+    assert (
+        len(row_index(np.array([[0.0], [1e-300], [2e-300], [1e-20], [1.0], [np.nextafter(1.0, 2.0)]]))) == 6
+    )
 
 
 def test_two_conditions_in_words():

@@ -206,3 +206,9 @@ def test_the_first_seed_that_is_there_twice_is_named():
     assert wrong_seed(seeds, np.array([0, 0, 1, 1, 2])) is None
     said = "seed 5 is there twice for this configuration."
     assert wrong_seed(seeds, np.array([0, 1, 2, 1, 0])) == (3, said)
+
+
+def test_trainings_are_numbered_in_the_order_of_the_lines_however_many_there_are():
+    number = np.random.default_rng(0).integers(0, 3, 300)  # sorting short lists keeps their order anyway
+    expected = [number[: i + 1].tolist().count(n) for i, n in enumerate(number)]
+    assert training_numbers(number).tolist() == expected

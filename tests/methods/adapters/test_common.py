@@ -265,3 +265,10 @@ def test_after_an_error_a_library_is_as_loud_as_before():
     assert warnings.filters == filters
     with pytest.raises(NotImplementedError):
         Adapter(problem(), np.random.default_rng(0)).ask()
+
+
+def test_a_library_gets_another_seed_of_31_bits_each_time():
+    method, twin = (Adapter(problem(), np.random.default_rng(3)) for _ in range(2))
+    seeds = [method.seed() for _ in range(200)]
+    assert seeds == [twin.seed() for _ in range(200)] and len(set(seeds)) == 200
+    assert 2**30 < max(seeds) < 2**31 and 0 <= min(seeds) < 2**25
