@@ -20,9 +20,6 @@ from hpobench_nmt.lookup.table import Table
 
 ROOT = Path(__file__).parents[1]
 NMTHPO = ROOT.parent / "shared" / "nmthpo"
-# Programs that tests start use the package that is installed, not what lies in the current folder: in an
-# unpacked source distribution that is only half of it.
-os.environ["PYTHONSAFEPATH"] = "1"
 # No test fails because the machine is busy.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
@@ -34,6 +31,10 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if not (ROOT / "hpobench_nmt" / "methods").is_dir():
+        # An unpacked source distribution: the package in it lacks the folders that are installed into it.
+        # Programs that tests start must not find it in the current folder, but the one that is installed.
+        os.chdir(ROOT / "tests" / "wheel")
 
 
 def pytest_xdist_auto_num_workers() -> int:
