@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-WORKERS, ETA, BAR = 8, 3, 50
+WORKERS, ETA, BAR = 8, 3, 200
 CHECKPOINT = 2000.0  # updates
 
 
