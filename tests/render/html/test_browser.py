@@ -388,9 +388,11 @@ def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, tmp_p
     docs = Path(__file__).parents[3] / "docs"
     assert subprocess.run([sys.executable, "-m", sphinx.__name__, "-q", docs, tmp_path]).returncode == 0
     chromium.get_log("performance")
-    for page in ("tutorials/latency.html", "reference/specs.html"):
+    for page in ("tutorials/latency.html", "reference/formats.html", "explanation/findings.html"):
         chromium.get((tmp_path / page).as_uri())
         assert violations(chromium) == [], page
+    focused = "const e = document.querySelector('.sidebar-search'); e.focus(); return getComputedStyle(e)"
+    assert chromium.execute_script(f"{focused}.outlineStyle") == "solid"  # the keyboard's place is seen
     asked = [json.loads(line["message"])["message"] for line in chromium.get_log("performance")]
     urls = [
         line["params"]["request"]["url"] for line in asked if line["method"] == "Network.requestWillBeSent"
