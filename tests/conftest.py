@@ -31,10 +31,6 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    if not (ROOT / "hpobench_nmt" / "methods").is_dir():
-        # An unpacked source distribution: the package in it lacks the folders that are installed into it.
-        # Programs that tests start must not find it in the current folder, but the one that is installed.
-        os.chdir(ROOT / "tests" / "wheel")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -44,6 +40,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Rooms with slow tests come first, so that with -n no process works on alone at the end."""
+    if not (ROOT / "hpobench_nmt" / "methods").is_dir():
+        # An unpacked source distribution: the package in it lacks the folders that are installed into it.
+        # Programs that tests start must not find it in the current folder, but the one that is installed.
+        os.chdir(ROOT / "tests" / "wheel")
     rooms = [ROOT / "tests" / room for room in _SLOW_FIRST]
     items.sort(
         key=lambda item: next((k for k, room in enumerate(rooms) if room in item.path.parents), len(rooms))
