@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.constraints import Constraint, is_feasible, teller
+from hpobench_nmt.core.constraints import Constraint, is_feasible, parse_constraints, teller
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
@@ -168,3 +168,13 @@ def test_each_of_two_losses_has_its_own_worst_and_a_failed_row_none():
         told(row, np.array(losses))
     expected = [[1.0, 8.0], [5.0, 2.0], [9.0, np.nan], [5.0, 8.0], [5.0, 8.0], [np.nan, 8.0]]
     np.testing.assert_array_equal(heard, expected)
+
+
+def test_several_texts_and_what_one_row_misses():
+    least, most = parse_constraints(["a>=0.5", "a<=1"], "here")
+    assert (str(least), str(most)) == ("a>=0.5", "a<=1")
+    assert (least.violation({"a": 0.25}), most.violation({"a": 3.0, "b": 0.0})) == (0.25, 2.0)
+    assert np.isnan([least.violation({}), most.violation({"b": 0.0})]).all()
+    assert parse_constraints((), "here") == []
+    with pytest.raises(InputError, match=r"^here: two bounds of one kind on the same metric\.$"):
+        parse_constraints(["a<=1", "b<=1", "a<=2"], "here")

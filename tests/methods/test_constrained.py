@@ -99,7 +99,8 @@ def naive_row(
 
 
 @pytest.mark.parametrize(
-    ("factory", "m", "standardise"), [(BO_M_std, 1, True), (BO_M, 1, False), (BO_M_std, 2, True)]
+    ("factory", "m", "standardise"),
+    [(BO_M_std, 1, True), (BO_M, 1, False), (BO_M_std, 2, True), (BO_M, 2, False)],
 )
 def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
     method = factory(problem(m), np.random.default_rng(0))

@@ -173,6 +173,13 @@ def test_weights_of_ties_and_of_poor_sources_by_hand():
     ]  # fmt: skip
 
 
+def test_a_source_is_poor_above_the_95th_percentile_of_the_problems_own_model():
+    own = np.arange(101)  # whose 95th percentile is 95
+    for misranked, weight in ((95, 5 / 101), (96, 0.0)):
+        found = ensemble_weights(np.array([own, np.full(101, misranked)]))
+        np.testing.assert_allclose(found, [1 - weight, weight])
+
+
 def test_the_ensemble_is_the_weighted_sum():
     given = [source(0.3, 1, 2), source(0.5, 2, 2)]
     problem = problem_with(given, 2)
