@@ -173,8 +173,8 @@ def test_each_of_two_losses_has_its_own_worst_and_a_failed_row_none():
 def test_several_texts_and_what_one_row_misses():
     least, most = parse_constraints(["a>=0.5", "a<=1"], "here")
     assert (str(least), str(most)) == ("a>=0.5", "a<=1")
-    assert (least.violation({"a": 0.25}), most.violation({"a": 3.0, "b": 0.0})) == (0.25, 2.0)
-    assert np.isnan([least.violation({}), most.violation({"b": 0.0})]).all()
+    assert (least.missed_by({"a": 0.25}), most.missed_by({"a": 3.0, "b": 0.0})) == (0.25, 2.0)
+    assert np.isnan([least.missed_by({}), most.missed_by({"b": 0.0})]).all()
     assert parse_constraints((), "here") == []
     with pytest.raises(InputError, match=r"^here: two bounds of one kind on the same metric\.$"):
         parse_constraints(["a<=1", "b<=1", "a<=2"], "here")
