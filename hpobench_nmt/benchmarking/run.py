@@ -23,6 +23,8 @@ from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import counts
 
+_LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
+
 
 def run_suite(
     suite: Suite,
@@ -138,7 +140,7 @@ def benchmark(
     objectives: Sequence[str] = (),
     trials: int = 100,
     seed: int = 0,
-    score_at: int = 20,
+    score_at: float | None = None,
     tolerance: float | None = None,
     jobs: int = 1,
     timeout: float | None = None,
@@ -150,10 +152,12 @@ def benchmark(
         tables: tables, names or folders; one or several.
         methods: names, "file.py:Class", or classes.
         scores: some of ftb, ftc, fb (the default), or of fto, fta, fbp, fbh (the default for two and more).
+            With `clock="cost"`, fb, fbp and fbh are among the default only if `score_at` is given.
         objectives: "metric" or "metric:min|max"; each table's own where left out.
         trials: number of seeded trials per method and table.
         seed: root seed.
-        score_at: number of look-ups after which fb, fbp and fbh are taken; it ends no trial.
+        score_at: number of look-ups, or time on the clock, after which fb, fbp and fbh are taken; it ends no
+            trial. Left out: 20 look-ups.
         tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
         jobs: worker processes. With 1, methods of the package and methods given as classes run in this
             process, and a class that ends its process ends this one. Methods given as a file or module
@@ -169,15 +173,20 @@ def benchmark(
     """
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
-    scores = tuple(scores) or score_names(len(objectives) or 1)
     score_at = settings.pop("budget", score_at)  # its name in the first version
+    if score_at is None and settings.get("clock") != "cost":
+        score_at = _LOOKUPS_SCORED
+    usual = score_names(len(objectives) or 1)
+    if score_at is None:
+        usual = tuple(name for name in usual if not SCORES[name].needs_score_at)
+    scores = tuple(scores) or usual
     needs_it = any(SCORES[name].needs_score_at for name in scores if name in SCORES)
     suite = Suite(
         name="benchmark",
         scores=scores,
         objectives=tuple(objectives),
         trials=trials,
-        score_at={"default": score_at} if needs_it else {},
+        score_at={} if score_at is None or not needs_it else {"default": score_at},
         tolerance={} if tolerance is None else {"default": tolerance},
         **settings,
     )

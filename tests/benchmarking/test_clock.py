@@ -266,6 +266,15 @@ def test_a_sequential_method_with_several_workers_fails_with_its_reason_and_one_
         assert len(trial.rows) == len(trial.timing.finishes) == 3  # the initial design
 
 
+def test_scores_after_a_time_need_the_time(curved):
+    call = {"trials": 1, "clock": "cost"}
+    assert hb.benchmark(curved, ["RS"], **call).suite.scores == ("ftb", "ftc")
+    after = hb.benchmark(curved, ["RS"], **call, score_at=12.5)
+    assert after.suite.scores == ("ftb", "ftc", "fb") and after.suite.score_at == {"default": 12.5}
+    with pytest.raises(hb.InputError, match="score_at"):
+        hb.benchmark(curved, ["RS"], **call, scores=["fb"])
+
+
 RUN = ("run", "clocked.toml", "--quiet")
 CLOCKED = """
 scores = ["ftb", "ftc", "fb"]
