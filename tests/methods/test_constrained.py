@@ -209,3 +209,14 @@ def test_more_rows_than_the_budget_can_be_told():
         for row in range(7):
             method.tell_constrained(row, LOSSES[row, :1], VIOLATIONS[row])
     assert few.ask() == many.ask()
+
+
+def test_each_of_two_losses_has_its_own_reference():
+    losses = LOSSES[:, :2] * (1.0, 100.0)
+    feasible = np.flatnonzero((VIOLATIONS <= 0).all(axis=1)).tolist()
+    for start in range(8):
+        seen = feasible[start : start + 4]
+        method = BO_M(problem(2), np.random.default_rng(0))
+        for row in seen:
+            method.tell_constrained(row, losses[row], VIOLATIONS[row])
+        assert method.ask() == naive_row(2, seen, False, (), losses)
