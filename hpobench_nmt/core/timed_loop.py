@@ -187,7 +187,6 @@ class _Method:
             on_call("making it")
         made = guarded(name_of(make), make, problem, rng)
         self._n_rows = len(problem.features)
-        self._trainer = trainer
         self._running = running
         self._shown = MappingProxyType(running)
         self._on_call = on_call

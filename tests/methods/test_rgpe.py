@@ -166,6 +166,16 @@ def test_weights_as_a_naive_twin_counts_them(ties):
     assert found[3:].sum() < 0.05  # those that are not
 
 
+def test_a_single_source_is_weighed_too():
+    problem = problem_with([source(0.3, 4, sign=-1.0)])
+    method, losses = RGPE(problem, np.random.default_rng(0)), smooth(problem.features, 0.3)
+    rows = [3, 40, 41, 17, 60, 22, 9]
+    for row in rows:
+        method.tell(row, losses[row])
+    own, other = method.weights(0, standardised(losses[rows, 0]))
+    assert own + other == pytest.approx(1.0) and other < 0.05
+
+
 def test_weights_of_ties_and_of_poor_sources_by_hand():
     own = [4, 4, 4, 4]
     assert ensemble_weights(np.array([own, [4, 3, 3, 9], [5, 3, 2, 9], [9, 9, 0, 9]])).tolist() == [
