@@ -23,7 +23,7 @@ NMTHPO = ROOT.parent / "shared" / "nmthpo"
 # No test fails because the machine is busy.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
-_SLOW_FIRST = ("runner", "benchmarking", "cli", "render", "fuzz")
+_SLOW_FIRST = ("runner", "test_docs.py", "test_readme.py", "benchmarking", "cli", "render", "fuzz")
 
 
 def pytest_configure() -> None:
@@ -39,15 +39,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Rooms with slow tests come first, so that with -n no process works on alone at the end."""
+    """Slow tests come first, so that with -n no process works on alone at the end."""
     if not (ROOT / "hpobench_nmt" / "methods").is_dir():
         # An unpacked source distribution: the package in it lacks the folders that are installed into it.
         # Programs that tests start must not find it in the current folder, but the one that is installed.
         os.chdir(ROOT / "tests" / "wheel")
-    rooms = [ROOT / "tests" / room for room in _SLOW_FIRST]
-    items.sort(
-        key=lambda item: next((k for k, room in enumerate(rooms) if room in item.path.parents), len(rooms))
-    )
+    slow = [ROOT / "tests" / name for name in _SLOW_FIRST]
+
+    def place(item: pytest.Item) -> int:
+        return next((k for k, path in enumerate(slow) if path in (item.path, *item.path.parents)), len(slow))
+
+    items.sort(key=place)
 
 
 def make_table(name: str = "toy", seed: int = 0, missing: bool = False) -> Table:
