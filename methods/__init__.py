@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -54,7 +55,10 @@ class BuiltIn:
         """The method's factory."""
         self.require()
         module, _, attribute = self.location.partition(":")
-        factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        with warnings.catch_warnings():
+            if self.libraries:  # one may warn of another, which no user can mend
+                warnings.simplefilter("ignore")
+            factory: MethodFactory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return factory
 
 

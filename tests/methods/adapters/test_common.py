@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hpobench_nmt.methods.adapters.common as common
+from hpobench_nmt import methods
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
@@ -165,6 +166,13 @@ def test_numpys_global_state_goes_on_as_if_no_library_had_drawn_from_it(normals)
 
     assert drawn(lambda: [tune(seed) for seed in (0, 1, 2, 3, 0)]) == drawn(lambda: None)
     assert rows[0] == rows[-1] and len(set(rows)) > 1
+
+
+def test_a_library_may_warn_of_another_while_it_is_loaded(tmp_path, monkeypatch, recwarn):
+    (tmp_path / "warning.py").write_text("import warnings\nwarnings.warn('old', FutureWarning)\nMade = int\n")
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    made = methods.BuiltIn("a", "warning:Made", (1,), "one", libraries=("json",))
+    assert made.load() is int and not list(recwarn)
 
 
 def test_failed_trainings_are_worse_than_all_others():
