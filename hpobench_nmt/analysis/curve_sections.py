@@ -118,9 +118,8 @@ def curve_summary(table: Table) -> str:
         found = table_early_ranks(table)
     except InputError:
         return text
-    frame = found.frame.dropna(
-        subset="order"
-    )  # where fewer than two rows have a checkpoint yet, there is none
+    # Where fewer than two rows have a checkpoint yet, there is no order.
+    frame = found.frame.dropna(subset="order")
     if not len(frame):
         return text
     chosen = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, 5).round().astype(int))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.simulation import Event
-from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods import counts
@@ -84,16 +83,7 @@ def tune(
     spec = workspace.spec
     lookups = min(lookups, spec.size)
     n_initial = min(n_initial, lookups)
-    space = Space(spec.axes)
-    problem = Problem(
-        space.features(spec.configs),
-        len(metrics),
-        lookups,
-        n_initial,
-        space,
-        spec.configs,
-        constraints=tuple(map(str, constraints)),
-    )
+    problem = _problem(spec, metrics, lookups, n_initial, constraints)
     processes = Processes()
     violations: dict[int, Floats] = {}
     steps = 0
@@ -122,6 +112,15 @@ def tune(
         processes.stop()
     clear_workspace(workspace)  # not after an error, whose message may name a log
     return trajectory
+
+
+def _problem(
+    spec: Spec, metrics: Sequence[Metric], lookups: int, n_initial: int, constraints: Sequence[Constraint]
+) -> Problem:
+    """What a method sees of a spec, with one worker and no clock."""
+    features = spec.space.features(spec.configs)
+    limits = tuple(map(str, constraints))
+    return Problem(features, len(metrics), lookups, n_initial, spec.space, spec.configs, constraints=limits)
 
 
 def tune_in_parallel(
@@ -163,21 +162,14 @@ def tune_in_parallel(
         raise InputError(f"trainings of family {spec.family.name!r} cannot be paused: leave out --updates.")
     lookups = min(lookups, spec.size)
     n_initial = 0 if updates else min(n_initial, lookups)
-    space = Space(spec.axes)
     resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
     resources.setflags(write=False)
-    problem = Problem(
-        space.features(spec.configs),
-        len(metrics),
-        lookups,
-        n_initial,
-        space,
-        spec.configs,
+    problem = replace(
+        _problem(spec, metrics, lookups, n_initial, constraints),
         workers=workers,
         resources=resources,
         clock="cost",
         time=seconds,
-        constraints=tuple(map(str, constraints)),
     )
     settings: dict[str, Any] = {
         "method": method.name,
