@@ -31,6 +31,8 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # Ray gives way to all other work on the machine; beside other tests its workers would hardly run.
+    os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 def pytest_xdist_auto_num_workers() -> int:
