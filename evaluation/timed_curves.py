@@ -74,16 +74,16 @@ def timed_runtimes(
     final = trainings.final
     best = float(np.nanmin(final[:, 0]))
     # A gap is a difference of the same two numbers here as in the goal, so that the bits are the same.
-    gaps = [defining_value(goal) if goal.gaps is not None else np.nan for goal in goals]
+    values = [defining_value(goal) for goal in goals]
     for line, trial in zip(times, trials, strict=True):
         if not len(trial.rows):
             continue
         finishes, least = trial.timeline.finishes, design_finish(trial, n_initial)
         regret = np.fmin.accumulate(trial.losses[:, 0]) - best
         whole = (trial.losses == final[trial.rows]).all(axis=1)
-        for j, (goal, gap) in enumerate(zip(goals, gaps, strict=True)):
+        for j, (goal, value) in enumerate(zip(goals, values, strict=True)):
             if goal.gaps is not None:
-                met = np.flatnonzero(regret <= gap)
+                met = np.flatnonzero(regret <= value)
                 found = finishes[met[:1]]
             else:
                 hits = np.flatnonzero(goal.targets[trial.rows] & whole)

@@ -23,8 +23,7 @@ def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
     if len(known) < 2 or known.min() == known.max():
         return np.array([], dtype=np.intp)
     lower, upper = np.percentile(known, [25, 75])
-    with np.errstate(invalid="ignore"):
-        far = np.flatnonzero(losses > upper + _FAR * (upper - lower))
+    far = np.flatnonzero(losses > upper + _FAR * (upper - lower))
     if len(far) > _MOST_ROWS * len(known) or variance_share(losses, far) <= _LEAST_SHARE:
         return np.array([], dtype=np.intp)
     return far[np.argsort(-losses[far], kind="stable")]

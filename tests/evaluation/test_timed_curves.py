@@ -62,16 +62,30 @@ def test_regret_at_any_time():
                 assert value == regret
 
 
+def test_where_all_that_finishes_does_so_at_once_there_is_one_time():
+    for at in (0.3, 0.0):  # a geometric row from 0.3 to 0.3 would have rounding errors
+        timing = Timeline(np.ones(2), np.ones(2), np.zeros(2), np.full(2, at), np.arange(2))
+        trial = Trajectory(np.arange(2), np.ones((2, 1)), "", timing)
+        assert spaced_times([trial, trial], 50).tolist() == [at]
+    assert spaced_times([], 50).tolist() == []
+
+
 def test_hypervolume_at_any_time():
     given = made(2)
-    trials, scale = trials_on(given, m=2), table_scale(given.final)
+    trials, scale = trials_on(given, m=2) + trials_on(given, m=2, lookups=9), table_scale(given.final)
     times = spaced_times(trials, 20)
+    ends = [trial.timing.finishes[-1] for trial in trials]
+    assert (
+        min(ends[:4]) < times[-1] and max(ends[4:]) < times[-1]
+    )  # with all that can be found, and with less
     for trial, line in zip(trials, timed_hypervolume(trials, scale, times), strict=True):
         for at, share in zip(times, line, strict=True):
             points = scale.scaled(trial.losses[trial.timing.finishes <= at])
-            if not np.isnan(share):
-                assert share == pytest.approx(min(hypervolume(points) / scale.total, 1.0))
-        assert np.isnan(line[times > trial.timing.finishes[-1]]).all() or line[-1] == 1.0
+            found = min(hypervolume(points) / scale.total, 1.0)
+            if at > trial.timing.finishes[-1] and found < 1.0 - 1e-9:
+                assert np.isnan(share)
+            else:
+                assert share == pytest.approx(found)
 
 
 @pytest.mark.parametrize("m", [1, 2])

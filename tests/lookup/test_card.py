@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import shutil
 
@@ -14,6 +16,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.lookup.card import croissant
 from hpobench_nmt.lookup.catalogue import find_folder, load_table
+from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
@@ -63,6 +66,107 @@ def test_labels_and_empty_cells(tmp_path):
     assert [line["rows/decay"] for line in records["rows"]] == [0.9, None, 0.5]
     assert [line["rows/ppl"] for line in records["rows"]] == [1, None, 3]
     assert "nats" in card.record_sets[0].fields[2].description
+
+
+def field(records, file, name, kind, words=""):
+    found = {"@type": "cr:Field", "@id": f"{records}/{name}", "name": name, "dataType": f"sc:{kind}"}
+    found["source"] = {"fileObject": {"@id": file}, "extract": {"column": name}}
+    return found | ({"description": words} if words else {})
+
+
+def test_a_whole_card_written_by_hand(tmp_path):
+    axes = (
+        Hyperparameter("rule", ("sgd", "adam"), kind="categorical"),
+        Hyperparameter("lr", (0.01, 0.5), "log", "1/update"),
+        Hyperparameter("decay", (1, 2), active_if=(("rule", ("sgd",)),)),
+        Hyperparameter("width", tuple(range(20))),
+        Hyperparameter("depth", tuple(range(21))),
+    )
+    ppl, bleu = Metric("ppl", "min", "nats", description="of the text"), Metric("bleu", "max")
+    told = {"title": "A table.", "note": "Two rows.", "licence": "CC0", "url": "https://a.example"}
+    told |= {"creator": "A. B.", "citation": "C", "last": "2026-01-02T23:04:05+00:00", "version": "1.2"}
+    configs = [[0, 0.5, 2, 1, 1], [1, 0.01, np.nan, 19, 20]]
+    curves = Curves("update", (ppl,), ("last",), [0, 1, 2], [1.5, 1.5], [1.0, 2.0], [[3.0], [4.0]])
+    values = [[3.0, 1.0], [4.0, 2.0]]
+    table = Table("made", axes, (ppl, bleu), configs, values, ("ppl", "bleu"), told, curves=curves)
+    save_folder(table, tmp_path / "made")
+    card = croissant(tmp_path / "made")
+    del card["@context"]  # the other reader compares it
+    contents = {
+        "table.csv": b"rule,lr,decay,width,depth,ppl,bleu\nsgd,0.5,2,1,1,3,1\nadam,0.01,,19,20,4,2\n",
+        "curves.csv": b"row,checkpoint,update,cost,ppl\n0,1,1.5,1,3\n1,1,1.5,2,4\n",
+    }
+    numbers = ", ".join(f"{n}.0" for n in range(20))
+    assert card == {
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": "made",
+        "description": "A table. Lookup table for hyperparameter optimization: 2 configurations of rule, lr, "
+        "decay, width, depth, optimised for ppl:min and bleu:max. Two rows.",
+        "license": "CC0",
+        "url": "https://a.example",
+        "creator": {"@type": "sc:Person", "name": "A. B."},
+        "citeAs": "C",
+        "datePublished": "2026-01-02",
+        "version": "1.2",
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "contentSize": f"{len(content)} B",
+                "encodingFormat": "text/csv",
+                "sha256": hashlib.sha256(content).hexdigest(),
+            }
+            for name, content in contents.items()
+        ],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": "rows",
+                "name": "rows",
+                "description": "one row for each configuration of the hyperparameters, with the metrics of "
+                "its training",
+                "field": [
+                    field("rows", "table.csv", name, kind, words)
+                    for name, kind, words in (
+                        ("rule", "Text", "hyperparameter, categorical: sgd, adam"),
+                        ("lr", "Float", "hyperparameter, log, 1/update: 0.01, 0.5"),
+                        ("decay", "Float", "hyperparameter, linear: 1.0, 2.0"),  # empty where it is inactive
+                        ("width", "Integer", f"hyperparameter, linear: {numbers}"),
+                        ("depth", "Integer", f"hyperparameter, linear: {numbers}, …"),
+                        ("ppl", "Float", "of the text, nats, min"),
+                        ("bleu", "Float", "max"),
+                    )
+                ],
+            },
+            {
+                "@type": "cr:RecordSet",
+                "@id": "curves",
+                "name": "curves",
+                "description": "learning curves: the checkpoints of each row of table.csv",
+                "field": [
+                    field("curves", "curves.csv", "row", "Integer"),
+                    field("curves", "curves.csv", "checkpoint", "Integer"),
+                    field("curves", "curves.csv", "update", "Float"),
+                    field("curves", "curves.csv", "cost", "Float"),
+                    field("curves", "curves.csv", "ppl", "Float", "of the text, nats, min"),
+                ],
+            },
+        ],
+    }
+
+
+def test_what_the_datasheet_does_not_say_is_left_out(tmp_path, toy):
+    plain = dataclasses.replace(toy, objectives=(), provenance={"last": "yesterday"})
+    save_folder(plain, tmp_path / "t")
+    card = croissant(tmp_path / "t")
+    assert not {"license", "url", "creator", "citeAs", "datePublished", "version"} & card.keys()
+    axes = ", ".join(toy.space.names)
+    assert card["description"] == (
+        f"Lookup table for hyperparameter optimization: {len(toy)} configurations of {axes}."
+    )
 
 
 def test_a_changed_file_is_refused(tmp_path, toy):

@@ -76,6 +76,8 @@ def test_a_rows_curve():
         ({"metrics": (PPL, PPL)}, "'ppl' is used more than once"),
         ({"resource": "ppl"}, "'ppl' is used more than once"),
         ({"resource": "cost"}, "'cost' is used more than once"),
+        ({"resource": "row"}, "'row' is used more than once"),
+        ({"resource": "checkpoint"}, "'checkpoint' is used more than once"),
         ({"metrics": (), "own": ()}, "one metric or more"),
         ({"values": np.ones((5, 3))}, "values must have shape"),
     ],
@@ -211,6 +213,27 @@ def test_any_curves_survive_the_disk_exactly_in_parts_of_any_size(data, part):
         patch.setattr(curve_files, "_PART", part)
         found = read_curves(content, section, (PPL,), len(lengths), curve_files.Path("curves.csv"))
     assert found.sha256 == made.sha256
+
+
+def test_a_unit_and_a_description_that_the_table_does_not_have_are_kept(tmp_path):
+    made = curves(
+        metrics=(dataclasses.replace(PPL, description="of a part"), dataclasses.replace(BLEU, unit="%"))
+    )
+    in_table = (Metric("ppl", "min", "bits", description="of the whole"),)
+    content, section = section_of(made, in_table)
+    found = read_curves(content, section, in_table, 3, tmp_path / "curves.csv")
+    assert found.metrics == made.metrics
+
+
+def test_a_large_file_is_read_in_parts(monkeypatch):
+    monkeypatch.setattr(curve_files, "_PART", 50)  # bytes, beside the first line; a line has 12 to 15
+    content, section = section_of(curves())
+    names = ["row", "checkpoint", "update", "cost", *section.metrics]
+    parts = list(curve_files._parts(content, names, curve_files.Path("curves.csv")))
+    assert [(part["update"].tolist(), line) for part, line in parts] == [
+        ([10.0, 20.0, 40.0], 2),
+        ([10.0, 20.0], 5),
+    ]
 
 
 @pytest.mark.parametrize(

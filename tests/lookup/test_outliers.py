@@ -33,7 +33,14 @@ def test_few_rows_far_from_the_rest_are_found_worst_first():
     ],
 )
 def test_other_rows_are_not(values):
-    assert far_rows(values).tolist() == []
+    assert values[far_rows(values)].tolist() == []
+
+
+def test_rows_that_are_alike_come_in_their_order():
+    values = losses(n=500)
+    values[100:140] = np.where(np.arange(40) % 3 == 0, 50.0, 60.0)
+    rows = list(range(100, 140))
+    assert far_rows(values).tolist() == sorted(rows, key=lambda row: -values[row])
 
 
 def test_the_share_of_the_variance_is_what_is_not_there_without_the_rows():
