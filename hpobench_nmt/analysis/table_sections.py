@@ -149,9 +149,10 @@ def _correlations(tables: Sequence[Table], metric: str | None) -> list[Section]:
     groups: dict[tuple[str, ...], list[Table]] = {}
     for table in tables:
         groups.setdefault(tuple(sorted(h.name for h in table.hyperparameters)), []).append(table)
-    title = "Rank correlation between tables"
     sections: list[Section] = []
     for space, group in groups.items():
+        names = ", ".join(table.name for table in group)
+        title = "Rank correlation between tables" if len(groups) == 1 else f"Rank correlation: {names}"
         stem = f"correlation-{group[0].name}" if any(s.files for s in sections) else "correlation"
         problem = ""
         if len(group) == 1:

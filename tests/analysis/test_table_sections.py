@@ -183,7 +183,9 @@ def test_tables_without_a_common_configuration(toy):
         name="elsewhere",
         hyperparameters=tuple(replace(h, name=f"other_{h.name}") for h in toy.hyperparameters),
     )
-    problems = [s.problem for s in analyze_tables([toy, elsewhere]) if s.kind == "correlation"]
+    sections = [s for s in analyze_tables([toy, elsewhere]) if s.kind == "correlation"]
+    assert [s.title for s in sections] == [f"Rank correlation: {table.name}" for table in (toy, elsewhere)]
+    problems = [s.problem for s in sections]
     assert len(problems) == 2
     assert all("has no configuration in common" in p for p in problems)
     shifted = tuple(

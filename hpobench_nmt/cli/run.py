@@ -1,0 +1,172 @@
+"""`hpobench-nmt run` and `suites`: run a suite, and list what there is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpobench_nmt.cli.common import AMOUNT, constraint_option, listed, make_console, progress_bar, say
+from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
+from hpobench_nmt.cli.methods import with_every_method
+from hpobench_nmt.core.errors import RunError, unknown
+
+_DEFAULT_SUITE = "quick"
+
+
+@click.command()
+@click.argument("suite", default=_DEFAULT_SUITE, shell_complete=completing(suite_names))
+@click.option(
+    "--tables",
+    callback=listed,
+    shell_complete=completing(table_names),
+    help="Table names or folders, comma-separated.",
+)
+@click.option(
+    "--methods",
+    callback=listed,
+    shell_complete=completing(method_names),
+    help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all.",
+)
+@click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
+@constraint_option("A bound that a row must keep to be of use")
+@click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
+@click.option(
+    "--score-at", type=AMOUNT, help="Look-ups, or time on the clock, after which fb, fbp and fbh are taken."
+)
+@click.option("--budget", type=AMOUNT, hidden=True, help="Another name of --score-at.")
+@click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
+@click.option("--clock", metavar="CLOCK", help="lookups, or cost: a training takes its cost.")
+@click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
+@click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many trainings run at a time.")
+@click.option("--time", type=AMOUNT, help="The most time that a trial may take on the clock.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
+@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time limit for each call of a method of yours; a trial that breaks it fails.  [default: none]",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/SUITE]")
+@click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
+def run(
+    suite: str,
+    tables: tuple[str, ...],
+    methods: tuple[str, ...],
+    objectives: tuple[str, ...],
+    constraints: tuple[str, ...],
+    trials: int | None,
+    score_at: float | None,
+    budget: float | None,
+    lookups: int | None,
+    clock: str | None,
+    cost: str | None,
+    curves: bool,
+    workers: int | None,
+    time: float | None,
+    seed: int,
+    jobs: int | None,
+    backend: str,
+    timeout: float | None,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Run a SUITE (default: quick) and show the scores.
+
+    A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
+    every trial of a method failed on a table, after everything else was run and written.
+    """
+    from hpobench_nmt.benchmarking.execution import BACKENDS
+    from hpobench_nmt.benchmarking.instance import suite_instances
+    from hpobench_nmt.benchmarking.plugins import resolve_methods
+    from hpobench_nmt.benchmarking.run import run_to_folder
+    from hpobench_nmt.benchmarking.suite import load_suite, overridden
+
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
+    score_at = score_at or budget
+    given: dict[str, Any] = {
+        "tables": tables,
+        "methods": methods,
+        "objectives": objectives,
+        "constraints": constraints,
+        "trials": trials,
+        "lookups": lookups,
+        "score_at": score_at and {"default": score_at},
+        # A cost, and checkpoints, are known on one clock only.
+        "clock": clock or ("cost" if cost or curves else None),
+        "cost": cost,
+        "curves": curves,
+        "workers": workers,
+        "time": time and {"default": time},
+    }
+    usual = load_suite(suite)
+    chosen = overridden(usual, {key: value for key, value in given.items() if value})
+    for score in (score for score in usual.scores if score not in chosen.scores):
+        say(f"Left out: {score}. On this clock it needs a time, --score-at.", err=True)
+    chosen = with_every_method(chosen)
+    resolved = resolve_methods(chosen.methods)
+    instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
+    results_folder = out or Path("results") / chosen.name
+    with progress_bar(quiet, chosen.name) as progress:
+        results = run_to_folder(
+            results_folder,
+            chosen,
+            instances,
+            resolved,
+            seed=seed,
+            jobs=jobs or _cores(),
+            backend=backend,
+            timeout=timeout,
+            table_sources=_sources(chosen.tables),
+            progress=progress,
+            notify=lambda message: say(message, err=True),
+        )
+    if not quiet:
+        from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
+
+        console = make_console()
+        print_leaderboard(results, console)
+        console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
+    lost = results.all_failed()
+    if lost:
+        names = ", ".join(f"{method} on {table}" for table, method in lost[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        raise RunError(
+            f"every trial failed: {names}{more}. The first reason: {results.trials[lost[0]][0].failure}. "
+            f"Everything else was run; the results are in {results_folder}."
+        )
+
+
+@click.command()
+def suites() -> None:
+    """List the suites."""
+    from hpobench_nmt.benchmarking.suite import load_suite, suite_files
+    from hpobench_nmt.render.terminal.grids import print_grid
+
+    found = [(name, load_suite(name)) for name in suite_files()]
+    rows = [(name, ", ".join(suite.scores), suite.description) for name, suite in found]
+    head = ("suite", "scores", "what it is")
+    print_grid(head, rows, make_console(), wrapped=head[-1:])
+
+
+def _cores() -> int:
+    import joblib
+
+    return int(joblib.cpu_count())
+
+
+def _sources(specs: Sequence[str]) -> dict[str, str]:
+    """Where tables that were given as folders are, so that their scores can be shown later."""
+    from hpobench_nmt.benchmarking.suite import INSTALLED
+    from hpobench_nmt.lookup.catalogue import collections, installed
+    from hpobench_nmt.lookup.folder import table_name
+
+    named = {INSTALLED, *installed(), *collections()}
+    folders = [Path(spec).resolve() for spec in specs if spec not in named]
+    return {table_name(folder): str(folder) for folder in folders}
