@@ -80,7 +80,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
     if isinstance(corpus, TextCorpus):
         # One or two bytes per token are enough for most corpora, and quicker to read than eight.
         small = np.min_scalar_type(len(corpus.vocabulary))
-        arrays: dict[str, NDArray[Any]] = {part: getattr(corpus, part).astype(small) for part in PARTS}
+        arrays: dict[str, Any] = {part: getattr(corpus, part).astype(small) for part in PARTS}
         names = corpus.vocabulary
         about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}
     else:
@@ -93,7 +93,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
         about = {"name": corpus.name, "source": corpus.source, "target": corpus.target}
     about["provenance"] = {**corpus.provenance, "sha256": fingerprint(arrays, names)}
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, about=_bytes(json.dumps(about)), **arrays)
+        np.savez(file, about=_bytes(json.dumps(about)), **arrays)
 
 
 def read_prepared(path: Path) -> Corpus:

@@ -97,15 +97,15 @@ def save_language_model(
     small = np.min_scalar_type(len(corpus.vocabulary))
     train = corpus.train[: settings["dynamic_statistics"] or len(corpus.train)]
     parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
-    np.savez(
-        folder / TOKENS, allow_pickle=False, **{part: tokens.astype(small) for part, tokens in parts.items()}
-    )
-    arrays = {
+    # Any: for a type checker a keyword may be savez's allow_pickle, which older NumPy keeps as another array.
+    kept: dict[str, Any] = {part: tokens.astype(small) for part, tokens in parts.items()}
+    np.savez(folder / TOKENS, **kept)
+    arrays: dict[str, Any] = {
         f"{part}_{name}": nll
         for name, several in losses.items()
         for part, nll in zip(("dev", "test"), several, strict=True)
     }
-    np.savez(folder / LOSSES, allow_pickle=False, **arrays)
+    np.savez(folder / LOSSES, **arrays)
     if statistics is not None:
         save_tensors(folder / STATISTICS, [tensor.cpu() for tensor in statistics])
 
