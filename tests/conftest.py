@@ -7,6 +7,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+# Tests run side by side: more threads would only take one another's time. Set before a library reads it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pandas as pd
 import pytest

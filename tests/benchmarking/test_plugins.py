@@ -264,7 +264,8 @@ class Late:
 
 def test_every_library_has_one_thread_in_a_trial(plugin, run_command):
     (plugin / "late.py").write_text(THREADS)
-    run_command(*RUN, "--methods", f"{plugin / 'late.py'}:Late", "--out", "out", OPENBLAS_NUM_THREADS="2")
+    two = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    run_command(*RUN, "--methods", f"{plugin / 'late.py'}:Late", "--out", "out", **two)
     assert {r["failed"] for r in json.loads(run_command("score", "out", "--format", "json").stdout)} == {0}
 
 

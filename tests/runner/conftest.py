@@ -10,16 +10,6 @@ import numpy as np
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """torch on one thread, as in every training: the tests themselves run side by side, one per core."""
-    try:
-        import torch
-    except ImportError:
-        return
-    torch.set_num_threads(1)
-
-
 def _sentences(rng, count):
     """Text in which every word depends on the one before it."""
     words = [f"w{i}" for i in range(12)]
