@@ -284,6 +284,33 @@ def test_minimize_goes_on_after_a_kill(tmp_path):
         )
 
 
+def test_minimize_goes_on_after_an_error_and_only_with_the_same_call(tmp_path):
+    path, called = tmp_path / "state.json", []
+
+    def value(config):
+        # What is being evaluated is in the file before it is.
+        assert json.loads(path.read_text())["events"][-1] == {"config": config}
+        called.append(config)
+        if len(called) == 7:
+            raise OSError("no space left on device")
+        return loss(config)
+
+    with pytest.raises(OSError, match="no space left"):
+        hb.minimize(value, SPACE, "RS", budget=12, state=str(path))
+    found = hb.minimize(value, SPACE, "RS", budget=12, state=path)
+    whole = hb.minimize(loss, SPACE, "RS", budget=12, state=tmp_path / "whole.json")
+    assert called[6] == called[7] and tuple(called[:6] + called[7:]) == found.configs == whole.configs
+    assert path.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    again = hb.minimize(value, SPACE, "RS", budget=12, state=path)  # all is there
+    assert len(called) == 13 and again.losses.tolist() == whole.losses.tolist()
+    for other in ({"seed": 1}, {"budget": 13}, {"n_initial": 4}, {"candidates": 999}):
+        (key,) = other
+        with pytest.raises(
+            InputError, match=rf"state\.json: the state of another call, with another {key}\."
+        ):
+            hb.minimize(value, SPACE, "RS", state=path, **({"budget": 12} | other))
+
+
 def answering(*answers):
     """A method that has only `ask`, gives these answers, and notes what each one that is made is told."""
 

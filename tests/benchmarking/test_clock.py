@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.benchmarking.clock import own_objectives, unit_of
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
@@ -80,6 +81,40 @@ def test_an_objective_may_be_a_metric_that_only_the_curves_have(curved, home, tm
     assert (whole.left_out, whole.installed, len(whole.numbers)) == ("", every, 33)
     with pytest.raises(InputError, match="unknown metric 'sample'"):  # whole trainings have no such metric
         make_instance(Suite("s", ("ftb",), clock="cost", objectives=("sample",)), table)
+
+
+@pytest.mark.parametrize(
+    ("curves", "objectives", "found"),
+    [
+        (False, ("seconds", "bleu", "memory"), ("seconds", "bleu")),
+        (True, ("seconds", "bleu:max", "memory"), ("bleu:max", "seconds")),  # bleu is in the curves
+        (True, ("seconds",), ("bleu", "seconds")),
+        (True, ("seconds", "memory"), ("bleu", "seconds")),
+        (True, ("bleu",), ("bleu",)),
+    ],
+)
+def test_of_a_tables_own_objectives_the_first_is_in_the_curves(curved, curves, objectives, found):
+    table = dataclasses.replace(curved, objectives=objectives)
+    two = Suite("s", ("fto",), clock="cost", curves=curves)
+    assert own_objectives(two, table) == found
+    assert own_objectives(dataclasses.replace(two, scores=("ftb",)), table) == found[:1]
+    if curves:  # a metric that only the curves have is no objective of the table's own
+        of_curves = dataclasses.replace(table.curves, metrics=(hb.Metric("sample", "min"),), own=(None,))
+        assert own_objectives(two, dataclasses.replace(table, curves=of_curves)) == ()
+
+
+def test_what_the_clock_counts(curved):
+    assert unit_of(Suite("s", ("ftb",)), curved) == "look-ups"
+    assert unit_of(Suite("s", ("ftb",), workers=2), curved) == "look-ups per worker"
+    cost = Suite("s", ("ftb",), clock="cost")
+    bare = dataclasses.replace(
+        curved,
+        curves=dataclasses.replace(curved.curves, cost_unit=""),
+        metrics=(curved.metrics[0], hb.Metric("seconds", "min"), curved.metrics[2]),
+    )
+    assert [unit_of(cost, table) for table in (curved, bare)] == ["s", "cost"]
+    named = dataclasses.replace(cost, cost="seconds")
+    assert [unit_of(named, table) for table in (curved, bare)] == ["s", "seconds"]
 
 
 @pytest.mark.parametrize(
