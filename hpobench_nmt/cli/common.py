@@ -100,7 +100,7 @@ def make_console() -> Console:
             """Leave it to the command line, which ends in silence."""
             raise BrokenPipeError
 
-    terminal = sys.stdout is not None and sys.stdout.isatty()
+    terminal = sys.stdout.isatty()
     return Output() if terminal or "COLUMNS" in os.environ else Output(width=_UNBOUNDED)
 
 
@@ -135,7 +135,7 @@ def late_progress_bar(name: str, after: float = 2.0) -> Iterator[Callable[[float
 
         def progress(share: float) -> None:
             if not bars and time.monotonic() - start > after:
-                quiet = sys.stderr is None or not sys.stderr.isatty()
+                quiet = not sys.stderr.isatty()
                 bars.append(stack.enter_context(progress_bar(quiet, name)))
             if bars and bars[0]:
                 bars[0](share, 1.0)

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -81,8 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.unraisablehook = _repeat_interrupt
     try:
         code = _run(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         code = _READER_GONE
     except SystemExit as end:  # click ends the program so where the reader has gone, and after completions
@@ -148,20 +148,23 @@ def _fill_closed_streams() -> None:
     """Put the null device where standard input, output or errors were closed before the start (`>&-`).
 
     Else the next file or pipe that is opened gets that number, and a library that prints writes into it.
+    Python has None for such a stream, and a library that prints as it is imported ends with an error.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # stays open to the end
 
 
 def _give_up_output() -> None:
     """Drop what a closed pipe or a full disk does not take: Python would complain of it when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            if stream is not None:
-                stream.flush()
+            stream.flush()
         except OSError:
             with contextlib.suppress(OSError, io.UnsupportedOperation):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

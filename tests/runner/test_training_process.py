@@ -25,10 +25,11 @@ def result(monkeypatch, tmp_path):
     return run
 
 
+CUDA_ERROR = getattr(torch, "AcceleratorError", RuntimeError)  # of torch 2.8 and newer
 # As CUDA, cuBLAS, cuDNN, torch's allocators and the system say it.
 SHORT_OF_MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-    torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+    CUDA_ERROR("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
     RuntimeError("CUDA driver error: CUDA_ERROR_OUT_OF_MEMORY"),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
