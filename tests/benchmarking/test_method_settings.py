@@ -8,7 +8,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
-from hpobench_nmt.benchmarking.method_settings import settings_of, spec_text, split_spec
+from hpobench_nmt.benchmarking.method_settings import settings_of, spec_text, split_spec, with_settings
 from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
 from hpobench_nmt.benchmarking.suite import load_suite
 from hpobench_nmt.cli.common import listed
@@ -112,6 +112,28 @@ def test_every_setting_of_a_method_of_the_package_can_be_set():
         for key, value in settings.items():
             other = value + 2 if type(value) is int else value * 1.5
             load_method(spec_text(name, {key: other}))
+
+
+def test_settings_of_a_function_and_of_a_class():
+    def made(problem, rng, step=3, greedy=True, start="low", *, factor=0.5, other=None, pair=(1, 2), **rest):
+        return problem, rng, step, greedy, start, factor
+
+    assert settings_of(made) == {"step": 3, "greedy": True, "start": "low", "factor": 0.5}
+    make, name, text = with_settings("made", made, {"factor": 2, "step": 7, "greedy": True})
+    assert make("the problem", "the rng") == ("the problem", "the rng", 7, True, "low", 2.0)
+    assert name == make.__name__ == "made+step-7+factor-2.0"
+    assert text == "step=7, factor=2.0"
+    assert with_settings("made", made, {"step": 3}) == (made, "made", "")
+
+    @dataclasses.dataclass
+    class Made:
+        problem: Problem
+        rng: np.random.Generator
+        eta: int = 2
+
+    assert settings_of(Made) == {"eta": 2}
+    again, name, _ = with_settings("Made", Made, {"eta": 5})
+    assert again("the problem", "the rng").eta == 5 and name == "Made+eta-5"
 
 
 def test_a_length_scale_stretches_the_features(toy):

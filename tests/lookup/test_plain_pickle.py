@@ -28,7 +28,9 @@ scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(a
 plain = st.recursive(
     scalars,
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner)
+        st.lists(inner)
+        | st.dictionaries(st.text() | st.integers(), inner)
+        | st.lists(inner, max_size=5).map(tuple)
     ),
     max_leaves=30,
 )
