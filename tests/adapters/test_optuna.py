@@ -32,12 +32,12 @@ def _quiet():
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_a_study_tries_what_the_optimizer_asks_for(direction):
+@pytest.mark.parametrize(("direction", "method"), [("minimize", "BO_EI_M_std"), ("maximize", "BO_EI_M")])
+def test_a_study_tries_what_the_optimizer_asks_for(direction, method):
     sign = 1 if direction == "minimize" else -1
-    study = optuna.create_study(sampler=MethodSampler(SPACE, "BO_EI_M_std", seed=4), direction=direction)
+    study = optuna.create_study(sampler=MethodSampler(SPACE, method, seed=4), direction=direction)
     study.optimize(lambda trial: sign * loss(suggest(trial, SPACE)), n_trials=15)
-    optimizer = Optimizer(SPACE, "BO_EI_M_std", seed=4)
+    optimizer = Optimizer(SPACE, method, seed=4)
     for trial in study.trials:
         config = optimizer.ask()
         assert trial.params == config
@@ -88,6 +88,12 @@ def test_a_table_is_an_objective(toy):
     assert {toy.row(trial.params) for trial in study.best_trials} == set(
         toy.front(["bleu", "seconds"]).tolist()
     )
+
+
+def test_an_objective_returns_a_number_or_one_for_each_metric(toy):
+    trial = optuna.trial.FixedTrial(toy.config(3))
+    assert table_objective(toy)(trial) == toy.values[3, 0]
+    assert table_objective(toy, ["seconds", "bleu"])(trial) == (toy.values[3, 1], toy.values[3, 0])
 
 
 def test_a_configuration_that_was_not_trained_is_a_failed_trial_with_its_reason(toy):

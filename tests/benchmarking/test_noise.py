@@ -162,6 +162,16 @@ def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
     np.testing.assert_array_equal(found.losses[found.starts[:-1]], toy.losses(goals))
 
 
+def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
+    frame = trainings_of(toy, np.ones((TIMES, *toy.values.shape)))
+    frame.loc[:2, "memory"] = 0.0  # the datasheet says that 0 stands for a missing value
+    save_folder(toy, home / "tables" / "toy", frame[frame["replicate"] == 1])
+    found, means = replicates_of(toy, [toy.objective("memory")])
+    assert np.diff(found.starts).tolist() == [2] * len(toy)
+    assert np.isnan(found.losses[found.starts[:3] + 1, 0]).all() and np.isnan(means[:3, 0]).all()
+    np.testing.assert_array_equal(means[3:, 0], toy.column("memory")[3:] + 0.5)
+
+
 def test_a_draw_is_one_of_the_rows_own():
     replicates = Replicates(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
     drawn = np.array([replicates.drawn(np.random.default_rng(i)) for i in range(300)])

@@ -105,7 +105,7 @@ def added(tmp_path, csv=CSV, sheet=SHEET):
 
 
 def test_kinds_are_told_by_the_columns(tmp_path):
-    table = added(tmp_path)
+    table = added(tmp_path, CSV.replace("adam,false", "adam,False"))
     assert [h.kind for h in table.hyperparameters] == ["numeric", "categorical", "categorical"]
     assert table.hyperparameters[1].values == ("adam", "sgd") and table.hyperparameters[2].values == (
         False,
@@ -128,6 +128,20 @@ def test_kinds_are_told_by_the_datasheet(tmp_path):
     assert [h.kind for h in table.hyperparameters] == ["categorical", "ordinal", "categorical"]
     assert table.config(2) == {"batch": 8, "rule": "sgd", "tied": False}
     assert table.configs[:, 1].tolist() == [0, 1, 0, 1]
+
+
+def test_numbers_of_a_parquet_file_may_be_labels(tmp_path):
+    frame = pd.DataFrame(
+        {"rule": ["sgd", "sgd", "adam"], "batch": [16.0, 8.0, np.nan], "ppl": [1.0, 2.0, 3.0]}
+    )
+    frame.to_parquet(tmp_path / "own.parquet")
+    (tmp_path / "own.toml").write_text(
+        "[hyperparameters.rule]\n[hyperparameters.batch]\nkind = 'categorical'\nvalues = [16, 8]\n"
+        "active_if = {rule = ['sgd']}\n[metrics.ppl]\ndirection = 'min'\n"
+    )
+    table, _ = add_table(tmp_path / "own.parquet", None, tmp_path / "tables")
+    configs = [{"rule": "sgd", "batch": 16}, {"rule": "sgd", "batch": 8}, {"rule": "adam"}]
+    assert [table.config(row) for row in range(3)] == configs
 
 
 @pytest.mark.parametrize(
@@ -187,6 +201,8 @@ def test_what_is_wrong_is_named_and_nothing_is_written(tmp_path, csv, sheet, mes
     with pytest.raises(InputError) as error:
         added(tmp_path, csv, sheet)
     assert message in str(error.value) and "\n" not in str(error.value)
+    if message.startswith("own.csv"):
+        assert str(error.value).startswith(str(tmp_path / "own.csv"))
     assert not (tmp_path / "tables").exists() or not list((tmp_path / "tables").iterdir())
 
 
