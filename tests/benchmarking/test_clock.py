@@ -19,11 +19,11 @@ import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.clock import own_objectives, unit_of
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
-from hpobench_nmt.benchmarking.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.scoring import exact_score, length_of, score_of
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.trajectory import Timeline, Trials
+from hpobench_nmt.core.trajectory import Timeline, Trajectory, Trials
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 
 SETTINGS = {"clock": "cost", "curves": True, "n_initial": 0, "scores": ("ftb", "ftc")}
@@ -245,6 +245,24 @@ def test_random_search_has_its_exact_scores(curved, settings):
         assert abs(found.mean - mean) < 4 * found.stderr, goal.name
         if not np.isnan(std):
             np.testing.assert_allclose(found.std, std, rtol=0.15)
+
+
+@pytest.mark.parametrize("change", [{"workers": 2}, {"scores": ("fb",), "score_at": {"toy": 9.0}}])
+def test_exact_costs_are_known_of_runtimes_with_one_worker(curved, change):
+    known, unknown = (make_instance(Suite("s", **(SETTINGS | more)), curved) for more in ({}, change))
+    assert exact_score(known, known.goals[0])[0] > 0
+    assert np.isnan(exact_score(unknown, unknown.goals[0])).all()
+
+
+def test_how_long_a_trial_was():
+    on_look_ups = Trajectory(np.arange(3), np.ones((3, 1)), "")
+    assert length_of(on_look_ups) == 3.0
+    times = np.array([2.0, 2.5, 4.0])
+    on_a_clock = dataclasses.replace(on_look_ups, timing=Timeline(times, times, times, times, np.arange(3)))
+    assert length_of(on_a_clock) == 4.0
+    nothing = Trajectory(np.empty(0, int), np.empty((0, 1)), "it broke")
+    for timing in (None, Timeline.of_lookups(0)):
+        assert length_of(dataclasses.replace(nothing, timing=timing)) == 0.0
 
 
 def test_several_workers_are_at_most_so_many_times_faster_and_never_idle(curved):
