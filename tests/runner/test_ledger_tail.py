@@ -34,6 +34,7 @@ def test_what_is_appended_is_found_and_only_that_is_read(path, monkeypatch):
     parsed = []
     parse = ledger_tail.parse_record
     monkeypatch.setattr(ledger_tail, "parse_record", lambda *a: parsed.append(a) or parse(*a))
+    monkeypatch.setattr(ledger_tail, "read_content", lambda path: pytest.fail("the whole file is read"))
     for number in range(5):
         append(path, record(number))
         assert agrees(path)
@@ -84,6 +85,9 @@ def test_errors_are_those_of_the_whole_file_and_pass(path):
     for _ in range(2):
         with pytest.raises(InputError, match="line 3: not valid JSON"):
             recorded(path, training_key({"a": 1}, 0))
+    path.with_name("other").write_bytes(whole + b"{{{\n")  # read for the first time
+    with pytest.raises(InputError, match="other, line 3: not valid JSON"):
+        recorded(path.with_name("other"), training_key({"a": 1}, 0))
     path.write_bytes(whole)
     assert agrees(path)
     path.unlink()
