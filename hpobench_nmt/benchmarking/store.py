@@ -38,7 +38,7 @@ from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.plugins import NamedMethod, varied_built_in
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
-from hpobench_nmt.core.errors import InputError, RunError, shortened
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.lookup.catalogue import load_table
@@ -256,9 +256,7 @@ def unfinished(results: Results) -> list[tuple[str, str]]:
 def _table(folder: Path, name: str, entry: TableEntry) -> Table:
     """The table of a manifest's entry, which must be the one that the run was made with."""
     if entry.source and not _is_table_folder(entry.source):
-        raise InputError(
-            f"{folder}: table {name!r} was loaded from {shortened(entry.source)}, where no table is now."
-        )
+        raise InputError(f"{folder}: table {name!r} was loaded from {entry.source!r}, where no table is now.")
     table = load_table(Path(entry.source) if entry.source else name)
     if table.name != name:
         raise InputError(f"{folder}: table {name!r} was loaded from a folder with table {table.name!r} now.")
