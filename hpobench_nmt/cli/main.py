@@ -47,8 +47,21 @@ def cli() -> None:
 
 
 for command in (
-    *(run, score, export, suites, pareto, methods, report, tables),
-    *(train, tune, translate, evaluate, adaptation, ledger, doctor),
+    run,
+    score,
+    export,
+    suites,
+    pareto,
+    methods,
+    report,
+    tables,
+    train,
+    tune,
+    translate,
+    evaluate,
+    adaptation,
+    ledger,
+    doctor,
 ):
     cli.add_command(command)
 

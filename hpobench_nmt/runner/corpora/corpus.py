@@ -80,6 +80,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
     if isinstance(corpus, TextCorpus):
         # One or two bytes per token are enough for most corpora, and quicker to read than eight.
         small = np.min_scalar_type(len(corpus.vocabulary))
+        # Any: for a type checker a keyword of savez may be its allow_pickle.
         arrays: dict[str, Any] = {part: getattr(corpus, part).astype(small) for part in PARTS}
         names = corpus.vocabulary
         about: dict[str, Any] = {"name": corpus.name, "unit": corpus.unit, "vocabulary": names}

@@ -97,7 +97,7 @@ def save_language_model(
     small = np.min_scalar_type(len(corpus.vocabulary))
     train = corpus.train[: settings["dynamic_statistics"] or len(corpus.train)]
     parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
-    # Any: for a type checker a keyword may be savez's allow_pickle, which older NumPy keeps as another array.
+    # Any: for a type checker a keyword of savez may be its allow_pickle. NumPy before 2.2 has no such option.
     kept: dict[str, Any] = {part: tokens.astype(small) for part, tokens in parts.items()}
     np.savez(folder / TOKENS, **kept)
     arrays: dict[str, Any] = {
