@@ -4,7 +4,7 @@
     python benchmarks/mutation.py evaluation/ranks.py
     python benchmarks/mutation.py evaluation/ranks.py --survivors     # tests improved: only what survived
     python benchmarks/mutation.py evaluation/noise.py --sample 100    # an estimate, for a large module
-    python benchmarks/mutation.py methods/improvement.py --tests tests/methods/test_acquisition.py
+    python benchmarks/mutation.py methods/graph_based.py --tests tests/methods/test_methods.py
 
 Mutmut makes one mutant after another (an operator exchanged, a number changed, an argument left out), and
 runs the tests that reach its function, until one fails. Prints the mutants that survived, and a score. Bar:

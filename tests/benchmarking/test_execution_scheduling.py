@@ -1,6 +1,7 @@
 """Which worker gets which block when, and what becomes of a trial: with workers that follow a script.
 
-The scripted workers keep to what `processes.Workers` promises; the real ones are in test_execution.py.
+The scripted workers keep to what `processes.Workers` promises; the real ones are in test_execution.py and
+test_execution_blocks.py.
 """
 
 from __future__ import annotations
