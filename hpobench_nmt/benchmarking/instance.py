@@ -63,6 +63,10 @@ class Instance:
     goals: tuple[Goal, ...]
     stop_when_settled: bool
     violations: NDArray[np.float64] | None = None
+    trainings: Trainings | None = None
+    all_rows: Table | None = None
+    time_unit: str = "look-ups"
+    replicates: Replicates | None = None
 
     @cached_property
     def scored(self) -> NDArray[np.float64]:
@@ -78,11 +82,6 @@ class Instance:
     def n_feasible(self) -> int:
         """Number of rows that keep all constraints, whether or not they have all losses."""
         return len(self.table) if self.violations is None else int(is_feasible(self.violations).sum())
-
-    trainings: Trainings | None = None
-    all_rows: Table | None = None
-    time_unit: str = "look-ups"
-    replicates: Replicates | None = None
 
     @property
     def installed(self) -> Table:

@@ -143,12 +143,13 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
 
 def _axis(h: Hyperparameter) -> tuple[str, str]:
     """Type and description of a hyperparameter."""
-    kind = "sc:Text"
+    kind, shown = "sc:Text", list(map(str, h.values[:20]))
     if h.is_numeric:
         whole = all(float(value).is_integer() for value in h.values) and not h.active_if
         kind = "sc:Integer" if whole else "sc:Float"
-    shown = ", ".join(map(str, h.values[:20])) + (", …" if len(h.values) > 20 else "")
-    return kind, f"hyperparameter, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {shown}"
+        shown = [f"{value:.0f}" for value in h.values[:20]] if whole else shown
+    values = ", ".join(shown) + (", …" if len(h.values) > 20 else "")
+    return kind, f"hyperparameter, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {values}"
 
 
 def _words(*parts: str) -> str:
