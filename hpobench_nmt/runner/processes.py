@@ -20,7 +20,15 @@ from typing import Any
 
 from hpobench_nmt.core.errors import RunError
 
-_PRELOADED = ["hpobench_nmt.runner.training_process", "scipy.stats", "torch"]
+# Every language model needs measure, and numba with it. torch imports its compiler, unused, with the first
+# optimizer that a process makes, which takes almost as long as torch itself.
+_PRELOADED = [
+    "hpobench_nmt.runner.training_process",
+    "hpobench_nmt.runner.lm.measure",
+    "scipy.stats",
+    "torch",
+    "torch._dynamo",
+]
 
 
 STOPPING = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
