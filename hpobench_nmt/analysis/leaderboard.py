@@ -192,6 +192,7 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
                 and not suite.constraints
                 and not suite.noise
                 and not suite.timed
+                and not suite.time
                 and suite.tolerance_for(name) == paper.tolerance_for(name)
                 and suite.score_at_for(name) == paper.score_at_for(name)
             )

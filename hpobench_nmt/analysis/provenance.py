@@ -102,6 +102,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         lines.append((f"{' and '.join(late)} taken after", f"{taken} {unit}"))
     if suite.timed:
         lines += clock_facts(run.results)
+    if suite.time:
+        lines.append(("a trial's time", ", ".join(f"{k} {v:.10g}" for k, v in suite.time.items())))
     lines.append(("versions", ", ".join(f"{k} {v}" for k, v in manifest.versions.items())))
     lines.append(("intervals and tests", ALL_NOTES))
     return lines
@@ -116,8 +118,6 @@ def clock_facts(results: Results) -> list[tuple[str, str]]:
     if suite.curves:
         pausing = "can be paused and go on later" if suite.resume else "start anew once they were left"
         lines.append(("trainings", f"can be stopped at each checkpoint of their curves, and {pausing}"))
-    if suite.time:
-        lines.append(("a trial's time", ", ".join(f"{k} {v:.10g}" for k, v in suite.time.items())))
     left_out = [instance.left_out for instance in results.instances.values() if instance.left_out]
     if left_out:
         lines.append(("left out", "; ".join(left_out)))

@@ -164,6 +164,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         raise InputError(f"{where}: {why_infeasible(table, suite.constraints)}")
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
+    if not suite.timed:  # one look-up in each unit of time
+        lookups = int(min(lookups, suite.time_for(table.name)))
     problem = Problem(
         table.features,
         len(objectives),

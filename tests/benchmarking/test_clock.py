@@ -292,6 +292,16 @@ def test_a_runtime_is_never_less_than_the_initial_design(curved):
         assert score_of(instance, goal, trial) == max(met, time.finishes[begun].max())
 
 
+def test_on_look_ups_a_trials_time_is_the_number_of_them(toy):
+    at = {"time": {"default": 9, "toy": 7}, "stop": "exhausted", "scores": ("ftb",), "trials": 2}
+    results = hb.benchmark(toy, ["RS", "ASHA"], **at)
+    for trials in results.trials.values():
+        assert [len(trial.rows) for trial in trials] == [7, 7]
+    assert results.instances["toy"].problem.lookups == 7
+    fewer = hb.benchmark(toy, ["RS"], lookups=5, **at)
+    assert {len(trial.rows) for trial in fewer.trials["toy", "RS"]} == {5}
+
+
 def test_methods_that_only_suggest_run_on_look_ups_too(toy):
     results = hb.benchmark(toy, ["ASHA", "RS"], trials=5, scores=("ftb",))
     assert results.failures() == []
