@@ -245,20 +245,27 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     """The suite with other settings.
 
     A number of look-ups is no time. So scores that are taken after one are left out on another clock, unless
-    the settings have `score_at` too.
+    the settings have `score_at` too, and a suite that limits a trial's time needs a new limit there.
 
     Raises:
         InputError: no score would be left, or the settings make no sense.
     """
-    found = replace(suite, **settings)
-    if found.clock == suite.clock or "score_at" in settings:
-        return found
-    early = tuple(name for name in found.scores if not SCORES[name].needs_score_at)
-    if not early:
+    if settings.get("clock", suite.clock) == suite.clock:
+        return replace(suite, **settings)
+    changes = {"time": {}, **settings}
+    if "score_at" not in settings:
+        scores = settings.get("scores", suite.scores)
+        early = tuple(name for name in scores if not SCORES[name].needs_score_at)
+        if not early:
+            raise InputError(f"suite {suite.name!r}: {', '.join(scores)} need score_at, a time on the clock.")
+        changes |= {"scores": early, "score_at": {}}
+    found = replace(suite, **changes)
+    if suite.time and "time" not in settings:
         raise InputError(
-            f"suite {suite.name!r}: {', '.join(found.scores)} need score_at, a time on the clock."
+            f"suite {suite.name!r} limits a trial's time on the clock {suite.clock!r}: give a limit on the "
+            f"clock {found.clock!r}, with --time."
         )
-    return replace(found, scores=early, score_at={})
+    return found
 
 
 def load_suite(name_or_file: str) -> Suite:

@@ -251,6 +251,17 @@ def test_scores_after_look_ups_are_left_out_on_another_clock():
     assert timed.scores == quick.scores and timed.score_at == {"default": 2000.0}
     with pytest.raises(InputError, match="fb need score_at, a time on the clock"):
         overridden(dataclasses.replace(quick, scores=("fb",)), {"clock": "cost"})
+    costly = dataclasses.replace(quick, clock="cost", score_at={"default": 2.5})
+    assert overridden(costly, {"clock": "lookups"}).scores == ("ftb", "ftc")
+
+
+def test_a_time_limit_is_not_taken_over_to_another_clock():
+    limited = dataclasses.replace(load_suite("quick"), time={"default": 50}, score_at={"default": 20})
+    assert overridden(limited, {"workers": 2}).time == {"default": 50}
+    assert overridden(limited, {"clock": "cost", "time": {"default": 9.5}}).time == {"default": 9.5}
+    wanted = r"limits a trial's time on the clock 'lookups': give a limit on the clock 'cost', with --time"
+    with pytest.raises(InputError, match=wanted):
+        overridden(limited, {"clock": "cost"})
 
 
 def test_settings_of_tables_that_the_suite_lacks(tmp_path):
