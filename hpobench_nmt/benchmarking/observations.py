@@ -9,13 +9,16 @@ loss_1, loss_2..   double                 minimised: a metric to maximise is neg
 failed             bool                   whether the trial failed
 failure            dictionary of strings  the reason, in every row of a failed trial
 
-On a clock (format 2) there is one row per training, in the order of finishing, the losses are those of the
+On a clock there is one row per training, in the order of finishing, the losses are those of the
 row's best checkpoint so far, and these columns follow:
 
 resource           double                 how far the row was trained
 cost               double                 what that took of the worker's time
 start, finish      double                 when, on the trial's clock
 worker             int32                  which worker, from 0
+
+A trial without a look-up, such as that of a method that fails at once where there is no initial design
+(format 2), has one row with step 0, row -1, losses that are NaN, and zeros for its times.
 """
 
 from __future__ import annotations
@@ -58,7 +61,16 @@ def to_parquet(table: str, method: str, first: int, trials: Trials, numbers: Row
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    lengths, total = trials.lengths, len(trials.looked_up)
+    lengths = np.maximum(trials.lengths, 1)
+    there = np.repeat(trials.lengths > 0, lengths)  # False of trials without a look-up
+    total = len(there)
+
+    def spread(values: NDArray[Any], missing: float) -> NDArray[Any]:
+        if total == len(values):
+            return values
+        found = np.full(total, missing, dtype=values.dtype)
+        found[there] = values
+        return found
 
     def repeated(value: str) -> Any:
         return pa.DictionaryArray.from_arrays(np.zeros(total, np.int32), pa.array([value], pa.string()))
@@ -67,18 +79,20 @@ def to_parquet(table: str, method: str, first: int, trials: Trials, numbers: Row
     reasons = sorted(set(by_trial))
     codes = np.array([reasons.index(reason) for reason in by_trial], dtype=np.int32)
     losses = trials.table_losses[trials.looked_up] if trials.losses is None else trials.losses
+    rows = trials.looked_up if numbers is None else numbers[trials.looked_up].astype(np.int32)
+    steps = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
     columns: dict[str, Any] = {
         "table": repeated(table),
         "method": repeated(method),
         "trial": np.repeat(np.arange(first, first + len(trials), dtype=np.int32), lengths),
-        "step": (np.arange(total) - np.repeat(trials.starts[:-1], lengths) + 1).astype(np.int32),
-        "row": trials.looked_up if numbers is None else numbers[trials.looked_up].astype(np.int32),
-        **{f"loss_{j + 1}": losses[:, j] for j in range(losses.shape[1])},
+        "step": np.where(there, steps, 0).astype(np.int32),
+        "row": spread(rows, -1),
+        **{f"loss_{j + 1}": spread(losses[:, j], np.nan) for j in range(losses.shape[1])},
         "failed": np.repeat([i in trials.failures for i in range(len(trials))], lengths),
         "failure": pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(reasons, pa.string())),
     }
     if trials.timing is not None:
-        columns |= {name: getattr(trials.timing, attribute) for name, (attribute, _) in _TIMES.items()}
+        columns |= {name: spread(getattr(trials.timing, each), 0) for name, (each, _) in _TIMES.items()}
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
@@ -115,11 +129,20 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
         raise wrong(f"has {len(starts)} trials instead of {n_trials}")
     if not np.array_equal(trial[starts], first + np.arange(n_trials)):
         raise wrong(f"its trials are not numbered from {first} to {first + n_trials - 1}")
-    bounds = np.append(starts, len(trial))
-    lengths = np.diff(bounds)
-    if not np.array_equal(step, np.arange(len(step)) - np.repeat(starts, lengths) + 1):
-        raise wrong("its steps are not numbered from 1 in each trial")
+    lengths = np.diff(np.append(starts, len(trial)))
+    failures = _failures(columns, starts, lengths)
+    if failures is None:
+        raise wrong("its failures are not the same in all rows of a trial")
     losses = np.column_stack([columns[f"loss_{j + 1}"].to_numpy() for j in range(instance.losses.shape[1])])
+    times = [columns[name].to_numpy() for name in _TIMES] if instance.trainings is not None else []
+    none = (lengths == 1) & (step[starts] == 0) & (row[starts] == -1) & np.isnan(losses[starts]).all(axis=1)
+    if instance.problem.n_initial == 0 and none.any():  # trials without a look-up
+        there = np.repeat(~none, lengths)
+        step, row, losses, *times = (array[there] for array in (step, row, losses, *times))
+        lengths = lengths - none
+    bounds = np.append(0, np.cumsum(lengths))
+    if not np.array_equal(step, np.arange(len(step)) - np.repeat(bounds[:-1], lengths) + 1):
+        raise wrong("its steps are not numbered from 1 in each trial")
     if instance.numbers is not None:
         places = np.searchsorted(instance.numbers, row).clip(max=len(instance.numbers) - 1)
         row = np.where(instance.numbers[places] == row, places, -1).astype(np.int32)
@@ -134,15 +157,12 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
         if len(np.unique(visits)) < len(visits):
             raise wrong("a trial in it looked up a row twice")
     else:
-        timing = Timeline(*(columns[name].to_numpy() for name in _TIMES))
+        timing = Timeline(*times)
         reason = wrong_times(
             instance.trainings, instance.problem.workers, trials_of_steps, row, losses, timing
         )
         if reason:
             raise wrong(reason.format(table))
-    failures = _failures(columns, starts, lengths)
-    if failures is None:
-        raise wrong("its failures are not the same in all rows of a trial")
     if timing is None:
         return Trials(instance.losses, row, bounds.astype(np.int64), failures)
     return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses)

@@ -12,8 +12,8 @@ The columns of the Parquet files are in `hpobench_nmt.benchmarking.observations`
 there whole or not at all.
 
 Compatibility: `format` in the manifest is the number of the format: 1, or 2 for suites on a clock, whose
-files have columns for the times besides. It changes when a reader of the old format would misread or refuse
-the new files. A version of hpobench-nmt reads its own format and all before
+files have columns for the times besides, and for suites with sources. It changes when a reader of the old
+format would misread or refuse the new files. A version of hpobench-nmt reads its own format and all before
 it; a folder of a newer format is refused with the advice to update. A run goes on only in a folder of the
 same suite, seed, tables and library versions, so that a folder never mixes two computations.
 

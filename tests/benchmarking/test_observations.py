@@ -15,7 +15,8 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
-from hpobench_nmt.core.trajectory import Trajectory, Trials
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Timeline, Trajectory, Trials
 from hpobench_nmt.lookup.table import Table
 
 N_ROWS = 300
@@ -89,6 +90,41 @@ def test_a_file_is_read_as_it_was_written(path, trials, instance):
     assert found.looked_up.dtype == np.int32
     assert found.starts.dtype == np.int64
     assert found.failures == REASONS
+
+
+def test_trials_without_a_look_up_are_kept_where_there_is_no_initial_design(tmp_path, instance):
+    free = dataclasses.replace(instance, problem=dataclasses.replace(instance.problem, n_initial=0))
+    timed = dataclasses.replace(free, trainings=Trainings.whole(free.losses))
+    nothing = np.empty((0, 2))
+    for case, rows in enumerate(([[], [3, 5], []], [[], []])):
+        reasons = ["broken", *[""] * (len(rows) - 1)]
+        for kind, where in (("look-ups", free), ("clock", timed)):
+            each = [
+                Trajectory(
+                    np.array(row, np.int64),
+                    free.losses[row] if row else nothing,
+                    reason,
+                    Timeline.of_lookups(len(row)) if kind == "clock" else None,
+                )
+                for row, reason in zip(rows, reasons, strict=True)
+            ]
+            path = tmp_path / f"{case}-{kind}.parquet"
+            path.write_bytes(to_parquet("t", "RS", 0, Trials.of(free.losses, each)))
+            again = read_trials(path, 0, len(rows), "RS", where)
+            assert [trial.rows.tolist() for trial in again] == rows
+            assert [trial.failure for trial in again] == reasons
+            assert [len(trial.timeline.finishes) for trial in again] == [len(row) for row in rows]
+            with pytest.raises(InputError, match="its steps are not numbered from 1"):
+                read_trials(path, 0, len(rows), "RS", instance if kind == "look-ups" else with_design(timed))
+    found = pq.read_table(tmp_path / "0-clock.parquet").to_pydict()
+    assert (found["trial"], found["step"]) == ([0, 1, 1, 2], [0, 1, 2, 0])
+    assert (found["row"], found["failed"]) == ([-1, 3, 5, -1], [True, False, False, False])
+    assert np.isnan([found["loss_1"][0], found["loss_2"][3]]).all()
+    assert (found["finish"], found["worker"]) == ([0, 1, 2, 0], [0] * 4)
+
+
+def with_design(instance):
+    return dataclasses.replace(instance, problem=dataclasses.replace(instance.problem, n_initial=1))
 
 
 def test_a_file_without_failures_or_of_one_look_up(tmp_path, instance):
