@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -196,11 +197,13 @@ def _lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tenso
     if x.device.type == "cpu" and len(x) <= _FEW_STEPS and x.shape[1] == 1 and not mixed:
         outputs, h, c = single_stream_lstm.lstm(x[:, 0], h[0], c[0], weights)
         return outputs[:, None], h[None], c[None]
-    with warnings.catch_warnings():
+    # Left to itself, autocast on a CUDA device reads LSTMs in fp16, whatever precision is asked for.
+    read = torch.get_autocast_dtype(x.device.type) if mixed else x.dtype
+    state, weights = (h[None].to(read), c[None].to(read)), [weight.to(read) for weight in weights]
+    with warnings.catch_warnings(), torch.autocast(x.device.type, enabled=False) if mixed else nullcontext():
         # Weights that were just dropped cannot lie in one piece, as cuDNN would like them to.
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
         output, h, c = torch.lstm(
-            x, (h[None], c[None]), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False
+            x.to(read), state, weights, True, 1, 0.0, torch.is_grad_enabled(), False, False
         )
-    # In mixed precision they may have 16 bits.
     return output.to(x.dtype), h[0].to(x.dtype), c[0].to(x.dtype)

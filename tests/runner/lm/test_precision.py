@@ -111,6 +111,22 @@ def test_a_single_stream_of_few_steps_is_read_in_16_bits_too():
     assert 0 < (found["bf16"] - found["fp32"]).norm() < 0.03 * found["fp32"].norm()
 
 
+def test_an_lstm_gets_numbers_of_the_precision_asked_for(monkeypatch):
+    """Autocast on a CUDA device would make fp16 of all that it casts for an LSTM itself."""
+    lstm, seen = torch.lstm, []
+
+    def note(x, state, weights, *rest):
+        seen.append({t.dtype for t in (x, *state, *weights)} | {torch.is_autocast_enabled("cpu")})
+        return lstm(x, state, weights, *rest)
+
+    monkeypatch.setattr(torch, "lstm", note)
+    model, tokens = build("awd-lstm").train(), torch.from_numpy(TRAIN[:80]).view(20, 4)
+    with products_in("bf16", CPU):
+        hidden, state = model(tokens, model.initial_state(4))
+    assert seen == [{torch.bfloat16, False}] * 2
+    assert {hidden.dtype, *(part.dtype for layer in state for part in layer)} == {torch.float32}
+
+
 def test_a_training_in_16_bits_ends_near_one_in_32_and_dev_is_evaluated_in_32(tiny):
     found = {}
     for precision in ("fp32", "bf16"):
