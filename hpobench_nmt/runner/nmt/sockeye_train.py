@@ -30,8 +30,8 @@ _COPY = re.compile(r"checkpoint-(\d{5})")
 COSTS = "costs.json"
 LOG = "train.log"
 ARGUMENTS = "arguments.json"
-# Another limit of updates is the same training, further.
-_MAY_DIFFER = "--max-updates"
+# Another limit of updates is the same training, further. It may go on on another GPU.
+_MAY_DIFFER = ("--max-updates", "--device-id")
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 
@@ -62,7 +62,7 @@ def latest_copy(folder: Path, arguments: list[str]) -> Path | None:
     if not copies:
         return None
     with suppress(OSError, ValueError):
-        if json.loads((copies[-1] / ARGUMENTS).read_text("utf-8")) == _fixed(arguments):
+        if _fixed(json.loads((copies[-1] / ARGUMENTS).read_text("utf-8"))) == _fixed(arguments):
             return copies[-1]
     return None
 
@@ -169,7 +169,7 @@ def _repair_loading() -> None:
 
 def _fixed(arguments: list[str]) -> list[str]:
     """The arguments without those that may differ when a training goes on."""
-    at = [i for i, word in enumerate(arguments) if word == _MAY_DIFFER]
+    at = [i for i, word in enumerate(arguments) if word in _MAY_DIFFER]
     return [word for i, word in enumerate(arguments) if i not in at and i - 1 not in at]
 
 
