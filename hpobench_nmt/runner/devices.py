@@ -12,6 +12,9 @@ from pathlib import Path
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.ledger import Ledger
 
+THEN = ", then "
+"""Between the names of devices, in their order, on which one training went on."""
+
 
 def find_devices(text: str) -> list[str]:
     """Devices from "auto" (all CUDA devices, else the CPU), "cpu", "cuda" or "cuda:0,cuda:1".
@@ -81,8 +84,12 @@ def device_name(device: str) -> str:
 
 
 def device_model(name: str) -> str:
-    """A device's name as the ledger has it, without the number that tells it from others of its model."""
-    return re.sub(r"^cuda:\d+", "cuda", name)
+    """A device's name as the ledger has it, without the number that tells it from others of its model.
+
+    A training that went on on another device of the same model has the name of one.
+    """
+    models = (re.sub(r"^cuda:\d+", "cuda", part) for part in name.split(THEN))
+    return THEN.join(dict.fromkeys(models))
 
 
 def _cpu_model() -> str:

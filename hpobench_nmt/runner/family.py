@@ -91,7 +91,7 @@ class TrainingStarved(TrainingFailed):
     """The training ran out of memory or was killed, perhaps because of another one: it is tried once more."""
 
 
-# In small letters. Without memory for its work space, cuBLAS says when it is started that it is not.
+# In small letters. Without memory for their work space, cuBLAS, cuSOLVER and cuDNN fail to start.
 _NO_MEMORY = (
     "out of memory",
     "out_of_memory",
@@ -101,6 +101,8 @@ _NO_MEMORY = (
     "memoryerror",
     "not enough memory",
     "calling `cublascreate",
+    "calling `cusolverdncreate",
+    "cudnn_status_not_initialized",
 )
 
 

@@ -116,7 +116,8 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
                 f"{source.path}: has another corpus (SHA-256 {now}…) than {first.path} (SHA-256 {then}…)."
             )
         for record in source.ledger.records:
-            devices.setdefault(device_model(record.device), source.path)
+            if record.status == "done":  # failed ones have no times
+                devices.setdefault(device_model(record.device), source.path)
     if len(devices) > 1 and not mix_devices:
         where = "; ".join(f"{device or 'unknown'} in {path}" for device, path in devices.items())
         found.append(

@@ -93,7 +93,7 @@ def train_and_record(
         lock = claim(folder)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=_POLL_SECONDS if wait else 0)
+            held = lock.acquire(timeout=_POLL_SECONDS if wait else 0)
             break
         except Timeout:
             if not wait:
@@ -103,7 +103,7 @@ def train_and_record(
         except OSError as error:
             raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
     not_kept = ""
-    with lock:
+    with held:
         known = recorded(workspace.ledger, key)
         if known is None:
             trained = _train(workspace, configuration, replicate, device, processes, folder, last)

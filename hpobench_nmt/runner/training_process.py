@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError, one_line
-from hpobench_nmt.runner.devices import device_name, library_versions
+from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
 from hpobench_nmt.runner.kept_models import KEPT
@@ -57,10 +57,10 @@ def train_one(family: str, job: Job) -> TrainingResult:
 
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     start = time.perf_counter()
-    device = _devices(job)
-    outcome, failure, starved = None, "", False
+    device, outcome, failure, starved = job.device, None, "", False
     operations: set[str] = set()
     try:
+        device = _devices(job)  # opens CUDA, for which a full GPU has no room
         with _noted_operations(operations):
             outcome = _finite(load_family(family).train(job))
     except TrainingFailed as error:
@@ -122,7 +122,7 @@ def _devices(job: Job) -> str:
         with suppress(OSError):
             job.state.mkdir(parents=True, exist_ok=True)
             path.write_text("\n".join(names) + "\n", encoding="utf-8")
-    return ", then ".join(names)
+    return THEN.join(names)
 
 
 _DEVICES = "devices"

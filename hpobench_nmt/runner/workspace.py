@@ -126,13 +126,12 @@ def clear_workspace(workspace: Workspace) -> None:
     busy = False
     for path in workspace.work.glob(f"*{_CLAIM}"):
         folder = path.with_suffix("")
-        lock = claim(folder)
         try:
-            lock.acquire(blocking=False)
+            held = claim(folder).acquire(blocking=False)
         except Timeout:
             busy = True
             continue
-        with lock:
+        with held:
             shutil.rmtree(folder, ignore_errors=True)
             with contextlib.suppress(OSError):  # some systems do not remove a file that is open
                 path.unlink()

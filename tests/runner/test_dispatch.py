@@ -11,9 +11,11 @@ from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner import train_row
 from hpobench_nmt.runner.dispatch import train
 from hpobench_nmt.runner.ledger import read_ledger
+from hpobench_nmt.runner.locks import is_held
 from hpobench_nmt.runner.plan import pending
+from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec_file import load_spec
-from hpobench_nmt.runner.workspace import open_workspace
+from hpobench_nmt.runner.workspace import claim_path, open_workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 
@@ -135,3 +137,14 @@ def test_what_found_no_memory_is_tried_again_alone(trains, tmp_path):
     records, _ = trains(f"if layers == 2 and tries == 1: time.sleep(0.3); return {starved}")
     assert records == done(1, 2, 3, 4)
     assert (tmp_path / "tries-2").read_text().split()[1] == "0"
+
+
+def test_a_training_that_ends_the_run_lets_go_of_its_claim(workspace, monkeypatch):
+    def fail(*arguments):
+        raise RunError("no room left on the disk")
+
+    monkeypatch.setattr(train_row, "_train", fail)
+    with pytest.raises(RunError, match="no room") as held:
+        train_row.train_and_record(workspace, 1, 0, "cpu", Processes())
+    assert held.tb  # an error that is kept keeps what its frames hold
+    assert not is_held(claim_path(workspace.training_folder({"layers": 2}, 0)))

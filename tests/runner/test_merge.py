@@ -10,6 +10,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.file_names import LEDGER
+from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledger import Ledger, Record, append, open_ledger, read_ledger
 from hpobench_nmt.runner.merge import merge
 from hpobench_nmt.runner.plan import pending
@@ -122,7 +123,19 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
 
 def test_two_gpus_of_one_model_are_one_device(shard, tmp_path):
     ledgers = [shard(f"gpu{n}", [n], device=f"cuda:{n}: B") for n in range(2)]
-    assert merge(ledgers, tmp_path / "c").records == 2
+    ledgers.append(shard("both", [2], device="cuda:0: B, then cuda:1: B"))
+    assert merge(ledgers, tmp_path / "c").records == 3
+    names = ["cuda:0: B", "cuda:0: B, then cuda:1: B", "cuda:1: B, then cuda:0: C, then cuda:0: B"]
+    assert mixed_devices(names[:2]) == ""
+    assert "cuda: B (2 rows), cuda: B, then cuda: C (1 row)" in mixed_devices(names)
+
+
+def test_a_failed_training_is_on_no_device(shard, tmp_path):
+    """Its process may have died before it knew the name of its GPU, and it has no times."""
+    first, second = shard("a", [0], device=GPU), shard("b", [1], device=GPU)
+    died = Record(load_spec(second / "spec.toml").configuration(2), 0, 2, "failed", "killed", device="cuda:0")
+    append(second / LEDGER, died)
+    assert merge([first, second], tmp_path / "c").conflicts == ()
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3"])

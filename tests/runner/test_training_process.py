@@ -26,7 +26,7 @@ def result(monkeypatch, tmp_path):
 
 
 CUDA_ERROR = getattr(torch, "AcceleratorError", RuntimeError)  # of torch 2.8 and newer
-# As CUDA, cuBLAS, cuDNN, torch's allocators and the system say it.
+# As CUDA, cuBLAS, cuDNN, cuSOLVER, torch's allocators and the system say it.
 SHORT_OF_MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
     CUDA_ERROR("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
@@ -34,6 +34,8 @@ SHORT_OF_MEMORY = [
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
     RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+    RuntimeError("cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`"),
     RuntimeError("NCCL Error 1: unhandled cuda error: cudaErrorMemoryAllocation"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory"),
     RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
@@ -49,6 +51,15 @@ def test_memory_that_ran_out_is_no_error_of_the_run(result, error):
 
     ended = result(train)
     assert (ended.failure, ended.starved, ended.outcome) == ("out of memory", True, None)
+
+
+def test_a_gpu_without_room_for_the_process_is_short_of_memory(result, monkeypatch):
+    def opens_cuda(device):
+        raise CUDA_ERROR("CUDA error: out of memory")
+
+    monkeypatch.setattr(training_process, "device_name", opens_cuda)
+    ended = result(lambda job: Outcome({"a": 1.0}))
+    assert (ended.failure, ended.starved, ended.device) == ("out of memory", True, "cpu")
 
 
 @pytest.mark.parametrize(
