@@ -148,8 +148,12 @@ def _check_factory(factory: Any, spec: str) -> None:
     if not callable(factory):
         raise InputError(f"method {spec!r} is a {type(factory).__name__}, not a class or function.")
     if inspect.isclass(factory):
+        # One with suggest needs no ask, and then no tell if it has observe (core/problem.py).
         lacking = [name for name in ("ask", "tell") if not callable(getattr(factory, name, None))]
-        if lacking:
+        if callable(getattr(factory, "suggest", None)):
+            if "tell" in lacking and not callable(getattr(factory, "observe", None)):
+                raise InputError(f"method {spec!r} has suggest, but neither observe nor tell.")
+        elif lacking:
             raise InputError(
                 f"method {spec!r} has no {' and no '.join(lacking)}: a method needs ask and tell."
             )

@@ -302,6 +302,19 @@ def test_on_look_ups_a_trials_time_is_the_number_of_them(toy):
     assert {len(trial.rows) for trial in fewer.trials["toy", "RS"]} == {5}
 
 
+def test_a_users_method_needs_only_suggest_and_observe(curved, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "class Twice:\n"
+        "    def __init__(self, problem, rng): self.todo = [(row, at) for row in (5, 2) for at in (1, 2)]\n"
+        "    def suggest(self, running): return self.todo[0]\n"
+        "    def observe(self, progress): self.todo = self.todo[1:] or [None]\n"
+    )
+    results = hb.benchmark(curved, [f"{path}:Twice"], trials=1, lookups=2, stop="exhausted", **SETTINGS)
+    (trial,) = results.trials["toy", "Twice"]
+    assert (trial.rows.tolist(), trial.timing.resources.tolist()) == ([5, 5, 2, 2], [1.0, 2.0, 1.0, 2.0])
+
+
 def test_methods_that_only_suggest_run_on_look_ups_too(toy):
     results = hb.benchmark(toy, ["ASHA", "RS"], trials=5, scores=("ftb",))
     assert results.failures() == []

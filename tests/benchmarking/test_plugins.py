@@ -186,6 +186,7 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
         ("{}/quits.py:X", "importing it raised SystemExit"),
         ("{}/other.py:number", "is a int, not a class or function"),
         ("{}/other.py:Mute", "has no ask and no tell"),
+        ("{}/other.py:Deaf", "has suggest, but neither observe nor tell"),
         ("no.such.module:X", "there is no module 'no'"),
         ("json:JSONDecoder", "has no ask and no tell"),
     ],
@@ -193,7 +194,9 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
 def test_a_method_that_cannot_be_found_is_named(plugin, spec, message):
     (plugin / "broken.py").write_text("class X(:\n")
     (plugin / "quits.py").write_text("raise SystemExit(3)\n")
-    (plugin / "other.py").write_text("number = 3\nclass Mute:\n    pass\n")
+    (plugin / "other.py").write_text(
+        "number = 3\nclass Mute:\n    pass\nclass Deaf:\n    def suggest(self, running): return 0\n"
+    )
     with pytest.raises(InputError) as error:
         resolve_methods([spec.format(plugin)])
     assert message in str(error.value)
