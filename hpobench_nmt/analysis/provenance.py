@@ -125,14 +125,14 @@ def clock_facts(results: Results) -> list[tuple[str, str]]:
 
 
 def provenance(runs: Sequence[Run]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """By table: name, rows, hash, and where it is from."""
+    """By table as it is installed: name, rows, hash, and where it is from."""
     lines = []
     seen: set[str] = set()
     for run in runs:
         for name, instance in run.results.instances.items():
             if name not in seen:
                 seen.add(name)
-                table = instance.table
+                table = instance.installed
                 about = [(str(k), _plain(v)) for k, v in table.provenance.items() if _plain(v)]
                 lines.append((name, f"{len(table):,}", table.sha256, about))
     return lines

@@ -64,7 +64,7 @@ def load_runs(folders: Sequence[Path], methods: Sequence[NamedMethod] = ()) -> l
     for results in loaded:
         name = results.suite.name
         same = sum(name == other.suite.name for other in loaded)
-        names.append(name if same == 1 else f"{name} ({names.count(name) + len(names) + 1})")
+        names.append(name if same == 1 else f"{name} ({len(names) + 1})")
     runs = [
         read_run(folder, name, results) for folder, name, results in zip(folders, names, loaded, strict=True)
     ]
@@ -77,7 +77,7 @@ def check_same_tables(runs: Iterable[Run]) -> None:
     known: dict[str, str] = {}
     for run in runs:
         for name, instance in run.results.instances.items():
-            if known.setdefault(name, instance.table.sha256) != instance.table.sha256:
+            if known.setdefault(name, instance.installed.sha256) != instance.installed.sha256:
                 raise InputError(f"table {name!r} differs between the folders: make a report of each.")
 
 
@@ -87,8 +87,8 @@ def all_methods(runs: Iterable[Run]) -> list[str]:
 
 
 def all_tables(runs: Iterable[Run]) -> list[Table]:
-    """Tables of all runs, each once."""
-    return list({name: i.table for run in runs for name, i in run.results.instances.items()}.values())
+    """Tables of all runs as they are installed, each once."""
+    return list({name: i.installed for run in runs for name, i in run.results.instances.items()}.values())
 
 
 def table_folders(runs: Iterable[Run]) -> dict[str, Path]:

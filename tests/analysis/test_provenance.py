@@ -1,13 +1,22 @@
-"""How a run was made, in words: what is said of settings that only some scores have."""
+"""How runs were made, in words, and the tables of several runs."""
+
+import dataclasses
 
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.provenance import facts
-from hpobench_nmt.analysis.report_runs import Run
+from hpobench_nmt.analysis.provenance import facts, provenance
+from hpobench_nmt.analysis.report_runs import Run, all_tables, check_same_tables
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+
+
+def run_of(results: Results) -> Run:
+    manifest = manifest_of(results.suite, results.instances, resolve_methods(results.methods), 0, {})
+    return Run("toy", results, run_statistics(results), manifest)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +32,22 @@ def test_settings_are_named_with_the_scores_that_they_are_of(toy, scores, taken,
     results = hb.benchmark(
         toy, ["RS"], objectives=objectives, scores=scores, trials=2, tolerance=0.5, score_at=5
     )
-    manifest = manifest_of(results.suite, results.instances, resolve_methods(["RS"]), 0, {})
-    said = dict(facts(Run("toy", results, run_statistics(results), manifest)))
+    said = dict(facts(run_of(results)))
     assert [name for name in said if name.endswith("taken after")] == ([taken] if taken else [])
     assert taken is None or said[taken] == "default 5 look-ups"
     assert ("tolerance" in said) is tolerance
+
+
+def test_runs_on_a_table_with_and_without_its_curves_are_of_the_same_table(curved):
+    settings = {"scores": ("ftb",), "trials": 2}
+    whole = run_of(hb.benchmark(curved, ["RS"], **settings))
+    along = run_of(hb.benchmark(curved, ["RS"], clock="cost", curves=True, **settings))
+    assert len(along.results.instances["toy"].table) == 33
+    check_same_tables([whole, along])
+    for runs in ([along], [whole, along], [along, whole]):
+        assert [table.sha256 for table in all_tables(runs)] == [curved.sha256]
+        ((name, rows, sha256, _),) = provenance(runs)
+        assert (name, rows, sha256) == ("toy", "36", curved.sha256)
+    other = run_of(hb.benchmark(dataclasses.replace(curved, values=curved.values + 1), ["RS"], **settings))
+    with pytest.raises(InputError, match="table 'toy' differs between the folders"):
+        check_same_tables([along, other])

@@ -69,8 +69,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     groups = draw_report(runs, "svg", jobs)
     figures = {g.key: g.figures for g in groups if g.section is None}
     tables = [
-        {"name": table.name, "rows": f"{len(table):,}", "runs": _table_runs(runs, table.name, figures)}
-        for table in all_tables(runs)
+        {"name": table.name, "runs": _table_runs(runs, table.name, figures)} for table in all_tables(runs)
     ]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
@@ -138,6 +137,7 @@ def _table_runs(
                 {
                     "name": run.name,
                     "slug": f"{slug}-{table}",
+                    "rows": f"{len(instance.table):,}",
                     "goal": " and ".join(map(str, instance.objectives)),
                     "trials": run.results.suite.trials,
                     "board": report_content.table_board(run, table, cells),
