@@ -201,7 +201,7 @@ def surrogate_curves(
     spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
     if results.suite.noise:
         raise InputError("the surrogates saw one training of each row, and results hold the rows' means.")
-    steps = np.union1d(spaced, [n for n in also if n <= lookups]).astype(np.int64)
+    steps = np.union1d(spaced, [n for n in also if 1 <= n <= lookups]).astype(np.int64)
     notes = failure_notes(results, table)
     tasks: list[tuple[str, Surrogate]] = []
     for method in methods_on(results, table):

@@ -201,6 +201,9 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
     Columns: table, method, target (in words), value (see runtime_distribution.defining_value), rows (how many
     of the table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high
     (95% interval), successes, trials. Infinite where no trial met it.
+
+    Raises:
+        InputError: no table has a target that the run's scores had to settle.
     """
     frames = []
     for (table, method), times in found.found.items():
@@ -213,6 +216,8 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
         exact = _targets_frame(found, table, EXACT).assign(ert=means, low=np.nan, high=np.nan)
         if not np.isnan(means).all():  # with several workers on the cost clock nothing exact is known
             frames.append(exact.assign(successes=0, trials=0))
+    if not frames:
+        raise InputError("the trials of this run end before any target is settled.")
     return pd.concat(frames, ignore_index=True)
 
 

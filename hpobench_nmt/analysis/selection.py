@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import scored_trial
@@ -28,6 +30,12 @@ def instance_of(results: Results, table: str, n_objectives: int | None = None) -
             f"; the run has {m}."
         )
     return instance
+
+
+def one_table(results: Results, table: str) -> Results:
+    """The part of the results that is about one table."""
+    trials = {key: value for key, value in results.trials.items() if key[0] == table}
+    return replace(results, instances={table: results.instances[table]}, trials=trials)
 
 
 def methods_on(results: Results, table: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs, table_folders
 from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.selection import one_table
 from hpobench_nmt.analysis.table_sections import analyze_tables, replicates_of
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
@@ -19,7 +20,7 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
 from hpobench_nmt.render.html.svg_figure import page_figure
 from hpobench_nmt.render.plots.style import method_styles, plain, save
-from hpobench_nmt.render.report_figures import one_table, run_figures, section_figures, table_figures
+from hpobench_nmt.render.report_figures import run_figures, section_figures, table_figures
 
 _DPI = 150
 # A guess at what the analyses of all tables cost, in rows of a table whose curves cost as much.

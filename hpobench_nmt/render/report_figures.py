@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -46,12 +45,6 @@ _MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _BUDGETS = {True: 20, False: 50}
 
 Styles = dict[str, Style]
-
-
-def one_table(results: Results, table: str) -> Results:
-    """The part of the results that is about one table."""
-    trials = {key: value for key, value in results.trials.items() if key[0] == table}
-    return replace(results, instances={table: results.instances[table]}, trials=trials)
 
 
 def table_figures(
@@ -304,8 +297,6 @@ def _bounds(frame: pd.DataFrame) -> list[str]:
 def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> FigureSpec:
     frame, unit = expected_runtime_frame(found), found.instances[table].time_unit
     chosen = frame[frame["table"] == table]
-    if not len(chosen):
-        raise InputError("the trials of this run end before any target of this table is settled.")
     targets = list(dict.fromkeys(chosen["target"]))
     rows = []
     for method, part in chosen.groupby("method", sort=False):

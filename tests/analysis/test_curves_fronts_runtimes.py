@@ -120,7 +120,7 @@ def test_surrogate_curves_are_over_the_trials_that_still_run(single):
 
 
 def test_curves_have_a_point_where_one_is_asked_for(single, multi):
-    usual, asked = (surrogate_curves(multi, "toy", also=also)[0].frame for also in ([], [10, 101]))
+    usual, asked = (surrogate_curves(multi, "toy", also=also)[0].frame for also in ([], [0, 10, 101]))
     added = set(of(asked, EXACT)["lookups"]) - set(of(usual, EXACT)["lookups"])
     assert added == {10}
     found = runtime_distribution(target_runtimes(single), per_row=True, also=[0.1, 7.0])

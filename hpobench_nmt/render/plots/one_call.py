@@ -9,7 +9,7 @@ from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.run_workers import worker_times
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
-from hpobench_nmt.analysis.selection import methods_on
+from hpobench_nmt.analysis.selection import methods_on, one_table
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
@@ -51,7 +51,7 @@ def plot(
             - "scores": means of all scores, with 95% intervals;
             - "wins": who beats whom in a score; option `score`;
             - "ranks": mean ranks over all tables; option `score`.
-        table: which; left out: the first.
+        table: which; left out: the first on which a method has finished.
         ax: axes to draw on, for figures of one panel; left out: a new figure.
         options: as above.
 
@@ -63,9 +63,11 @@ def plot(
     """
     if not results.trials:
         raise InputError("there are no results to plot.")
-    table = table or next(iter(results.instances))
+    table = table or next(iter(results.trials))[0]
     if table not in results.instances:
         raise unknown("table", table, results.instances)
+    if not methods_on(results, table):
+        raise InputError(f"no method has finished on table {table!r} yet.")
     kind = kind or ("regret" if len(results.instances[table].objectives) == 1 else "hypervolume")
     if kind not in _KINDS:
         raise unknown("kind of figure", kind, _KINDS)
@@ -103,13 +105,15 @@ def _spread(results: Results, table: str) -> Figure:
 
 
 def _runtimes(results: Results, table: str, per_row: bool = False, **more: Any) -> Figure:
-    found = runtime_distribution(target_runtimes(results), [] if per_row else [table], per_row)
+    chosen = results if per_row else one_table(results, table)
+    found = runtime_distribution(target_runtimes(chosen), per_row=per_row)
     return run_progress.plot_runtime_distribution(found, **more)
 
 
 def _expected(results: Results, table: str, **more: Any) -> Figure:
-    frame = expected_runtime_frame(target_runtimes(results))
-    return run_progress.plot_expected_runtimes(frame, table, **more)
+    found = target_runtimes(one_table(results, table))
+    unit = results.instances[table].time_unit
+    return run_progress.plot_expected_runtimes(expected_runtime_frame(found), table, unit=unit, **more)
 
 
 def _attained(

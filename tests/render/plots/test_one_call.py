@@ -1,13 +1,16 @@
 """Every figure of results with one call, and what cannot be drawn."""
 
+import dataclasses
 import inspect
 
+import numpy as np
 import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.plots import one_call
-from hpobench_nmt.render.plots.style import new_panels
+from hpobench_nmt.render.plots.style import method_styles, new_panels
+from hpobench_nmt.render.report_figures import table_figures
 
 
 @pytest.fixture
@@ -45,6 +48,39 @@ def test_what_is_drawn_where_nothing_is_named(single, multi):
     assert hb.plot(multi, "attained", pair=(1, 2)).axes[0].get_ylabel() == "memory (MB)"
     assert "2 tables" in hb.plot(single, "runtimes", per_row=True).axes[0].get_title()
     assert hb.plot(single, "ranks", score="fb").axes[0].get_title().startswith("fb")
+
+
+def test_results_of_a_run_that_is_not_finished(single):
+    trials = {key: found for key, found in single.trials.items() if key[0] == "other"}
+    part = dataclasses.replace(single, trials=trials)
+    assert list(part.instances) == ["toy", "other"]
+    assert hb.plot(part).axes[0].get_title() == "other"
+    for kind in ("front", "regret", "scores", "wins"):
+        with pytest.raises(InputError, match="no method has finished on table 'toy' yet"):
+            hb.plot(part, kind, table="toy")
+
+
+def test_runtimes_are_labelled_with_what_their_own_table_counts(curved, toy):
+    whole = hb.benchmark(curved, ["RS"], trials=3, clock="cost", cost="seconds", scores=["ftb"])
+    assert hb.plot(whole, "expected").axes[0].get_ylabel() == "expected s, with 95% interval"
+    other = dataclasses.replace(whole.instances["toy"], time_unit="GPU hours")
+    both = dataclasses.replace(
+        whole,
+        instances=whole.instances | {"other": other},
+        trials=whole.trials | {("other", "RS"): whole.trials["toy", "RS"]},
+    )
+    assert hb.plot(both, "runtimes", "other").axes[0].get_xlabel() == "time on the clock, in GPU hours"
+
+
+def test_expected_runtimes_without_a_target_that_the_scores_settle(toy):
+    gaps = np.sort(toy.column("bleu").max() - toy.column("bleu"))
+    results = hb.benchmark(toy, ["RS"], trials=2, scores=["ftc"], tolerance=float(gaps[30]))
+    for kind in ("expected", "runtimes"):
+        with pytest.raises(InputError, match="settled"):
+            hb.plot(results, kind)
+    specs = {spec.stem: spec for spec in table_figures(results, "x", "toy", method_styles(["RS"]))}
+    assert specs["x-toy-expected"].problem == "the trials of this run end before any target is settled."
+    assert specs["x-toy-curves"].draw is not None
 
 
 @pytest.mark.parametrize(
