@@ -1,9 +1,9 @@
 """What methods that train rows part of the way share: the levels of training, and the rows that are left.
 
-Levels are r, r eta, r eta^2, ... for the smallest resource r, as long as they are below the largest one; the
-last level is the end of a training, wherever that is. A row is at a level once its training has come to the
-first checkpoint at that resource or above. One that ends on the way to a level is at that level, too. Its
-loss is that of its best checkpoint so far; without one it is infinite, so that the row is the worst.
+Levels are r, r eta, r eta^2, ... for the smallest resource r above 0, as long as they are below the largest
+one; the last level is the end of a training, wherever that is. A row is at a level once its training has come
+to the first checkpoint at that resource or above. One that ends on the way to a level is at that level, too.
+Its loss is that of its best checkpoint so far; without one it is infinite, so that the row is the worst.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Standing = tuple[float, int, int]
 
 def training_levels(problem: Problem, eta: float) -> list[float]:
     """The levels, ascending, the last one infinite."""
-    least, most = float(problem.resources[0]), float(problem.resources[-1])
+    # A checkpoint before the first update may be at resource 0, which no factor leads on from.
+    trained = problem.resources[problem.resources > 0]
+    least, most = (float(trained[0]), float(trained[-1])) if len(trained) else (math.inf, math.inf)
     found = []
     while least < most:
         found.append(least)

@@ -2,7 +2,7 @@
 
 symbol  meaning
 eta     of the rows at a level, one in eta goes on to the next
-r       the smallest resource; the levels are r, r eta, r eta^2, ... and the end of a training
+r       the smallest resource above 0; the levels are r, r eta, r eta^2, ... and the end of a training
 K       the number of levels above the first
 
 ASHA (Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", Algorithm 2) promotes a row

@@ -61,12 +61,22 @@ def test_levels():
     assert of(2.0, 28.0, eta=2) == [2.0, 4.0, 8.0, 16.0, math.inf]
     assert of(1.0) == [math.inf]
     assert of(5.0, 6.0, eta=math.inf) == [5.0, math.inf]
+    assert of(0.0, 1.0, 27.0) == of(1.0, 27.0)  # evaluated before the first update, too
+    assert of(0.0) == [math.inf]
 
 
 @pytest.mark.parametrize("method", [*METHODS, RandomSearch])
 @pytest.mark.parametrize("check", PARALLEL_CHECKS, ids=lambda check: check.__name__)
 def test_conformance(method, check):
     check(method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_curves_that_begin_before_the_first_update(method):
+    steps, losses = np.tile([0.0, 1.0, 2.0, 3.0], 9), np.random.default_rng(0).random((36, 1))
+    trial = run(method, Trainings(np.arange(10) * 4, steps, steps, losses))
+    assert trial.failure == "" and set(trial.rows.tolist()) == set(range(9))
+    assert (trial.timeline.resources > 0).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
