@@ -52,6 +52,8 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         self._optimizer: Optimizer | None = None
         self._seen: set[int] = set()
         self._asked: dict[int, dict[str, Value]] = {}
+        # Asked for, but the trial had other values: some were enqueued.
+        self._spare: list[dict[str, Value]] = []
         self._lock = threading.Lock()
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
@@ -70,8 +72,10 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                     n_initial=self._n_initial,
                 )
             self._tell_ended(study, self._optimizer)
-            self._asked[trial.number] = self._optimizer.ask()
-            return dict(self._asked[trial.number])
+            self._spare = [config for config in self._spare if config in self._optimizer.pending]
+            config = self._spare.pop(0) if self._spare else self._optimizer.ask()
+            self._asked[trial.number] = config
+            return dict(config)
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
         """Refuse what is not in the space, or has another distribution there."""
@@ -85,7 +89,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         """Stop the study once every configuration of the grid was tried."""
         if self._optimizer is not None and trial.number in self._asked:
             left = self._optimizer.n_candidates - len(self._optimizer.told) - len(self._optimizer.pending)
-            if left == 0:
+            if left == 0 and not self._spare:
                 with contextlib.suppress(RuntimeError):  # the study is driven by ask and tell
                     study.stop()
 
@@ -100,6 +104,9 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 continue
             self._seen.add(ended.number)
             config = self._asked.pop(ended.number, ended.params)
+            if not ended.params.items() <= config.items():
+                self._spare.append(config)
+                config = ended.params
             complete = ended.state == optuna.trial.TrialState.COMPLETE
             losses = [s * v for s, v in zip(signs, ended.values, strict=True)] if complete else None
             # Trials of another origin (enqueued ones, say) may repeat a configuration, or be off the grid.

@@ -71,6 +71,19 @@ def test_a_study_goes_on_with_a_new_sampler():
     assert configs[10] == configs[3] and len(set(configs)) == 18
 
 
+def test_losses_are_of_what_a_trial_tried_where_some_of_its_values_were_enqueued():
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "BO_EI_M_std", seed=1))
+    asked = Optimizer(SPACE, "BO_EI_M_std", seed=1).ask()
+    enqueued = {"layers": asked["layers"] % 3 + 1, "rule": "sgd"}
+    study.enqueue_trial(enqueued)
+    study.optimize(lambda trial: loss(suggest(trial, SPACE)), n_trials=99)
+    assert study.trials[0].params == {"rate": asked["rate"], **enqueued}
+    assert study.trials[1].params == asked  # its turn, as nobody has tried it
+    configs = [tuple(sorted(t.params.items())) for t in study.trials]
+    assert len(configs) == len(set(configs)) == 27
+    assert all(losses == loss(config) for config, losses in study.sampler._optimizer.told)
+
+
 def test_what_is_not_in_the_space_is_refused():
     study = optuna.create_study(sampler=MethodSampler(SPACE))
     with pytest.raises(InputError, match="suggests 'momentum', which is not in the space"):
