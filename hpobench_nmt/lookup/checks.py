@@ -115,9 +115,9 @@ def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
 def twins(table: Table) -> list[Rows]:
     """Groups of rows that look like one training under several configurations.
 
-    Two rows are linked if their configurations differ in a single hyperparameter and all but at most two
-    of the metrics agree exactly, the first objective among them (four of them, where there are more than
-    six). Rows that are linked, directly or through others, are a group.
+    Two rows are linked if their configurations differ in a single hyperparameter and four or more of the
+    metrics agree exactly (all, where there are fewer than four), the first objective among them. Rows that
+    are linked, directly or through others, are a group. Of one metric alone there are none.
 
     O(N log N) for each hyperparameter and each choice of metrics that could agree.
     """
@@ -254,10 +254,12 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
 
 
 def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
-    losses = table.objective(name).to_loss(table.column(name))
+    objective = table.objective(name)
+    values = table.column(objective.metric)
+    losses = objective.to_loss(values)
     far = far_rows(losses)
     if len(far):
-        nearest, share = table.column(name)[far[-1]], variance_share(losses, far)
+        nearest, share = values[far[-1]], variance_share(losses, far)
         yield (
             "warning",
             f"{len(far)} of {len(table):,} rows are far worse in {name} than the rest, {nearest:g} or worse; "

@@ -36,6 +36,15 @@ def test_other_rows_are_not(values):
     assert values[far_rows(values)].tolist() == []
 
 
+def test_an_objective_may_say_its_direction(toy):
+    values = toy.values.copy()
+    values[5, 0] = 1000.0
+    (found,) = [
+        f for f in check_table(replace(toy, values=values, objectives=("bleu:min",))) if "far" in f.fact
+    ]
+    assert found.fact.startswith("1 of 36 rows are far worse in bleu:min than the rest, 1000 or worse")
+
+
 def test_rows_that_are_alike_come_in_their_order():
     values = losses(n=500)
     values[100:140] = np.where(np.arange(40) % 3 == 0, 50.0, 60.0)
