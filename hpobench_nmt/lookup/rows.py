@@ -113,7 +113,9 @@ def _texts_of(cells: Sequence[str]) -> Column:
 
 
 def _numbers_if_all(texts: Column) -> Column:
-    """Texts as doubles if each of them is a number or empty."""
+    """Texts as doubles if each of them is a number or empty. Sizes such as 64_64 are labels."""
+    if any("_" in text for text in texts):  # Python's float() would take it for 6464
+        return texts
     try:
         return np.array([np.nan if text in _EMPTY else float(text) for text in texts])
     except ValueError:

@@ -116,6 +116,11 @@ def test_kinds_are_told_by_the_columns(tmp_path):
     assert again.sha256 == table.sha256 and again.hyperparameters == table.hyperparameters
 
 
+def test_labels_that_python_would_take_for_numbers(tmp_path):
+    table = added(tmp_path, CSV.replace("sgd", "64_64").replace("adam", "128_128"))
+    assert table.hyperparameters[1].values == ("128_128", "64_64")
+
+
 def test_kinds_are_told_by_the_datasheet(tmp_path):
     csv = CSV.replace("rate", "batch").replace("0.1", "16").replace("0.2", "8.0")
     sheet = SHEET.replace(
