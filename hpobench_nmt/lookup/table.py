@@ -197,10 +197,10 @@ class Table:
             digest.update(repr((h.name, h.values, h.scale, *kind)).encode())
         for m in self.metrics:
             digest.update(repr((m.name, m.direction)).encode())
-        configs = np.where(np.isnan(self.configs), np.nan, self.configs)
-        digest.update(np.ascontiguousarray(configs).astype("<f8").tobytes())
-        canonical = np.where(np.isnan(self.values), np.nan, self.values)
-        digest.update(np.ascontiguousarray(canonical).astype("<f8").tobytes())
+        for array in (self.configs, self.values):
+            # Adding 0 makes 0 of -0.0, which a file does not tell from it.
+            canonical = np.where(np.isnan(array), np.nan, array + 0.0)
+            digest.update(np.ascontiguousarray(canonical).astype("<f8").tobytes())
         return digest.hexdigest()
 
     def metric(self, name: str) -> Metric:

@@ -287,6 +287,10 @@ def test_the_hash_is_of_rows_space_and_metrics_only():
     values = mine.values.copy()
     values[np.isnan(values)] = -np.nan
     assert dataclasses.replace(mine, values=values).sha256 == mine.sha256
+    # A file does not tell -0.0 from 0.
+    zeros = table([[0.0], [2.0], [np.nan], [4.0]])
+    assert dataclasses.replace(zeros, values=-zeros.values).sha256 != zeros.sha256
+    assert dataclasses.replace(zeros, values=[[-0.0], [2.0], [np.nan], [4.0]]).sha256 == zeros.sha256
     # The hash of an earlier version stands in results folders.
     assert table([[1.0], [2.0], [np.nan], [4.0]]).sha256 == HASH
 
