@@ -54,10 +54,6 @@ def replicates_of(
     )
     in_table = ~np.isnan(rows)
     number, values = rows[in_table].astype(np.int64), again[metrics].to_numpy(np.float64)[in_table]
-    for j, name in enumerate(metrics):
-        missing = table.metric(name).missing
-        if missing is not None:
-            values[values[:, j] == missing, j] = np.nan
     if not table.averaged:
         number = np.concatenate([np.arange(len(own)), number])
         values = np.vstack([own[metrics].to_numpy(np.float64), values])

@@ -82,10 +82,21 @@ def load_replicates(folder: Path) -> pd.DataFrame:
     if sheet.replicates is None:
         return pd.DataFrame(columns=names, dtype=np.float64)
     content = _rows(folder, REPLICATES, sheet.replicates, "replicates")
-    table = load_folder(folder)
-    columns = parse_columns(content, names, folder / REPLICATES, *sheet.columns_by_kind())
+    return _replicates(content, sheet, load_folder(folder), folder / REPLICATES)
+
+
+def _replicates(content: bytes, sheet: Datasheet, table: Table, path: Path) -> pd.DataFrame:
+    """The trainings in the content of a table's replicates.csv."""
+    import pandas as pd
+
+    names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
+    columns = parse_columns(content, names, path, *sheet.columns_by_kind())
     for h in table.hyperparameters:
-        columns[h.name] = h.column(codes_of_cells(h, columns[h.name], folder / REPLICATES))
+        columns[h.name] = h.column(codes_of_cells(h, columns[h.name], path))
+    for metric in table.metrics:
+        if metric.missing is not None:
+            cells = columns[metric.name]
+            columns[metric.name] = np.where(cells == metric.missing, np.nan, cells)
     return pd.DataFrame({name: columns[name] for name in names})
 
 
@@ -156,7 +167,8 @@ def add_table(
 
     Where the datasheet names a column of seeds, the file has one training a line: the table's rows are their
     means, and the trainings are kept as replicates. The spec and the ledger of a folder come along. Learning
-    curves are read from `curves.csv` beside the rows if the datasheet has a section [curves].
+    curves are read from `curves.csv` beside the rows if the datasheet has a section [curves], and trainings
+    with other seeds from `replicates.csv` if it has a section [replicates] that names no column.
 
     Args:
         source: the file or folder.
@@ -178,7 +190,8 @@ def add_table(
         sheet = _datasheet(source)
         if sheet.rows is not None and sheet.rows.sha256 is not None:
             table = load_folder(source)
-            replicates = load_replicates(source)
+            hashed = sheet.replicates is not None and sheet.replicates.sha256 is not None
+            replicates = load_replicates(source) if hashed else _beside(sheet, table, source / REPLICATES)
             beside = {
                 name: read_bytes(source / name, MAX_BYTES, follow_link=False)
                 for name in (SPEC, LEDGER)
@@ -188,6 +201,7 @@ def add_table(
             curves = read_rows(source / CURVES) if sheet.curves else None
             rows = read_rows(source / ROWS)
             table, trainings = build_table(rows, sheet, source / ROWS, source / DATASHEET, curves)
+            replicates = _beside(sheet, table, source / REPLICATES)
     elif os.path.exists(source):  # noqa: PTH110
         sheet_path = datasheet or source.with_suffix(".toml")
         if not os.path.isfile(sheet_path):  # noqa: PTH113
@@ -200,6 +214,7 @@ def add_table(
         curves = read_rows(source.with_name(CURVES), follow_link=True) if sheet.curves else None
         rows = read_rows(source, follow_link=True)
         table, trainings = build_table(rows, sheet, source, sheet_path, curves)
+        replicates = _beside(sheet, table, source.with_name(REPLICATES), follow_link=True)
     else:
         raise InputError(f"{source}: no such file or folder.")
     if trainings is not None:
@@ -210,6 +225,13 @@ def add_table(
     writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
     save_folder(table, target / table.name, replicates, beside, writing)
     return table, target / table.name
+
+
+def _beside(sheet: Datasheet, table: Table, path: Path, follow_link: bool = False) -> pd.DataFrame | None:
+    """The trainings in a replicates.csv that has no hash yet; None if the datasheet means no such file."""
+    if sheet.replicates is None or sheet.replicates.seed is not None:
+        return None
+    return _replicates(read_rows(path, follow_link), sheet, table, path)
 
 
 def _datasheet(folder: Path) -> Datasheet:

@@ -107,6 +107,33 @@ def test_add_takes_a_folder_with_and_without_a_hash(own, tmp_path, toy):
     assert add_table(tmp_path / "toy", None, tmp_path / "installed")[0].sha256 == toy.sha256
 
 
+@pytest.mark.parametrize("section", ["[replicates]", "[replicates]\naveraged = true"])
+@pytest.mark.parametrize("place", ["folder", "file"])
+def test_add_keeps_replicates_that_lie_beside_the_rows(own, place, section):
+    sheet = SHEET.replace('"min"', '"min"\nmissing = -1.0') + section
+    source, names = own / "mine.csv", ("mine.csv", "mine.toml")
+    if place == "folder":
+        source, names = own, ("table.csv", "datasheet.toml")
+    (own / names[0]).write_text(CSV)
+    (own / names[1]).write_text(sheet)
+    with pytest.raises(InputError, match=r"has no replicates\.csv"):
+        add_table(source, None, own / "installed")
+    (own / "replicates.csv").write_text("lr,replicate,seed,ppl\n0.01,1,7,41\n0.01,2,8,-1\n0.1,1,7,\n")
+    table, folder = add_table(source, None, own / "installed")
+    assert load_replicates(folder).to_numpy()[:, :3].tolist() == [[0.01, 1, 7], [0.01, 2, 8], [0.1, 1, 7]]
+    np.testing.assert_array_equal(load_replicates(folder)["ppl"], [41, np.nan, np.nan])
+    assert table.averaged == load_folder(folder).averaged == ("true" in section)
+
+
+def test_add_takes_a_folder_whose_replicates_have_no_hash_yet(folder, tmp_path):
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    sheet["replicates"] = {}
+    (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet))
+    with pytest.raises(InputError, match=r"\[replicates\] has no sha256\. Install the folder"):
+        load_replicates(folder)
+    assert len(load_replicates(add_table(folder, None, tmp_path / "installed")[1])) == 10
+
+
 @pytest.mark.parametrize(
     ("csv", "message"),
     [
