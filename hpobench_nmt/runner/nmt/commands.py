@@ -126,6 +126,8 @@ _ENVIRONMENT = {
 def _failure(module: str, code: int, log: Path) -> Exception:
     """The error for a command that ended with that code and that log."""
     text = log.read_text("utf-8", errors="replace")
+    # Each of several processes of one training writes its own (sockeye_workers.py).
+    others = [path.read_text("utf-8", errors="replace") for path in sorted(log.parent.glob("worker-*.log"))]
     reason = last_words(text)
     if "No space left on device" in text:
         return RunError(f"{module}: no space left on the disk. Make room and run again.")
@@ -134,8 +136,8 @@ def _failure(module: str, code: int, log: Path) -> Exception:
     if code == -signal.SIGKILL:
         return TrainingStarved(f"{module} was killed, most likely for lack of memory.")
     # CUDA's error goes on for some lines after the one that says so.
-    traceback = text.rpartition("Traceback (most recent call last)")[2]
-    if told := [line for line in traceback.splitlines() if tells_of_no_memory(line)]:
+    tracebacks = [each.rpartition("Traceback (most recent call last)")[2] for each in (text, *others)]
+    if told := [line for each in tracebacks for line in each.splitlines() if tells_of_no_memory(line)]:
         return TrainingStarved(f"{module}: out of memory ({last_words(told[-1])})")
     if code < 0:
         return TrainingStarved(f"{module} was ended by signal {-code}: {reason or 'it wrote no log'}")

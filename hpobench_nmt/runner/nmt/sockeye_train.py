@@ -24,7 +24,7 @@ from typing import Any
 
 from hpobench_nmt.runner.curve_file import write_curve
 from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
-from hpobench_nmt.runner.nmt.sockeye_workers import join, rank
+from hpobench_nmt.runner.nmt.sockeye_workers import end_with, join, rank
 
 _COPY = re.compile(r"checkpoint-(\d{5})")
 COSTS = "costs.json"
@@ -150,7 +150,9 @@ def main() -> None:
     model = Path(chosen.output)
     others = join(int(workers), chosen.device_id, model)
     after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
+    over = end_with(others)
     importlib.import_module("sockeye.train").train(chosen, checkpoint_callback=after)
+    over.set()
     for other in others:
         other.wait()
 

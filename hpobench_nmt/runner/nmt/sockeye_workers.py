@@ -1,10 +1,10 @@
 """Several processes for one training of Sockeye, each with batches of its own; on GPUs, each with its own.
 
-The first process starts the others. They meet at a file, so that no port is needed. Where one ends too soon,
-the next exchange of gradients ends all of them.
+The first process starts the others. They meet at a file, so that no port is needed. Where one fails, all
+end. An exchange of gradients alone would wait for the missing ones for many minutes.
 
 Sockeye saves the random state and the order of the data of the first process alone. Here the others save
-theirs too, so that a training that goes on has the same bits as one that was never stopped.
+theirs too, so that a training that goes on has the same bits on CPUs as one that was never stopped.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import importlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,6 +60,32 @@ def join(count: int, first_gpu: int, model: Path) -> list[subprocess.Popen[bytes
         _keep_own_state(model, number)
         return []
     return [_start(other, model) for other in range(1, count)]
+
+
+def end_with(others: Sequence[subprocess.Popen[bytes]]) -> threading.Event:
+    """End this process as soon as one of the other workers fails; in the same way, if that one was killed.
+
+    Args:
+        others: from `join`.
+
+    Returns:
+        an event to set when training is over: after that, how they end does not matter.
+    """
+    over = threading.Event()
+
+    def watch(number: int, other: subprocess.Popen[bytes]) -> None:
+        code = other.wait()
+        if not code or over.is_set():
+            return
+        sys.stdout.write(f"worker {number} failed with exit code {code}\n")
+        sys.stdout.flush()
+        if code == -signal.SIGKILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(1)
+
+    for number, other in enumerate(others, start=1):
+        threading.Thread(target=watch, args=(number, other), daemon=True).start()
+    return over
 
 
 def _start(number: int, model: Path) -> subprocess.Popen[bytes]:

@@ -73,6 +73,13 @@ def test_a_failure_names_its_reason(command, code, message):
         command(code)
 
 
+def test_memory_may_have_run_out_in_another_process_of_the_training(command):
+    spoken = "Traceback (most recent call last)\ntorch.OutOfMemoryError: CUDA out of memory. Tried …\n"
+    command.log.with_name("worker-1.log").write_text(spoken, encoding="utf-8")
+    with pytest.raises(TrainingStarved, match=r"some_module: out of memory \(torch.OutOfMemoryError"):
+        command("print('worker 1 failed with exit code 1'); raise SystemExit(1)")
+
+
 @pytest.mark.parametrize(
     ("code", "message"),
     [
