@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import threading
@@ -316,7 +317,7 @@ def _print_status(spec: Spec, folder: Path) -> None:
 
 def _shape(curve: Sequence[Mapping[str, float]]) -> str:
     """The dev perplexity of the last checkpoints as a line of bars, its last value after it."""
-    values = [point["dev_ppl"] for point in curve][-_MOST_POINTS:]
+    values = [point["dev_ppl"] for point in curve if math.isfinite(point["dev_ppl"])][-_MOST_POINTS:]
     if len(values) < 2:
         return ""
     bars = _ASCII_BARS if make_console().options.ascii_only else _BARS

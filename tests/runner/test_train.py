@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from filelock import FileLock
 
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
+from hpobench_nmt.cli.train import _shape
 from hpobench_nmt.lookup.folder import load_replicates
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import read_ledger
@@ -447,6 +449,15 @@ def test_a_method_that_fails_is_not_passed_over(trained, place):
     assert "Best: " in done.stdout
     assert re.search("Sulky failed after 3 look-ups: .*no idea", done.stderr)
     assert not (trained / "reserve").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [([9.0, 7.0, math.inf], "  █▁ 7.00"), ([math.nan, 7.0], ""), ([3.0, 3.0], "  ▁▁ 3.00")],
+)
+def test_a_curve_that_diverged_is_shown_as_far_as_it_has_numbers(values, shown, monkeypatch):
+    monkeypatch.setattr("hpobench_nmt.cli.train._ASCII_BARS", "▁▂▃▄▅▆▇█")
+    assert _shape([{"dev_ppl": value} for value in values]) == shown
 
 
 def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
