@@ -44,9 +44,10 @@ def decoded(content: bytes, path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
+        found = "UTF-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
         raise InputError(
             f"{path}, line {line}: not UTF-8 (byte 0x{byte:02x}). Convert the file, for instance with "
-            "`iconv -f LATIN1 -t UTF-8`."
+            f"`iconv -f {found} -t UTF-8`."
         ) from error
 
 

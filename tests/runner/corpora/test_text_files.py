@@ -148,6 +148,9 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "dev.txt").write_bytes(codecs.BOM_UTF8 + b"ok\n\xff\n")
     with pytest.raises(InputError, match=r"dev\.txt, line 2: not UTF-8 \(byte 0xff\)"):
         load(tmp_path, name="text", **FILES)
+    (tmp_path / "dev.txt").write_bytes("as Notepad may save it\n".encode("utf-16"))
+    with pytest.raises(InputError, match=r"dev\.txt, line 1: not UTF-8 .*`iconv -f UTF-16 -t UTF-8`"):
+        load(tmp_path, name="text", **FILES)
     write(tmp_path)
     with pytest.raises(InputError, match=r"test: cannot read .*missing\.txt \(No such file"):
         load(tmp_path, name="text", **{**FILES, "test": "missing.txt"})
