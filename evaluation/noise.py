@@ -34,6 +34,7 @@ from scipy.stats import chi2, kendalltau, t
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, Value, label
+from hpobench_nmt.core.text import free_name
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,8 @@ class SeedNoise:
         trainings: one line per training: configuration (a number, best table row first), row (of the table,
             -1 where it has none), source ("table" or "replicate"), value (without the effect of a shared
             seed, as everything below).
-        configurations: one line per configuration: row, its hyperparameters, in_table (the table's value),
+        configurations: one line per configuration: row, its hyperparameters (one whose name another column
+            has: with "_" after it), in_table (the table's value),
             n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
             value is than the mean of the replicates, in units of the pooled sd; NaN for a mean).
         pooled: over all configurations.
@@ -286,7 +288,9 @@ def _configurations(
         spread = every.std(ddof=1) if len(every) > 1 else np.nan
         luck = sign * (values.mean() - own) / sd if sd > 0 else np.nan  # a mean has none: sd is NaN
         lines.append((row, *config, own, len(every), every.mean(), spread, np.ptp(every), luck))
-    return pd.DataFrame(lines, columns=["row", *names, "in_table", "n", "mean", "sd", "range", "luck"])
+    ours = ("row", "in_table", "n", "mean", "sd", "range", "luck")
+    theirs = [free_name(name, (*ours, *names)) if name in ours else name for name in names]
+    return pd.DataFrame(lines, columns=["row", *theirs, *ours[1:]])
 
 
 def _ranked(losses: Floats) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.text import free_name
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.rows import number_column, read_csv
 from hpobench_nmt.lookup.table import Table
@@ -110,6 +111,13 @@ def _front(
         n_rows=len(frame),
         n_complete=int(complete.sum()),
     )
+
+
+def with_row_numbers(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with their numbers, the index, as a first column: "row", or "row_" where "row" is taken."""
+    found = rows.copy()
+    found.insert(0, free_name("row", rows.columns), rows.index)
+    return found
 
 
 def _from_csv(path: Path, objectives: Sequence[str]) -> tuple[pd.DataFrame, list[str], list[bool]]:

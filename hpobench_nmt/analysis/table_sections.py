@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.analysis import findings
 from hpobench_nmt.analysis.curve_sections import curve_section
 from hpobench_nmt.analysis.section import Section
-from hpobench_nmt.analysis.table_front import table_front
+from hpobench_nmt.analysis.table_front import table_front, with_row_numbers
 from hpobench_nmt.benchmarking.instance import table_violations, why_infeasible
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.errors import InputError
@@ -249,8 +249,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
     if len(set(names)) < 2:
         raise InputError(f"table {table.name!r} has no two objectives to trade off; name two metrics.")
     front = table_front(table, specs)
-    rows = front.rows.copy()
-    rows.insert(0, "row", front.rows.index)
+    rows = with_row_numbers(front.rows)
     stem = f"{table.name}-front"
     return Section(
         table=table.name,
@@ -258,7 +257,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
         title=f"{table.name}: {names[0]} and {names[1]}",
         stem=stem,
         notes=findings.of_front([str(o) for o in chosen], table.losses(chosen), len(rows)),
-        shown=rows[["row", *names, *(h.name for h in table.hyperparameters)]],
+        shown=rows[[rows.columns[0], *names, *(h.name for h in table.hyperparameters)]],
         files={stem: rows},
         analysis=front,
     )

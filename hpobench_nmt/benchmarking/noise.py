@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.text import free_name
 from hpobench_nmt.lookup.averages import means
 from hpobench_nmt.lookup.catalogue import find_folder
 from hpobench_nmt.lookup.folder import load_folder, load_replicates
@@ -49,9 +50,9 @@ def replicates_of(
     metrics = list(dict.fromkeys(o.metric for o in objectives))
     own = table.to_frame()
     again = frame[frame["replicate"] != 0][[*names, *metrics]]
-    rows = again.merge(own[names].assign(row=range(len(own))), on=names, how="left")["row"].to_numpy(
-        np.float64
-    )
+    place = free_name("row", again.columns)
+    placed = again.merge(own[names].assign(**{place: range(len(own))}), on=names, how="left")
+    rows = placed[place].to_numpy(np.float64)
     in_table = ~np.isnan(rows)
     number, values = rows[in_table].astype(np.int64), again[metrics].to_numpy(np.float64)[in_table]
     if not table.averaged:

@@ -32,7 +32,7 @@ def pareto(
         raise unknown("format", form, ["text", "csv"])
     if len(objectives) < 2:
         raise InputError("a front needs two or more objectives, comma-separated.")
-    from hpobench_nmt.analysis.table_front import front_of
+    from hpobench_nmt.analysis.table_front import front_of, with_row_numbers
     from hpobench_nmt.render.data_text import csv_text
     from hpobench_nmt.render.section_files import write_front
     from hpobench_nmt.render.terminal.grids import print_frame, print_text
@@ -40,8 +40,7 @@ def pareto(
     if plot:
         check_plot(plot)
     front = front_of(source, objectives, constraints)
-    rows = front.rows.copy()
-    rows.insert(0, "row", rows.index)
+    rows = with_row_numbers(front.rows)
     if form == "csv":
         click.echo(csv_text(rows), nl=False)
     else:

@@ -7,6 +7,7 @@ core/files.py). Free texts, such as provenance and error messages, are shown wit
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 # Control characters, which move a terminal's cursor; marks that turn the direction of writing; invisible
 # characters; lone surrogates, which no file can hold; and code points that XML forbids. The joiners
@@ -42,6 +43,13 @@ def csv_cell(text: str) -> str:
     """
     shown = printable(text, lines=True)
     return f"'{shown}" if _FORMULA.match(shown) and not _is_number(shown) else shown
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """A name for a column beside others: the name itself, or with a "_" after it for each one in its way."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _is_number(text: str) -> bool:

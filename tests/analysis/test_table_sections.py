@@ -32,6 +32,8 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.section_files import figures_of, write_sections
 from hpobench_nmt.render.terminal.grids import print_frame
 from hpobench_nmt.render.terminal.sections import print_sections
+from hpobench_nmt.render.terminal.table_charts import print_charts
+from hpobench_nmt.render.terminal.table_summary import print_summary
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +48,25 @@ def printed(sections, width=80):
     file = io.StringIO()
     print_sections(sections, Console(file=file, width=width))
     return file.getvalue()
+
+
+def test_columns_may_have_the_names_that_the_analyses_use(toy, again):
+    axes = tuple(
+        replace(h, name=name) for h, name in zip(toy.hyperparameters, ("row", "n", "n_"), strict=True)
+    )
+    table = replace(toy, hyperparameters=axes)
+    names = dict(zip([h.name for h in toy.hyperparameters], ["row", "n", "n_"], strict=True))
+    sections = analyze_tables([table], replicates={"toy": again(toy, [3, 9, 20]).rename(columns=names)})
+    assert not any(s.problem for s in sections)
+    assert "Pareto front" in printed(sections)
+    front, noise = only(sections, "front").files["toy-front"], only(sections, "noise").files["toy-noise"]
+    assert list(front.columns[:2]) == ["row_", "row"]
+    assert front["row_"].tolist() == front.index.tolist()
+    assert list(noise.columns) == ["row", "row_", "n__", "n_", "in_table", "n", "mean", "sd", "range", "luck"]
+    file = io.StringIO()
+    print_summary(table, Console(file=file, width=120), 2)
+    print_charts(table, Console(file=file, width=120))
+    assert file.getvalue().count("row_") == 2
 
 
 def test_every_analysis_of_two_tables(two, again):

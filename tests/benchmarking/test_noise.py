@@ -162,6 +162,18 @@ def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
     np.testing.assert_array_equal(found.losses[found.starts[:-1]], toy.losses(goals))
 
 
+def test_a_hyperparameter_may_be_called_row(toy, noisy, home):
+    usual, means = replicates_of(noisy[0], [toy.objective("bleu")], "toy")
+    names = {"width": "row"}
+    axes = tuple(replace(h, name=names.get(h.name, h.name)) for h in toy.hyperparameters)
+    table = replace(noisy[0], hyperparameters=axes)
+    frame = trainings_of(noisy[0], noisy[1] - noisy[0].values).rename(columns=names)
+    save_folder(table, home / "tables" / "toy", frame)
+    found, same = replicates_of(table, [toy.objective("bleu")], "toy")
+    np.testing.assert_array_equal(found.starts, usual.starts)
+    np.testing.assert_array_equal(same, means)
+
+
 def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
     frame = trainings_of(toy, np.ones((TIMES, *toy.values.shape)))
     frame.loc[:2, "memory"] = 0.0  # the datasheet says that 0 stands for a missing value

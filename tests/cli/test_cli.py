@@ -177,6 +177,9 @@ def test_the_front_of_a_table_and_of_any_csv_agree(toy_home, call, toy):
     assert code == 0
     rows = [int(line.split(",")[0]) for line in out.splitlines()[1:]]
     assert sorted(rows) == toy.front(["bleu", "seconds"]).tolist()
+    Path("front.csv").write_text(out)
+    code, again, _ = call("pareto", "front.csv", "--objectives", "bleu:max,seconds:min", "--format", "csv")
+    assert [line.partition(",")[2] for line in again.splitlines()] == out.splitlines()
     toy.to_frame().assign(note="x, y").to_csv("any.csv", index=False)
     code, out, _ = call("pareto", "any.csv", "--objectives", "bleu:max,seconds:min", "--plot", "front.png")
     assert code == 0

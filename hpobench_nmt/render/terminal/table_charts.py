@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from hpobench_nmt.analysis.table_front import with_row_numbers
 from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.pareto import pareto_front
@@ -65,11 +66,10 @@ def print_charts(
         console.print(line)
     console.print()
     front = front[np.argsort(table.losses([up])[front, 0], kind="stable")]
-    rows = table.to_frame().iloc[front[:_MOST_ROWS]]
-    rows.insert(0, "row", front[:_MOST_ROWS])
+    rows = with_row_numbers(table.to_frame().iloc[front[:_MOST_ROWS]])
     names = [up.metric, across.metric, *(h.name for h in table.hyperparameters)]
     print_text("Rows of the front", console, "bold")
-    print_frame(rows[["row", *names]], console)
+    print_frame(rows[[rows.columns[0], *names]], console)
     if len(front) > _MOST_ROWS:
         print_text(f"and {len(front) - _MOST_ROWS} more.", console)
 

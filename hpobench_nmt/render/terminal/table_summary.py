@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.curve_sections import curve_summary
 from hpobench_nmt.analysis.number_text import NONE
+from hpobench_nmt.analysis.table_front import with_row_numbers
 from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.space import short_label
@@ -46,8 +47,7 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
     violations = table_violations(table, constraints)
     loss = feasible_losses(table.losses(table.objectives[:1]), violations)[:, 0]
     order = np.argsort(loss, kind="stable")[: min(n_best, int((~np.isnan(loss)).sum()))]
-    best = table.to_frame().iloc[order]
-    best.insert(0, "row", best.index)
+    best = with_row_numbers(table.to_frame().iloc[order])
     console.print()
     kept = "" if violations is None else f" of the {int(is_feasible(violations).sum())} rows that keep "
     print_text(f"Best by {table.objectives[0]}{kept}{' and '.join(constraints)}", console, "bold")
