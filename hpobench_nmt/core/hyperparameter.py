@@ -90,8 +90,11 @@ class Hyperparameter:
         if not all(is_number(v) for v in self.values):
             shown = _shown(self.values)
             raise InputError(f"{where}: {shown} are not all numbers; labels need kind = 'categorical'.")
-        # 1 and 1.0 are one number, and tables that hold one or the other have the same hash.
-        object.__setattr__(self, "values", tuple(map(float, self.values)))
+        # 1 and 1.0 are one number, as are 0 and -0.0: tables that hold one or the other have the same hash.
+        try:
+            object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in self.values))
+        except OverflowError:
+            raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.") from None
         numbers, shown = self.numbers, _shown(self.values)
         if not all(math.isfinite(v) for v in numbers):
             raise InputError(f"{where} has a value that is not finite: {shown}.")
@@ -111,10 +114,14 @@ class Hyperparameter:
     def _check_labels(self, where: str) -> None:
         if self.scale != "linear" or self.integer is not None or self.continuous:
             raise InputError(f"{where}: scales and ranges are of numbers, and its kind is {self.kind!r}.")
+        # As Python's own types, which files can hold.
+        values = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)
+        object.__setattr__(self, "values", values)
         texts = []
         for value in self.values:
-            if not (isinstance(value, str | bool) or is_number(value)) or value != value:
-                raise InputError(f"{where}: a label must be a text, a boolean or a number, not {value!r}.")
+            if not isinstance(value, str | bool) and not (is_number(value) and abs(value) <= LARGEST_VALUE):
+                shown = printable(repr(value))[:60]
+                raise InputError(f"{where}: a label must be a text, a boolean or a number, not {shown}.")
             texts.append(check_label(f"{where}: the label", label(value)))
             if not texts[-1]:
                 raise InputError(f"{where}: an empty text is no label: an empty cell means inactive.")
@@ -183,7 +190,7 @@ class Hyperparameter:
         place = self._place_of.get(_key(value) if isinstance(value, str | bool | int | float) else None)
         if place is not None:
             return self.numbers[place]
-        if self.is_numeric and is_number(value):
+        if self.is_numeric and is_number(value) and abs(value) <= LARGEST_VALUE:
             # Other programs may have taken a logarithm and its inverse on the way.
             near = [v for v in self.numbers if math.isclose(v, value, rel_tol=_SAME)]
             if near:

@@ -110,11 +110,14 @@ def test_values_whose_squares_overflow_are_refused():
     for values in ((0.0, 1e150), (-1e150, 0.0)):
         assert Hyperparameter("x", values).scaled(np.array(values)).tolist() == [0.0, 1.0]
     assert Hyperparameter("x", (1e-150, 1.0, 1e150), "log").scaled(np.array([1.0])) == pytest.approx(0.5)
-    for values in ((0.0, 1.001e150), (-1.001e150, 0.0)):
+    for values in ((0.0, 1.001e150), (-1.001e150, 0.0), (1, 10**400)):
         with pytest.raises(InputError, match=r"hyperparameter 'x' has a value beyond 1e\+150\."):
             Hyperparameter("x", values)
     with pytest.raises(InputError, match=r"a log scale needs values of 1e-150 or more\."):
         Hyperparameter("x", (0.999e-150, 1.0), "log")
+    for axis in (Hyperparameter("x", (1, 2)), Hyperparameter("x", (1, 2), continuous=True)):
+        with pytest.raises(InputError, match="x is 10000"):
+            axis.code(10**400)
 
 
 def test_zero_is_fine_on_a_linear_scale():
@@ -194,6 +197,14 @@ def test_any_two_categories_are_1_apart_and_numbers_of_a_category_have_no_order(
     assert batch.labels == ("64", "16", "32")
 
 
+def test_labels_of_numpys_types_are_pythons():
+    axes = {"a": list(np.array(["x", "y"])), "b": list(np.array([True, False]))}
+    space = Space.of(axes)
+    assert [[type(v) for v in h.values] for h in space] == [[str, str], [bool, bool]]
+    assert space == Space.of({"a": ["x", "y"], "b": [True, False]})
+    assert str(Hyperparameter("x", (-0.0, 1)).values) == "(0.0, 1.0)"
+
+
 def test_true_is_not_one():
     both = Hyperparameter("x", (True, 1, "1.0"), kind="categorical")
     assert [both.code(v) for v in (True, 1, "1.0")] == [0.0, 1.0, 2.0]
@@ -253,6 +264,10 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         (
             {"values": ("a", math.nan), "kind": "ordinal"},
             "a label must be a text, a boolean or a number, not nan.",
+        ),
+        (
+            {"values": ("a", math.inf), "kind": "ordinal"},
+            "a label must be a text, a boolean or a number, not inf.",
         ),
         ({"values": ("a ", "b"), "kind": "ordinal"}, "begins or ends with a space"),
         ({"values": ("a\x1b", "b"), "kind": "ordinal"}, r"holds the character \x1b"),
