@@ -107,8 +107,6 @@ def minimize(
     Raises:
         InputError: wrong arguments, or a state of another call.
     """
-    if budget < 1:
-        raise InputError(f"budget must be 1 or more, not {budget}.")
     optimizer = Optimizer(
         space,
         method,

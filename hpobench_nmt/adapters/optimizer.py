@@ -25,6 +25,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
@@ -107,6 +108,10 @@ class Optimizer:
         self._method = _named(method, objectives)
         if not 1 <= candidates <= MOST_CANDIDATES:
             raise InputError(f"candidates must be from 1 to {MOST_CANDIDATES:,}, not {candidates:,}.")
+        least = {"budget": (budget, 1), "seed": (seed, 0), "n_initial": (n_initial, 0)}
+        for name, (given, bound) in least.items():
+            if given is not None and given < bound:
+                raise InputError(f"{name} must be {bound} or more, not {given}.")
         configs = _candidates(self.space, candidates, seed)
         lookups = len(configs) if budget is None else min(budget, len(configs))
         n_initial = min(n_initial, lookups)
@@ -120,6 +125,8 @@ class Optimizer:
         self._pending: list[int] = []
         self._events: list[Event] = []
         self._live = self._new_method()
+        if not callable(getattr(self._live, "tell", None)):
+            raise InputError(f"method {self._method.name} has no tell, and a function is evaluated whole.")
         self._told_live: set[int] = set()
 
     def __repr__(self) -> str:
@@ -140,7 +147,7 @@ class Optimizer:
 
         Raises:
             InputError: every candidate has been asked for or told.
-            RunError: the method answers with something that is no candidate.
+            RunError: the method answers with something that is no candidate, or waits for what is pending.
         """
         if len(self._told) + len(self._pending) >= self.n_candidates:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
@@ -158,7 +165,8 @@ class Optimizer:
             losses: a number, or one for each objective; None or NaN where the evaluation failed.
 
         Raises:
-            InputError: it is no candidate, was told before, or the number of losses is wrong.
+            InputError: it is no candidate, was told before, the number of losses is wrong, or one is infinite
+                or beyond 1e150.
         """
         row = self._problem.row(config)
         if row in self._told:
@@ -273,7 +281,12 @@ class Optimizer:
             for row in self._pending:
                 other.tell(row, lie.copy())
             answer = other.ask()
-        row = getattr(answer, "row", answer)
+        if answer is None and self._pending and hasattr(self._live, "suggest"):
+            raise RunError(
+                f"method {self._method.name} waits for the losses of what is pending, {len(self._pending)} "
+                "configuration(s): tell some of them."
+            )
+        row = answer[0] if isinstance(answer, tuple) and answer else answer
         taken = row in self._told or row in self._pending if isinstance(row, int | np.integer) else True
         if taken or not 0 <= int(row) < len(self._problem.features):
             raise RunError(
@@ -326,6 +339,7 @@ def _losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -
         return np.full(n_objectives, math.nan)
     if values.shape != (n_objectives,):
         raise InputError(f"{n_objectives} loss(es) expected, not {values.tolist()}.")
-    if np.isinf(values).any():
-        raise InputError(f"a loss is infinite: {values.tolist()}. Tell None for an evaluation that failed.")
+    if (np.abs(values) > LARGEST_VALUE).any():
+        what = "infinite" if np.isinf(values).any() else f"beyond {LARGEST_VALUE:g}"
+        raise InputError(f"a loss is {what}: {values.tolist()}. Tell None for an evaluation that failed.")
     return values

@@ -17,7 +17,7 @@ from typing import Any
 
 from hpobench_nmt.adapters.optimizer import N_INITIAL, Optimizer
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Objective
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.space_exchange import library
@@ -31,8 +31,9 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
 
     The study's objective must suggest every hyperparameter of the space that is active, with the distribution
     of `space.to_optuna()`; `suggest` does that. Trials of the study that ended are told to the method:
-    completed ones with their values (maximised ones negated), failed and pruned ones as failures. Running
-    ones are pending, so `n_jobs` may be more than 1; only with one job are the trials the same in every run.
+    completed ones with their values (maximised ones negated); failed and pruned ones, and those of infinite
+    value, as failures. Running ones are pending, so `n_jobs` may be more than 1; only with one job are the
+    trials the same in every run.
 
     Args:
         space: the grid.
@@ -107,8 +108,12 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
             if not ended.params.items() <= config.items():
                 self._spare.append(config)
                 config = ended.params
-            complete = ended.state == optuna.trial.TrialState.COMPLETE
-            losses = [s * v for s, v in zip(signs, ended.values, strict=True)] if complete else None
+            losses = None
+            if (
+                ended.state == optuna.trial.TrialState.COMPLETE
+                and max(map(abs, ended.values)) <= LARGEST_VALUE
+            ):
+                losses = [s * v for s, v in zip(signs, ended.values, strict=True)]
             # Trials of another origin (enqueued ones, say) may repeat a configuration, or be off the grid.
             if tuple(sorted(config.items())) not in known:
                 with contextlib.suppress(InputError):

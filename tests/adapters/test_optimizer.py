@@ -101,6 +101,7 @@ def test_failures_two_losses_and_conditions():
         (lambda o: o.tell({**o.ask(), "rule": "add"}, 1.0), "unknown value of rule 'add'"),
         (lambda o: o.tell(o.ask(), [1.0, 2.0]), r"1 loss\(es\) expected, not \[1.0, 2.0\]"),
         (lambda o: o.tell(o.ask(), math.inf), "a loss is infinite"),
+        (lambda o: o.tell(o.ask(), -1.1e150), r"a loss is beyond 1e\+150: \[-1.1e\+150\]. Tell None for"),
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
         (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objectives, not 2"),
@@ -109,11 +110,43 @@ def test_failures_two_losses_and_conditions():
         (lambda o: Optimizer(SPACE, candidates=0), "candidates must be from 1 to 100,000, not 0"),
         (lambda o: Optimizer({"x": "abc"}), "hyperparameter 'x' must be a list of values"),
         (lambda o: hb.minimize(loss, SPACE, budget=0), "budget must be 1 or more"),
+        (lambda o: Optimizer(SPACE, budget=0), "budget must be 1 or more, not 0"),
+        (lambda o: Optimizer(SPACE, seed=-1), "seed must be 0 or more, not -1"),
+        (lambda o: Optimizer(SPACE, n_initial=-1), "n_initial must be 0 or more, not -1"),
+        (lambda o: Optimizer(SPACE, Watching), "method Watching has no tell, and a function is evaluated"),
     ],
 )
 def test_what_is_wrong_is_told(call, message):
     with pytest.raises(InputError, match=message):
         call(Optimizer(SPACE))
+
+
+class Watching:
+    """Whole rows from the last one on, in pairs; it has only what parallel methods need."""
+
+    def __init__(self, problem, rng):
+        self.rows = list(range(len(problem.features)))
+
+    def suggest(self, running):
+        return None if len(running) == 2 else (self.rows[-1 - len(running)], math.inf)
+
+    def observe(self, progress):
+        raise NotImplementedError
+
+
+class Telling(Watching):
+    def tell(self, index, losses):
+        self.rows.remove(index)
+
+
+def test_a_method_that_suggests_may_wait_for_what_is_pending():
+    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Telling, n_initial=0)
+    assert [optimizer.ask()["x"] for _ in range(2)] == [8.0, 7.0]
+    with pytest.raises(RunError, match=r"Telling waits for the losses of what is pending, 2 configuration"):
+        optimizer.ask()
+    optimizer.tell({"x": 8.0}, 1.0)
+    optimizer.tell({"x": 7.0}, 1.0)
+    assert optimizer.ask() == {"x": 6.0}
 
 
 class Stubborn:

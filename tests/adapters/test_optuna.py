@@ -1,5 +1,7 @@
 """Our methods as samplers of Optuna, and tables as its objectives, with the real library."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,14 @@ def test_a_study_ends_with_the_grid_and_failures_are_told():
     )
     assert len(study.trials) == 27
     assert sum(t.state == optuna.trial.TrialState.FAIL for t in study.trials) == 9
+
+
+def test_an_infinite_value_is_a_failure():
+    study = optuna.create_study(sampler=MethodSampler(SPACE, "RS"))
+    study.optimize(lambda t: math.inf if suggest(t, SPACE)["layers"] == 1 else 0.0, n_trials=27)
+    told = study.sampler._optimizer.told
+    assert len(told) == 26  # all but the last one
+    assert all(np.isnan(losses).all() == (config["layers"] == 1) for config, losses in told)
 
 
 def test_several_jobs_try_nothing_twice():
