@@ -15,10 +15,11 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
-# The paper's figures are over this many trials.
+# The paper's figures are over this many trials, and those of other suites are taken to be.
 _PUBLISHED_TRIALS = 100
 
 
@@ -173,7 +174,10 @@ def score_records(results: Results) -> list[dict[str, Any]]:
 
 def _published(results: Results) -> Mapping[tuple[str, str, str], tuple[float, float]]:
     """Figures to compare with: of a user's own suite all, of the paper's only those of the same task."""
-    figures = published_figures(results.suite)
+    try:
+        figures = published_figures(results.suite)
+    except InputError:  # the file of somebody else's suite: trial_notes says so
+        return {}
     if Path(results.suite.published).is_absolute():
         return figures
     comparable = {name for name, instance in results.instances.items() if _is_the_papers(results, instance)}

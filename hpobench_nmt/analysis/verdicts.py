@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
+from hpobench_nmt.benchmarking.suite import published_figures
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
@@ -173,8 +174,12 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
 
 
 def trial_notes(results: Results) -> list[str]:
-    """Sentences on what cannot be concluded from so few methods or trials."""
+    """Sentences on what cannot be compared, or cannot be concluded from so few methods or trials."""
     notes = []
+    try:
+        published_figures(results.suite)
+    except InputError as error:  # such as a file that lies on the machine where the run was made
+        notes.append(f"Published figures are left out. {error}")
     counts = {len(trials) for trials in results.trials.values()}
     if len({m for _, m in results.trials}) == 1:
         notes.append("Only one method was run, so there is nothing to compare it with but random search.")

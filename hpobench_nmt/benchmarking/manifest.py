@@ -185,7 +185,7 @@ def _runs_in(folder: Path) -> str:
 
 
 def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
-    """Refuse to mix two runs in a folder; tables and methods may be added.
+    """Refuse to mix two runs in a folder; tables and methods may be added, and published figures moved.
 
     Raises:
         InputError: they differ in suite, seed, version of a library, or version of a table.
@@ -202,7 +202,8 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
     compare("suite", repr(before["name"]), repr(after["name"]))
     compare("seed", old.seed, new.seed)
     for key, now in after.items():
-        compare(key, before[key], now)
+        if key != "published":
+            compare(key, before[key], now)
     for library, needed in new.versions.items():
         compare(library, old.versions.get(library), needed)
     for name, entry in new.tables.items():

@@ -30,7 +30,8 @@ Keys of a suite file, all but `scores` with a default:
     sources       tables or collections that methods may learn from; a trial's own table is never among them
     noise         "replicates": every look-up draws one of the row's trainings; scores, constraints and costs
                   are of the row's mean. For tables with several trainings of every row. Left out: none
-    published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std
+    published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std;
+                  their standard errors are taken to be those of 100 trials
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.leaderboard import cells
+from hpobench_nmt.analysis.verdicts import trial_notes
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.observations import to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -29,9 +31,11 @@ def small(toy_home, tmp_path, toy):
     return folder
 
 
-def again(folder, methods=("RS",), **options):
+def again(folder, methods=("RS",), published="", **options):
     """Run a small suite into the folder."""
-    suite = Suite("s", ("ftb", "fb"), tables=("toy",), trials=30, score_at={"default": 5})
+    suite = Suite(
+        "s", ("ftb", "fb"), tables=("toy",), trials=30, score_at={"default": 5}, published=published
+    )
     instances = suite_instances(suite)
     return run_to_folder(folder, suite, instances, resolve_methods(methods), **options)
 
@@ -233,6 +237,19 @@ def test_a_run_of_the_first_version_is_read_and_its_budget_kept(small, contents)
     before = contents(small)
     again(small)
     assert contents(small) == before
+
+
+def test_published_figures_may_move_or_be_elsewhere(small, tmp_path):
+    edited(small, lambda m: m["suite"].update(published=str(tmp_path / "gone.csv")))
+    results = hb.load_results(small)
+    assert np.isnan([cell.published_mean for cell in cells(results)]).all()
+    wanted = f"Published figures are left out. {tmp_path / 'gone.csv'}: cannot be read"
+    assert any(note.startswith(wanted) for note in trial_notes(results))
+    (tmp_path / "found.csv").write_text("method,table,metric,mean,std\nRS,toy,ftb,18.5,10\n")
+    again(small, published=str(tmp_path / "found.csv"))
+    results = hb.load_results(small)
+    assert {cell.published_mean for cell in cells(results) if cell.score == "ftb"} == {18.5}
+    assert not any("Published" in note for note in trial_notes(results))
 
 
 def test_two_hashes_that_begin_alike_are_two(small):
