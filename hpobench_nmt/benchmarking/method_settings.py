@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import math
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.problem import MethodFactory
 
 Setting = bool | int | float | str
 
@@ -111,9 +112,7 @@ def with_settings(base: str, factory: Any, given: Mapping[str, Setting]) -> tupl
         named = {"name": name} if hasattr(factory, "name") else {}
         return dataclasses.replace(factory, **chosen, **named), name, text  # type: ignore[return-value]
 
-    def make(problem: Problem, rng: Any) -> Any:
-        return factory(problem, rng, **chosen)
-
+    make: Any = functools.partial(factory, **chosen)  # from which its class can be told
     make.__name__ = name
     return make, name, text
 

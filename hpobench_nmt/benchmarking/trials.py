@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
+from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem, only_suggests
 from hpobench_nmt.core.replicates import Replicates
 from hpobench_nmt.core.seeds import generator, initial_rows, method_generator
 from hpobench_nmt.core.timed_loop import run_timed_trial
@@ -170,7 +170,7 @@ def _trial(
     if data.trainings is not None:
         drawn = data.trainings if losses is data.losses else replace(data.trainings, losses=losses)
         return _recorded(on_a_clock(drawn), data, losses)
-    if hasattr(factory, "suggest") and not hasattr(factory, "ask"):
+    if only_suggests(factory):
         # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
         found = on_a_clock(Trainings.whole(losses))
         return replace(found, losses=data.losses[found.rows], timing=None)

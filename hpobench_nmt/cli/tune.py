@@ -97,6 +97,7 @@ def tune(
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import resolve_methods
+    from hpobench_nmt.core.problem import only_suggests
     from hpobench_nmt.runner.devices import find_devices, refuse_other_device
     from hpobench_nmt.runner.spec_file import load_spec
     from hpobench_nmt.runner.tune import pick_constraints, pick_metrics, tune_in_parallel
@@ -109,8 +110,7 @@ def tune(
     metrics = pick_metrics(spec, objectives, named)
     limits = pick_constraints(spec, constraints)
     factory = named.load()
-    stops = hasattr(factory, "suggest") and not hasattr(factory, "ask")
-    if stops and updates is None:
+    if only_suggests(factory) and updates is None:
         raise InputError(
             f"{named.name} stops trainings on the way: say with --updates FIRST,WHOLE after how many updates "
             "for the first time, and how many a whole training takes, such as --updates 500,20000."

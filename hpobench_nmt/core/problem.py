@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -226,6 +226,12 @@ class MethodFactory(Protocol):
 
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method | ParallelMethod:
         """A method at the start of a trial."""
+
+
+def only_suggests(factory: object) -> bool:
+    """Whether a class of methods, or a partial of one, has `suggest` and no `ask`; False for functions."""
+    made = factory.func if isinstance(factory, partial) else factory
+    return hasattr(made, "suggest") and not hasattr(made, "ask")
 
 
 def name_of(factory: object) -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline, Trajectory, Trials
 from hpobench_nmt.lookup.folder import load_folder, save_folder
+from hpobench_nmt.methods.successive_halving import ASHA
 
 SETTINGS = {"clock": "cost", "curves": True, "n_initial": 0, "scores": ("ftb", "ftc")}
 SUITE = Suite("s", **SETTINGS)
@@ -316,9 +318,12 @@ def test_a_users_method_needs_only_suggest_and_observe(curved, tmp_path):
 
 
 def test_methods_that_only_suggest_run_on_look_ups_too(toy):
-    results = hb.benchmark(toy, ["ASHA", "RS"], trials=5, scores=("ftb",))
+    mine = partial(ASHA, eta=4)
+    mine.__name__ = "Mine"
+    results = hb.benchmark(toy, ["ASHA", "ASHA(eta=4)", "RS", mine], trials=5, scores=("ftb",))
     assert results.failures() == []
-    assert all(trial.timing is None for trial in results.trials["toy", "ASHA"])
+    for method in ("ASHA", "ASHA+eta-4", "Mine"):
+        assert all(trial.timing is None for trial in results.trials["toy", method])
 
 
 def test_a_sequential_method_with_several_workers_fails_with_its_reason_and_one_that_crashes_too(
