@@ -2,10 +2,13 @@
 
 On a CPU it is the processor time of the process, which the work of other processes hardly changes. On a CUDA
 device it is the clock on the wall; CUDA events would measure the same, because they too count what other
-processes do there meanwhile. Therefore an evaluation is measured alone. Its process holds a lock of the
-machine, and the trainings of other jobs stand still from their next update on, which does not count as time
-of theirs. Translation models take the same lock. The time of training itself is not measured alone: with
-several jobs on one GPU, it has their share in it.
+processes do there meanwhile. Therefore only one process of a machine measures an evaluation at a time. It
+holds a lock, and the trainings of other jobs stand still from their next update on, which does not count as
+time of theirs. Translation models take the same lock.
+
+Two things are not measured alone, so that times are exact only with one job per GPU. What other jobs do
+without the clock after their trainings (tuning, statistics, test) goes on while one measures. And the time of
+training itself has their share in it.
 """
 
 from __future__ import annotations
