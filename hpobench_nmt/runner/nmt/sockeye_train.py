@@ -1,11 +1,12 @@
 """sockeye.train, with a copy of its folder after every checkpoint, from which it can go on after a kill.
 
-    python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK WORKERS <arguments of sockeye.train>
+    python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK WORKERS UPDATES <arguments of Sockeye>
 
 Sockeye writes the files of a checkpoint one after the other: killed meanwhile, it leaves parts of two.
 A copy gets its name, `checkpoint-00007`, when it is whole, and the copy before is removed after that. It also
 holds the log so far and the cost of each checkpoint. CLOCK is "processor", or a file that holds the
 seconds of pauses: then the cost is by the clock without these. WORKERS is the number of processes that train.
+UPDATES is the limit of the whole training, where --max-updates may be that of a pause.
 """
 
 from __future__ import annotations
@@ -130,9 +131,9 @@ def copy_after_checkpoint(
 
 
 def main() -> None:
-    """Run Sockeye's own command with the arguments after the first four."""
+    """Run Sockeye's own command with the arguments after the first five."""
     started = time.process_time(), time.perf_counter()
-    folder, log, clock, workers, *arguments = sys.argv[1:]
+    folder, log, clock, workers, updates, *arguments = sys.argv[1:]
     sys.argv[1:] = arguments
     options: Any = importlib.import_module("sockeye.arguments")
     parser = options.ConfigArgumentParser()
@@ -147,6 +148,7 @@ def main() -> None:
         return time.perf_counter() - started[1] - pauses
 
     _repair_loading()
+    _decay_until(int(updates))
     model = Path(chosen.output)
     others = join(int(workers), chosen.device_id, model)
     after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
@@ -167,6 +169,13 @@ def _repair_loading() -> None:
         self.curr_batch_index += 1
 
     data.load_state = load_state
+
+
+def _decay_until(updates: int) -> None:
+    """Let a learning rate that falls linearly be 0 after so many updates, not where the training pauses."""
+    schedulers: Any = importlib.import_module("sockeye.lr_scheduler")
+    make = schedulers.get_lr_scheduler
+    schedulers.get_lr_scheduler = lambda *arguments: make(*arguments[:-1], updates)
 
 
 def _fixed(arguments: list[str]) -> list[str]:

@@ -48,9 +48,10 @@ def train_model(job: Job, prepared: Prepared, measuring: Path) -> Training:
         if last.converged or last.diverged or last.update >= updates_of(job):
             return known
     clock = "processor" if job.device == "cpu" else str(pauses_file(log))
+    whole = [str(job.settings[name]) for name in ("workers", "max_updates")]
     run_command(
         "hpobench_nmt.runner.nmt.sockeye_train",
-        [str(kept), str(log), clock, str(job.settings["workers"]), *arguments],
+        [str(kept), str(log), clock, *whole, *arguments],
         log,
         measuring,
         _telling(kept, updates_of(job)),
@@ -150,7 +151,9 @@ def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[
 
 
 def _command_line(options: Mapping[str, object]) -> list[str]:
-    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    """The options as words. Paths are whole: a training goes on from wherever its command is given."""
+    values = {k: value.resolve() if isinstance(value, Path) else value for k, value in options.items()}
+    return [word for name, value in values.items() for word in (f"--{name}", str(value))]
 
 
 def _device(device: str) -> list[str]:

@@ -361,11 +361,21 @@ def test_mixed_precision_needs_a_gpu(job):
 
 
 @needs_sockeye
-def test_gradients_are_added_and_the_rate_falls_linearly(job):
-    this = job(
-        update_interval=2, learning_rate_scheduler="linear-decay", decode_dtype="bfloat16", max_updates=80
-    )
-    metrics = sockeye.FAMILY.train(this).metrics
-    assert metrics["num_updates"] == 80
-    log = (this.scratch / "train.log").read_text()
+def test_gradients_are_added_and_the_rate_falls_linearly(job, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    changes = {"update_interval": 2, "learning_rate_scheduler": "linear-decay", "checkpoint_sentences": 0}
+    this = job(**changes, decode_dtype="bfloat16", max_updates=80)
+    scratch, rates = Path("scratch"), []
+    # To a pause, which changes nothing; then to the end, from another folder.
+    for until, place in ((40, scratch), (None, scratch.resolve())):
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        ended = sockeye.FAMILY.train(replace(this, scratch=place, state=tmp_path / "state", until=until))
+        assert ended.paused == (until is not None)
+        written = (scratch / "model" / "metrics").read_text()
+        rates.append([float(rate) for rate in re.findall(r"learning-rate=(\S+)", written)])
+    assert rates == [[0.005], [0.005, 0.0]]
+    assert ended.metrics["num_updates"] == 80
+    log = (scratch / "train.log").read_text()
     assert "Gradient accumulation over 2 batch(es)" in log
+    assert "Resuming from saved state" in log
