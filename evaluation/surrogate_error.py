@@ -19,10 +19,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods.model_based import LossScaling, Surrogate
+from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -74,9 +75,7 @@ def _replay(
     known_part = covariances[: len(seen)]
     inverse = np.empty((0, 0))
     if len(seen):
-        prior = known_part[:, seen] + surrogate.noise_sd**2 * np.eye(len(seen))
-        factor = cholesky(prior, lower=True, check_finite=False)
-        inverse = solve_triangular(factor, np.eye(len(seen)), lower=True, check_finite=False)
+        inverse = _inverse_factor(known_part[:, seen], surrogate.noise_sd**2)
     # How many rows had taught something by then; state 0 is the prior.
     state = np.searchsorted(learned, steps, side="left")
     seen_by_then = np.arange(len(rows)) < steps[:, None]
@@ -94,6 +93,27 @@ def _replay(
         unseen = (~unknown).sum() - np.cumsum(~unknown[rows])[steps - 1]
         error = np.where(unseen > 0, np.maximum(total, 0.0) / np.maximum(unseen, 1), np.nan)
         errors[: len(steps), j] = error
+
+
+def _inverse_factor(covariance: Floats, noise: float) -> Floats:
+    """L^-1, shape (n, n), with lines of 0 for rows that those before determine: see posterior.py."""
+    n, variance = len(covariance), covariance.diagonal()
+    prior = covariance + noise * np.eye(n)
+    try:
+        factor = cholesky(prior, lower=True, check_finite=False)
+        if (factor.diagonal() ** 2 > variance * VARIANCE_FLOOR).all():
+            return np.asarray(solve_triangular(factor, np.eye(n), lower=True, check_finite=False))
+    except LinAlgError:
+        pass
+    inverse = np.zeros((n, n))
+    for i in range(n):
+        share = inverse[:i, :i] @ prior[:i, i]
+        pivot = prior[i, i] - share @ share
+        if pivot > variance[i] * VARIANCE_FLOOR:
+            d = np.sqrt(pivot)
+            inverse[i, :i] = -(share @ inverse[:i, :i]) / d
+            inverse[i, i] = 1.0 / d
+    return inverse
 
 
 def _centres(scaling: LossScaling | None, losses: Floats, states: Rows) -> Floats:

@@ -18,8 +18,9 @@ from hpobench_nmt.methods.acquisition import (
     by_expected_influence,
 )
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
-from hpobench_nmt.methods.kernels import DensePrior, matern52
+from hpobench_nmt.methods.kernels import DensePrior, matern52, rbf
 from hpobench_nmt.methods.model_based import Surrogate, standard_scaling
+from hpobench_nmt.methods.posterior import Posterior
 
 
 def dense(surrogate):
@@ -83,6 +84,28 @@ def test_errors_are_those_of_a_dense_solve(toy, method, missing):
     assert np.isnan(found[-1]).all()
     some = np.array([1, 4, 9, 20])
     np.testing.assert_allclose(error_of(surrogate, rows, truth, some), found[some - 1])
+
+
+@pytest.mark.parametrize("scaling", [None, standard_scaling])
+def test_rows_that_others_determine_teach_nothing_as_in_the_method(scaling):
+    """Without noise: rows alike in all features, and a smooth function on a fine grid."""
+    rng = np.random.default_rng(0)
+    features = rng.random((12, 2)).repeat(2, axis=0)
+    surrogate = Surrogate(DensePrior(matern52(features, features)), scaling=scaling)
+    truth, rows = rng.random((24, 1)), rng.permutation(24)
+    entered = [all(row // 2 != other // 2 for other in rows[:i]) for i, row in enumerate(rows)]
+    for t, error in enumerate(error_of(surrogate, rows, truth)[:23], start=1):
+        own = Posterior(surrogate.prior, 2)
+        for row in rows[:t]:
+            own.observe(row, np.array([truth[row, 0], 1.0]))
+        assert sum(entered[:t]) == own._n_seen
+        centre = truth[rows[:t]].mean() if scaling else 0.0
+        mean = dict(zip(own.rows.tolist(), own.mean[0] + centre * (1.0 - own.mean[1]), strict=True))
+        squares = [(mean[row] - truth[row, 0]) ** 2 for row in rows[t:]]
+        assert error[0] == pytest.approx(np.mean(squares), rel=1e-6)
+    fine = np.linspace(0, 1, 60)[:, None]
+    errors = error_of(Surrogate(DensePrior(rbf(fine, fine))), rng.permutation(60), np.sin(3 * fine))
+    assert (errors[20:59] < 1e-8).all()
 
 
 def test_a_trial_that_saw_only_failed_trainings_still_predicts_the_prior():
