@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem, Progress, Request
 
 Standing = tuple[float, int, int]
@@ -22,7 +23,13 @@ Standing = tuple[float, int, int]
 
 
 def training_levels(problem: Problem, eta: float) -> list[float]:
-    """The levels, ascending, the last one infinite."""
+    """The levels, ascending, the last one infinite.
+
+    Raises:
+        InputError: eta is not above 1, so that levels would not ascend.
+    """
+    if not eta > 1:
+        raise InputError(f"eta must be above 1, not {eta:g}.")
     # A checkpoint before the first update may be at resource 0, which no factor leads on from.
     trained = problem.resources[problem.resources > 0]
     least, most = (float(trained[0]), float(trained[-1])) if len(trained) else (math.inf, math.inf)

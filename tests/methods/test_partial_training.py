@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
@@ -63,6 +64,9 @@ def test_levels():
     assert of(5.0, 6.0, eta=math.inf) == [5.0, math.inf]
     assert of(0.0, 1.0, 27.0) == of(1.0, 27.0)  # evaluated before the first update, too
     assert of(0.0) == [math.inf]
+    for eta in (1, 0, -3, math.nan):
+        with pytest.raises(InputError, match=f"eta must be above 1, not {eta}"):
+            of(1.0, 27.0, eta=eta)
 
 
 @pytest.mark.parametrize("method", [*METHODS, RandomSearch])
