@@ -138,13 +138,13 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
         except TrainingStarved:
             raise
         except TrainingFailed as error:
-            folder.mkdir()
+            folder.mkdir(parents=True)
             (folder / _FAILURE).write_text(str(error), encoding="utf-8")
             return
         static = loss_metrics(
             corpus, "_static", static_nll(model, corpus.dev), static_nll(model, corpus.test)
         )
-        folder.mkdir()
+        folder.mkdir(parents=True)  # what lies there for over a day is taken for a dead process's
         torch.save(model.state_dict(), folder / _WEIGHTS)
         about = {
             "settings": _model_settings(settings, job.seed),

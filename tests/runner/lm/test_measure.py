@@ -1,4 +1,5 @@
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.core.files import remove_leftovers  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
@@ -210,6 +212,23 @@ def test_one_model_serves_all_dynamic_evaluations(tmp_path):
     assert all(now[path] == time for path, time in kept.items())
     replicate = family.train(dataclasses.replace(job(family, tmp_path), seed=8))
     assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
+
+
+def test_a_model_that_takes_more_than_a_day_is_kept(tmp_path, monkeypatch):
+    fit = dynamic_evaluation.fit
+
+    def slow(*arguments):
+        found = fit(*arguments)
+        (scratch,) = (tmp_path / "models").glob(".*hpobench-tmp")
+        os.utime(scratch, (0, 0))
+        remove_leftovers(tmp_path / "models")  # as other jobs do
+        assert not scratch.exists()
+        return found
+
+    monkeypatch.setattr(dynamic_evaluation, "fit", slow)
+    assert dynamic_evaluation.FAMILY.train(job(dynamic_evaluation.FAMILY, tmp_path)).metrics
+    names = {path.suffix for path in (tmp_path / "models").iterdir()}
+    assert names == {"", ".lock", ".pt"}  # nothing half-written is left
 
 
 def test_the_seed_of_a_dynamic_evaluation_is_its_models():
