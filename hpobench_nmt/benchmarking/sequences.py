@@ -23,12 +23,17 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
     in ascending order, which changes none of them.
 
     Raises:
-        InputError: a trial failed or stopped before its scores were settled, or any of several best rows
-            counted; completing it would make up scores. Nothing is written.
+        InputError: a trial failed or stopped before its scores were settled, any of several best rows
+            counted, or rows had to keep constraints; completing it would make up scores. Nothing is written.
     """
     if results.suite.timed:
         raise InputError(
             f"suite {results.suite.name!r} has a clock or several workers, which the scripts do not know."
+        )
+    if results.suite.constraints:
+        raise InputError(
+            f"suite {results.suite.name!r} has constraints, which the scripts do not know: they would look "
+            "for rows that trials were not run to find."
         )
     contents: dict[Path, str] = {}
     for (table, method), trials in results.trials.items():

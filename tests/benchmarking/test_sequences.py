@@ -49,6 +49,8 @@ def test_sequences_are_completed_with_the_other_rows(tmp_path):
             results((3, 1, 4), values=(6, 2, 3, 4, 6)),
             "t: 2 rows share the best value, and the scripts credit",
         ),
+        # The best row that is feasible was found: the scripts would look for row 4.
+        (results((3, 1, 0), (3, 1, 0), constraints=("m<=4",)), "suite 's' has constraints"),
     ],
 )
 def test_what_the_scripts_would_misread_is_refused(tmp_path, made, message):
