@@ -80,6 +80,7 @@ def adaptation(
     require_family(load_family(read_kept(model).family))
     import numpy as np
 
+    from hpobench_nmt.core.files import write_whole
     from hpobench_nmt.render.plots.adaptation import plot_adaptation
     from hpobench_nmt.render.plots.style import save
     from hpobench_nmt.render.section_files import FIGURE_FORMATS
@@ -108,13 +109,13 @@ def adaptation(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         for name, frame in frames.items():
-            frame.to_csv(out / f"{name}.csv", index=False)
+            write_whole(out / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
             if name in _TITLES:
                 figure = plot_adaptation(frame, _TITLES[name].format(parts=parts))
                 for form in FIGURE_FORMATS:
                     save(figure, out / f"{name}.{form}", form)
         if texts:
-            (out / "samples.txt").write_text("\n".join(texts), encoding="utf-8")
+            write_whole(out / "samples.txt", "\n".join(texts).encode())
     last = frames["timescales"].iloc[-1]
     losses = f"static {last['static']:.4f}, dynamic {last['dynamic']:.4f} nats a token"
     say(f"At the end of {parts} sequences: {losses}.")

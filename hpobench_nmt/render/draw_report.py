@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
 from hpobench_nmt.render.html.svg_figure import page_figure
-from hpobench_nmt.render.plots.style import method_styles, plain, save
+from hpobench_nmt.render.plots.style import image, method_styles
 from hpobench_nmt.render.report_figures import run_figures, section_figures, table_figures
 
 _DPI = 150
@@ -103,9 +102,7 @@ def _file_figure(spec: FigureSpec, form: str) -> DrawnFigure:
     if spec.draw is None:
         return DrawnFigure(bare)
     try:
-        figure = plain(spec.draw())
+        figure = spec.draw()
     except InputError as error:
         return DrawnFigure(replace(bare, problem=str(error)))
-    buffer = io.BytesIO()
-    save(figure, buffer, form, _DPI)
-    return DrawnFigure(bare, content=buffer.getvalue())
+    return DrawnFigure(bare, content=image(figure, form, _DPI))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.noise import SeedNoise
@@ -62,13 +63,14 @@ def write_sections(
 
     Files of the same name are replaced. About a fifth of a second a figure.
     """
-    written = []
+    written: list[Path] = []
+    path = out
     try:
         out.mkdir(parents=True, exist_ok=True)
         for section in sections:
             for stem, frame in section.files.items():
                 path = out / f"{stem}.csv"
-                path.write_text(csv_text(frame), encoding="utf-8", newline="")
+                write_whole(path, csv_text(frame).encode())
                 written.append(path)
             for stem, draw in figures_of(section).items():
                 figure = draw()
@@ -77,7 +79,7 @@ def write_sections(
                     save(figure, path, suffix, _DPI)
                     written.append(path)
     except OSError as error:
-        raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error
+        raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
     return written
 
 
@@ -89,6 +91,6 @@ def write_front(front: Front, path: Path) -> None:
     """Draw a front to a PNG, PDF or SVG file; of three and more objectives in pairs."""
     draw = plot_front if len(front.metrics) == 2 else plot_front_pairs
     try:
-        save(plain(draw(front, front.name)), path, path.suffix.lower()[1:])
+        save(draw(front, front.name), path, path.suffix.lower()[1:])
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error

@@ -1,6 +1,7 @@
 """`tables analyze`: what its sections say, what is drawn, what is written, and what bad tables give."""
 
 import io
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from hpobench_nmt.analysis.number_text import column_text
+from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.table_sections import (
     analyze_tables,
     kept_rows,
@@ -29,7 +31,7 @@ from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections.nmthpo import TABLES
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.section_files import figures_of, write_sections
+from hpobench_nmt.render.section_files import figures_of, write_front, write_sections
 from hpobench_nmt.render.terminal.grids import print_frame
 from hpobench_nmt.render.terminal.sections import print_sections
 from hpobench_nmt.render.terminal.table_charts import print_charts
@@ -388,6 +390,27 @@ def test_files(two, tmp_path):
     blocked.touch()
     with pytest.raises(RunError, match="file: cannot be written"):
         write_sections(sections, blocked)
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system has no limit on file sizes")
+def test_where_the_disk_is_full_the_old_files_stay_as_they_were(two, tmp_path):
+    sections = [only(analyze_tables(two[:1]), "front")]
+    front = table_front(two[0], ["bleu", "seconds"])
+    write_front(front, tmp_path / "front.svg")
+    write_sections(sections, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size, name in ((100, "toy-front.csv"), (2000, "toy-front.png")):
+        # Python ignores the signal: a write beyond the limit is an error, as on a full disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(RunError, match=rf"/{name}: cannot be written: File too large"):
+                write_sections(sections, tmp_path)
+            with pytest.raises(RunError, match=r"/front\.svg: cannot be written: File too large"):
+                write_front(front, tmp_path / "front.svg")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_table_with_its_replicates(home, again):

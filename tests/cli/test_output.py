@@ -18,7 +18,7 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.text import UNSAFE
 from hpobench_nmt.render.data_text import csv_text, scores_csv
 from hpobench_nmt.render.latex import run_latex
-from hpobench_nmt.render.plots.style import save
+from hpobench_nmt.render.plots.style import image
 from hpobench_nmt.render.terminal.grids import print_frame
 from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
 from hpobench_nmt.render.terminal.table_summary import print_summary
@@ -166,8 +166,7 @@ def test_a_figure_with_control_characters_is_sound(form):
     axes.set(title=HOSTILE, xlabel=HOSTILE)
     axes.plot([1, 2], [1, 2], label=HOSTILE)
     axes.legend()
-    content = io.BytesIO()
-    save(figure, content, form)
+    content = image(figure, form)
     if form == "svg":
-        ElementTree.fromstring(content.getvalue())
+        ElementTree.fromstring(content)
         assert r"\x1b[2J" in to_svg(figure, "f", {}, {})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import printable
 
 if TYPE_CHECKING:
@@ -81,12 +83,19 @@ def method_of_gid(gid: str) -> str | None:
     return unquote(name, errors="surrogatepass") if gid.startswith(_GID) and name else None
 
 
-def save(figure: Figure, target: Path | IO[bytes], form: str, dpi: int = 150) -> None:
-    """Write a figure as "png", "pdf" or "svg": the same figure gives the same bytes."""
+def image(figure: Figure, form: str, dpi: int = 150) -> bytes:
+    """A figure as "png", "pdf" or "svg": the same figure gives the same bytes."""
     import matplotlib
 
+    buffer = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "hpobench-nmt"}):  # else ids are drawn at random
-        plain(figure).savefig(target, format=form, dpi=dpi, metadata=_UNDATED.get(form))
+        plain(figure).savefig(buffer, format=form, dpi=dpi, metadata=_UNDATED.get(form))
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: Path, form: str, dpi: int = 150) -> None:
+    """Write a figure as a file in one step; see `image`."""
+    write_whole(path, image(figure, form, dpi))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float] = (7.6, 4.4)) -> tuple[Figure, Axes]:
