@@ -202,7 +202,7 @@ def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
     """A parsed TOML file; `validation.load_toml` also checks what is in it."""
     content = read_bytes(path, follow_link=follow_link)
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8-sig"))  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except RecursionError:
