@@ -126,6 +126,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
     for objective in file.objectives:
         if objective not in names:
             raise unknown("objective", objective, names, f"({path})")
+    _refuse_twice("objective", file.objectives, path)
     again = file.replicates
     size = math.prod(len(axis.values) for axis in axes)
     if again and not ((again.configurations or again.best) and (again.trainings or again.same_seed)):
@@ -227,6 +228,7 @@ def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, pat
             raise InputError(f"{where} {name}: from must be smaller than to.")
         ends = tuple(float(setting.check(v, where)) for v in (values.low, values.high))
         scale = values.scale or scale or setting.scale
+        _refuse_zero_on_log_scale(name, ends, scale, where, 'scale = "linear" in the range')
         return Hyperparameter(name, ends, scale, setting.unit, integer=setting.kind is int, continuous=True)
     if not values:
         raise InputError(f"{where} {name} has no values.")
@@ -235,7 +237,20 @@ def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, pat
         raise InputError(f"{where} {name} has a value twice.")
     if not of_numbers:
         return Hyperparameter(name, tuple(found), unit=setting.unit, kind="categorical")
-    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale or setting.scale, setting.unit)
+    scale = scale or setting.scale
+    _refuse_zero_on_log_scale(name, found, scale, where, f'{name} = "linear" in [scale]')
+    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale, setting.unit)
+
+
+def _refuse_zero_on_log_scale(
+    name: str, values: Sequence[Any], scale: Scale, where: str, instead: str
+) -> None:
+    least = min(values)
+    if scale == "log" and least <= 0:
+        raise InputError(
+            f"{where}: {name} has the value {least:g}, which no log scale has. Take values above 0, or "
+            f"write {instead}."
+        )
 
 
 def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, ...]:
@@ -243,7 +258,11 @@ def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, 
     for name in names:
         if name not in known:
             raise unknown("metric", name, known, f"({path}, family {family.name!r})")
+    _refuse_twice("metric", names, path)
+    return tuple(known[name] for name in names) or family.metrics
+
+
+def _refuse_twice(kind: str, names: Sequence[str], path: Path) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(f"{path}: metric {twice[0]!r} is there twice.")
-    return tuple(known[name] for name in names) or family.metrics
+        raise InputError(f"{path}: {kind} {twice[0]!r} is there twice.")

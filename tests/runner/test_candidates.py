@@ -71,7 +71,7 @@ def test_more_candidates_begin_with_the_same_and_none_is_there_twice():
     ("old", "new", "message"),
     [
         ("from = 1, to = 10", "from = 10, to = 1", "learning_rate: from must be smaller than to"),
-        ("from = 1, to = 10", "from = 0, to = 1", "log scale needs positive"),
+        ("from = 1, to = 10", "from = 0, to = 1", r'value 0, .*write scale = "linear" in the range\.$'),
         ("from = 1,", "frm = 1,", "frm"),
         ("from = 4, to = 8", "from = 4, to = 1e9", "hidden_size is"),
         ("from = 4, to = 8", "from = 4.5, to = 8", "hidden_size must be a whole number"),

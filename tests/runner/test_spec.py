@@ -12,7 +12,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.runner.ledger import Ledger, Record
 from hpobench_nmt.runner.plan import best_rows, pending
-from hpobench_nmt.runner.spec import SAME_SEED, configuration_key, select, short_key
+from hpobench_nmt.runner.spec import SAME_SEED, configuration_key, copy_for, select, short_key
 from hpobench_nmt.runner.spec_file import load_spec
 
 SPEC = """
@@ -61,6 +61,15 @@ def test_the_grid_is_the_product_of_its_values_in_ascending_order(load):
     assert spec.configs.tolist() == [list(c) for c in itertools.product([1, 2], [8, 16, 32], [1, 10])]
     assert [a.scale for a in spec.axes] == ["linear", "linear", "log"]
     assert load(("[fixed]", '[scale]\nhidden_size = "log"\n[fixed]')).axes[1].scale == "log"
+
+
+def test_a_spec_may_begin_with_the_mark_that_some_editors_write(tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8-sig")
+    (tmp_path / "train.txt").touch()
+    spec = load_spec(tmp_path / "spec.toml")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "spec.toml").write_text(copy_for(spec, tmp_path / "out"), encoding="utf-8")
+    assert load_spec(tmp_path / "out" / "spec.toml").identity == spec.identity
 
 
 def test_all_settings_that_a_spec_lacks_are_named(tmp_path):
@@ -138,6 +147,12 @@ def test_only_selects_rows(load):
         ("layers = [2, 1]", "layers = [1.5]", "layers must be a whole number, not 1.5"),
         ("layers = [2, 1]", "layers = [true]", r"\[grid\]: layers must be a whole number, not True"),
         ("layers = [2, 1]", "layers = [1, 1]", "layers has a value twice"),
+        (
+            "layers = [2, 1]",
+            "weight_decay = [0, 1e-6]",
+            r'weight_decay has the value 0, .*or write weight_decay = "linear" in \[scale\]\.$',
+        ),
+        ('["dev_ppl"]', '["dev_ppl", "dev_ppl"]', "objective 'dev_ppl' is there twice"),
         ("layers = [2, 1]", "layers = 1", "grid.layers must be a list of .*numbers"),
         ("layers = [2, 1]", "layers = []", "layers has no values"),
         ("layers = [2, 1]", 'layers = ["a"]', r"\[grid\]: layers must be a whole number, not 'a'"),
