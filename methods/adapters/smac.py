@@ -14,12 +14,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from ConfigSpace import Configuration
+from ConfigSpace import Configuration, UniformFloatHyperparameter
 from smac.acquisition.function import EI
 from smac.model.random_forest import RandomForest
 from smac.random_design import ProbabilityRandomDesign
 
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.space import Value
 from hpobench_nmt.methods.adapters.common import Adapter, penalised, ranges
 
 
@@ -64,5 +65,14 @@ class RF(Adapter):
 def _configurations(problem: Problem) -> tuple[list[Any], Any]:
     """The candidates as ConfigSpace's configurations, and their space."""
     space = ranges(problem.space).to_configspace()
-    rows = range(len(problem.features))
-    return [Configuration(space, values=problem.config(row)) for row in rows], space
+
+    def within(name: str, value: Value) -> Any:
+        axis = space[name]
+        # ConfigSpace rounds the ends of a range to 13 digits after the point, and takes nothing beyond them.
+        return (
+            np.clip(value, axis.lower, axis.upper) if isinstance(axis, UniformFloatHyperparameter) else value
+        )
+
+    configs = map(problem.config, range(len(problem.features)))
+    valid = [{name: within(name, value) for name, value in config.items()} for config in configs]
+    return [Configuration(space, values=values) for values in valid], space

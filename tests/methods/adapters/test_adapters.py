@@ -57,6 +57,18 @@ def test_three_objectives(name):
     survives_small_tables(ADAPTERS[name].load(), 3)
 
 
+@pytest.mark.parametrize("name", each(n for n in ADAPTERS if n not in SLOW))
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_numbers_of_many_digits(name, scale):
+    rates = np.sort(np.random.default_rng(0).random((8, 1)), axis=0)
+    space = Space((Hyperparameter("rate", tuple(rates[:, 0].tolist()), scale),))
+    n_losses = ADAPTERS[name].objectives[0]
+    problem = Problem(space.features(rates), n_losses, 8, 2, space, rates)
+    losses = np.random.default_rng(1).random((8, n_losses))
+    trial = run_trial(problem, losses.__getitem__, ADAPTERS[name].load(), np.random.default_rng(0), [3, 4])
+    assert trial.failure == "" and sorted(trial.rows.tolist()) == list(range(8))
+
+
 def labelled():
     """Numbers on a log scale, ordered labels, categories, and one that is inactive for some of them."""
     space = Space(
