@@ -41,8 +41,8 @@ def ratio(cell: Cell) -> float:
 
 def show(cell: Cell) -> str:
     """A cell, its published figure, and their distance."""
-    ours = figure(cell.score, cell.summary.mean, cell.summary.std)
-    theirs = figure(cell.score, cell.published_mean, cell.published_std)
+    ours = figure(cell.summary.mean, cell.summary.std, cell.decimals)
+    theirs = figure(cell.published_mean, cell.published_std, cell.decimals)
     return (
         f"{cell.table:6s} {cell.method:9s} {cell.score:4s} {ours:>10s} {theirs:>10s} {cell.distance:+6.1f} se"
     )

@@ -42,7 +42,7 @@ class Score:
         needs_score_at: whether it is taken after a fixed number of look-ups.
         needs_tolerance: whether its goal depends on the tolerance.
         lower_is_better: its direction.
-        digits: decimals that are shown, as many as the paper gives.
+        digits: decimals that are shown at least, as many as the paper gives.
     """
 
     name: str
@@ -53,10 +53,6 @@ class Score:
     needs_tolerance: bool = False
     lower_is_better: bool = True
     digits: int = 0
-
-    def shown(self, value: float) -> str:
-        """A value of this score with its number of decimals."""
-        return f"{value:z.{self.digits}f}"  # z: no "-0.00"
 
     def meaning(self, timed: bool) -> str:
         """The description; where time is not the number of look-ups, in terms of time."""

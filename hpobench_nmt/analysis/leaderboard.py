@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.analysis.number_text import NONE
-from hpobench_nmt.analysis.verdicts import Statistics, number, run_statistics
+from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
@@ -34,6 +34,7 @@ class Cell:
         best: no other method's mean is better.
         tied: not the best, but not shown to be worse.
         published_mean, published_std: figures to compare with, NaN where there are none.
+        decimals: with how many they are shown.
     """
 
     table: str
@@ -46,6 +47,7 @@ class Cell:
     tied: bool
     published_mean: float
     published_std: float
+    decimals: int
 
     @property
     def distance(self) -> float:
@@ -67,7 +69,7 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
     for table in results.instances:
         summaries = {m: results.summary(table, m) for m in results.methods if (table, m) in results.trials}
         for j, score in enumerate(results.suite.scores):
-            verdict = verdicts[table, score]
+            verdict, digits = verdicts[table, score], decimals(results.instances[table], score)
             best = summaries[verdict.best][j].mean if verdict.best else np.nan
             for method, row in summaries.items():
                 mean, std = published.get((method, table, score), (np.nan, np.nan))
@@ -76,7 +78,8 @@ def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Ce
                 # Of equal means each is the best.
                 is_best = method == verdict.best or (tied and row[j].mean == best)
                 marks = (is_best, tied and not is_best)
-                yield Cell(table, method, score, row[j], float(low), float(high), *marks, mean, std)
+                bounds = (float(low), float(high))
+                yield Cell(table, method, score, row[j], *bounds, *marks, mean, std, digits)
 
 
 def exact(results: Results, table: str) -> list[tuple[float, float]]:
@@ -85,27 +88,34 @@ def exact(results: Results, table: str) -> list[tuple[float, float]]:
     return [exact_score(instance, goal) for goal in instance.goals]
 
 
-def figure(score: str, mean: float, std: float) -> str:
-    """mean±std with as many digits as the paper gives; a dash where there is no mean."""
+def exact_figures(results: Results, table: str) -> list[str]:
+    """The same as text, in the order of the scores."""
+    found = zip(results.suite.scores, exact(results, table), strict=True)
+    return [figure(*values, decimals(results.instances[table], score)) for score, values in found]
+
+
+def figure(mean: float, std: float, decimals: int) -> str:
+    """mean±std; a dash where there is no mean."""
     if np.isnan(mean):
         return NONE
     if np.isnan(std):
-        return number(score, mean)
-    return f"{number(score, mean)}±{number(score, std)}"
+        return number(mean, decimals)
+    return f"{number(mean, decimals)}±{number(std, decimals)}"
 
 
 def interval(cell: Cell) -> str:
     """The interval of a cell's mean, empty where there is none."""
-    return "" if np.isnan(cell.low) else f"{number(cell.score, cell.low)}–{number(cell.score, cell.high)}"
+    low, high = (number(bound, cell.decimals) for bound in (cell.low, cell.high))
+    return "" if np.isnan(cell.low) else f"{low}–{high}"
 
 
 def shown(cell: Cell) -> str:
     """A cell's figure, with what is censored or failed said."""
     s = cell.summary
     if not np.isnan(s.mean):
-        text = figure(cell.score, s.mean, s.std)
+        text = figure(s.mean, s.std, cell.decimals)
     elif not np.isnan(s.at_least):
-        text = f"≥{s.at_least:.0f}"
+        text = f"≥{number(s.at_least, cell.decimals)}"
     else:
         text = NONE
     notes = []

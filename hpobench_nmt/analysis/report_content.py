@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
     exact,
+    exact_figures,
     figure,
     heading,
     interval,
@@ -93,8 +94,8 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
         own = {c.score: c for c in found if c.method == method}
         rows.append((method, tuple(_entry(own[s], ranges[s], references[s][0], several) for s in scores)))
     reference = tuple(
-        Entry("–") if np.isnan(references[s][0]) else Entry(figure(s, *references[s]), references[s][0])
-        for s in scores
+        Entry(text, None if np.isnan(references[s][0]) else references[s][0])
+        for s, text in zip(scores, exact_figures(results, table), strict=True)
     )
     if any((table, method) in results.step_seconds for method, _ in rows):
         columns = (*columns, Column("ms/step", "processor time of the method a step, in milliseconds"))
@@ -277,7 +278,7 @@ def _entry(cell: Cell, limits: tuple[float, float], reference: float, several: b
         value=None if np.isnan(value) else float(value),
         interval=interval(cell),
         mark=mark,
-        published=figure(cell.score, cell.published_mean, cell.published_std) if known else "",
+        published=figure(cell.published_mean, cell.published_std, cell.decimals) if known else "",
         distance=f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else "",
         bar=bar,
     )

@@ -6,6 +6,7 @@ Everything here is about results in memory; the statistics themselves are plain 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.suite import published_figures
@@ -136,7 +138,16 @@ def run_statistics(results: Results) -> Statistics:
             verdicts.append(
                 Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}.")
                 if nothing
-                else _verdict(table, score, methods, failed, values[score], means, found)
+                else _verdict(
+                    table,
+                    score,
+                    methods,
+                    failed,
+                    values[score],
+                    means,
+                    found,
+                    decimals(results.instances[table], score),
+                )
             )
     by_cell = {(v.table, v.score): v for v in verdicts}
     pairs = list(zip(scores.table, scores.score, scores.method, strict=True))
@@ -214,9 +225,27 @@ def run_notes(results: Results) -> list[str]:
     return notes
 
 
-def number(score: str, value: float) -> str:
-    """A score with as many digits as the paper gives."""
-    return SCORES[score].shown(value)
+def decimals(instance: Instance, score: str) -> int:
+    """With how many decimals a score is shown: as many as the paper gives, or more where values are small.
+
+    A gap (fb) has two digits of the table's median gap at least; a time on the cost clock one of what the
+    median training costs.
+    """
+    usual = SCORES[score].digits
+    (goal,) = (goal for goal in instance.goals if goal.name == score)
+    if goal.gaps is not None:
+        sizes, digits = goal.gaps, 2
+    elif goal.score_at is None and instance.trainings is not None and instance.problem.clock == "cost":
+        sizes, digits = instance.trainings.costs[instance.trainings.starts[1:] - 1], 1
+    else:
+        return usual
+    sizes = sizes[sizes > 0]
+    return max(usual, digits - 1 - math.floor(math.log10(np.median(sizes)))) if len(sizes) else usual
+
+
+def number(value: float, decimals: int) -> str:
+    """A score with so many decimals."""
+    return f"{value:z.{decimals}f}"  # z: no "-0.00"
 
 
 def _score_frame(
@@ -253,13 +282,14 @@ def _verdict(
     values: Floats,
     means: _Means,
     found: Sequence[Comparison],
+    digits: int,
 ) -> Verdict:
     where = f"{score} on {table}"
     if len(methods) < 2:
         return Verdict(table, score, "", (), (), (), f"{where}: only {_listed(methods)} was run.")
     there = values[np.isfinite(values)]
     if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
-        sentence = f"{where}: every method scores {number(score, there[0])} in every trial."
+        sentence = f"{where}: every method scores {number(there[0], digits)} in every trial."
         first, *others = (m for m in methods if m not in all_failed)
         return Verdict(table, score, first, tuple(others), (), (), sentence, tuple(all_failed))
     sign = 1.0 if SCORES[score].lower_is_better else -1.0
@@ -281,8 +311,8 @@ def _verdict(
         else:
             tied.append(methods[other])
     _, low, high = means[table, score, methods[best]]
-    interval = "" if np.isnan(low) else f", 95% interval {number(score, low)} to {number(score, high)}"
-    sentence = f"{where}: {methods[best]} has the best mean ({number(score, mean[best])}{interval})"
+    interval = "" if np.isnan(low) else f", 95% interval {number(low, digits)} to {number(high, digits)}"
+    sentence = f"{where}: {methods[best]} has the best mean ({number(mean[best], digits)}{interval})"
     if ahead:
         verb = "is" if len(ahead) == 1 else "are"
         sentence += (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpobench_nmt.analysis.leaderboard import Cell, cells, exact, figure, interval, shown
+from hpobench_nmt.analysis.leaderboard import Cell, cells, exact_figures, interval, shown
 from hpobench_nmt.analysis.report_content import Board
 from hpobench_nmt.analysis.selection import EXACT, methods_on
 from hpobench_nmt.benchmarking.results import Results
@@ -59,8 +59,8 @@ def table_latex(results: Results, table: str, found: Sequence[Cell]) -> str:
         for method in methods_on(results, table)
     ]
     reference = [tex(EXACT)]
-    for score, (mean, std) in zip(scores, exact(results, table), strict=True):
-        reference += [tex(figure(score, mean, std)), ""]
+    for text in exact_figures(results, table):
+        reference += [tex(text), ""]
     head = ["", *(text for score in scores for text in (tex(score), r"95\%"))]
     comment = f"{printable(table)}. Bold: best mean; underlined: not shown to be worse. Needs booktabs."
     return _tabular(comment, "l" + "rl" * len(scores), [head], rows, [reference])

@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.leaderboard import cells, interval, shown
+from hpobench_nmt.analysis.leaderboard import cells, exact_figures, interval, shown
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
+from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.sequences import export_sequences
 from hpobench_nmt.benchmarking.suite import load_suite
 from hpobench_nmt.render.data_text import scores_csv, scores_json
@@ -138,6 +139,21 @@ def test_csv_and_json_hold_the_same_cells(results):
         assert a["published_mean"] == ""
         assert b["published_mean"] is None
         assert b["random_search_mean"] > 0
+
+
+def test_small_gaps_and_costs_are_shown_with_the_digits_that_they_have(toy):
+    def of(scale):
+        table = dataclasses.replace(toy, values=toy.values * [scale, scale, 1.0])
+        costs = {"clock": "cost", "cost": "seconds", "score_at": 300 * scale}
+        return hb.benchmark(table, ["RS"], objectives=["bleu"], scores=["ftb", "fb"], trials=5, **costs)
+
+    for scale, decimals in ((1.0, {"ftb": 0, "fb": 2}), (1e-3, {"ftb": 2, "fb": 4})):
+        results = of(scale)
+        for cell in cells(results):
+            mean, std = (f"{x:.{decimals[cell.score]}f}" for x in (cell.summary.mean, cell.summary.std))
+            assert (shown(cell), float(mean) > 0) == (f"{mean}±{std}", True)
+        mean = exact_score(results.instances["toy"], results.instances["toy"].goals[0])[0]
+        assert exact_figures(results, "toy")[0].startswith(f"{mean:.{decimals['ftb']}f}")
 
 
 def test_latex_escapes_names_and_marks_the_best(results):

@@ -218,7 +218,7 @@ def test_what_is_known_of_each_score():
     assert [s.name for s in SCORES.values() if not s.lower_is_better] == ["fbp", "fbh"]
     assert tuple(s.name for s in SCORES.values() if s.needs_score_at) == NEEDS_BUDGET
     assert [s.name for s in SCORES.values() if s.needs_tolerance] == ["ftc"]
-    assert [s.shown(12.345) for s in SCORES.values()] == ["12", "12", "12.35", "12", "12", "12.3", "12.345"]
+    assert [score.digits for score in SCORES.values()] == [0, 0, 2, 0, 0, 1, 3]
     assert [s.arrow for s in SCORES.values()] == ["↓"] * 5 + ["↑"] * 2
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import RankOutcome
 from hpobench_nmt.core.errors import InputError, unknown
@@ -45,7 +46,7 @@ def plot_scores(
         for y, method in enumerate(methods):
             row, style = part.loc[method], styles[method]
             if np.isnan(row["mean"]):
-                bound = f"≥ {row['at_least']:.0f}, " if row["at_least"] > 0 else ""
+                bound = f"≥ {short(row['at_least'])}, " if row["at_least"] > 0 else ""
                 text = f"{bound}{row['unanswered']} not reached, {row['failed']} failed"
                 axes.text(0.02, y, text, transform=axes.get_yaxis_transform(), fontsize=8, va="center")
                 continue

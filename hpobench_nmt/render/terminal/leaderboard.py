@@ -13,7 +13,7 @@ from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
-    exact,
+    exact_figures,
     figure,
     heading,
     interval,
@@ -96,17 +96,16 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
             line.append(Text(interval(cell), style="bold" if cell.best else ""))
             if compared:
                 known = not np.isnan(cell.published_mean)
-                line.append(
-                    Text(figure(cell.score, cell.published_mean, cell.published_std) if known else "")
-                )
+                published = figure(cell.published_mean, cell.published_std, cell.decimals)
+                line.append(Text(published if known else ""))
                 line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
         if timed:
             line.append(Text(milliseconds(results.step_seconds.get((table, method), np.nan))))
         grid.add_row(*line)
     exact_row: list[Text] = [Text(EXACT, style="dim")]
-    for name, (mean, std) in zip(results.suite.scores, exact(results, table), strict=True):
+    for name, text in zip(results.suite.scores, exact_figures(results, table), strict=True):
         if name in names:
-            exact_row.extend([Text(figure(name, mean, std), style="dim"), Text()])
+            exact_row.extend([Text(text, style="dim"), Text()])
             exact_row.extend([Text(), Text()] if compared else [])
     grid.add_section()
     grid.add_row(*exact_row)
