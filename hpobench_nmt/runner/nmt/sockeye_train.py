@@ -150,7 +150,7 @@ def main() -> None:
     _repair_loading()
     _decay_until(int(updates))
     model = Path(chosen.output)
-    others = join(int(workers), chosen.device_id, model)
+    others = join(int(workers), None if chosen.use_cpu else chosen.device_id, model)
     after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
     over = end_with(others)
     importlib.import_module("sockeye.train").train(chosen, checkpoint_callback=after)

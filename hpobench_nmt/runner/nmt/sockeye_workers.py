@@ -32,12 +32,12 @@ def rank() -> int:
     return int(os.environ["RANK"]) if _MEETING in os.environ else 0
 
 
-def join(count: int, first_gpu: int, model: Path) -> list[subprocess.Popen[bytes]]:
+def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Popen[bytes]]:
     """Make this process one of the workers of a training. The first one starts the others.
 
     Args:
         count: of workers.
-        first_gpu: the number of the first worker's GPU; the others have the next ones.
+        first_gpu: the number of the first worker's GPU; the others have the next ones. None: on a CPU.
         model: Sockeye's folder.
 
     Returns:
@@ -49,12 +49,15 @@ def join(count: int, first_gpu: int, model: Path) -> list[subprocess.Popen[bytes
 
     number = rank()
     os.environ.setdefault(_MEETING, str(model.with_name(f"meeting-{os.getpid()}").resolve()))
-    os.environ.update(RANK=str(number), WORLD_SIZE=str(count), LOCAL_RANK=str(first_gpu + number))
+    gpu = (first_gpu or 0) + number
+    os.environ.update(RANK=str(number), WORLD_SIZE=str(count), LOCAL_RANK=str(gpu))
     torch.distributed.init_process_group = partial(
         torch.distributed.init_process_group,
         init_method=f"file://{os.environ[_MEETING]}",
         rank=number,
         world_size=count,
+        # Sockeye's first exchange comes before it says which GPU it uses: torch would guess, from 0 on.
+        device_id=None if first_gpu is None else torch.device("cuda", gpu),
     )
     if number:
         _keep_own_state(model, number)

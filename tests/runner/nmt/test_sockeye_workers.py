@@ -1,9 +1,12 @@
 """One training in several processes: the end of one is the end of all."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from hpobench_nmt.runner.nmt import sockeye_workers
 
 FIRST = """
 import subprocess, sys, time
@@ -32,3 +35,18 @@ def test_the_first_worker_does_not_wait_for_one_that_failed(other, state, code, 
     command = [sys.executable, "-c", FIRST, other, state]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, told, "")
+
+
+@pytest.mark.parametrize(("first_gpu", "device"), [(None, None), (0, "cuda:1"), (2, "cuda:3")])
+def test_each_worker_exchanges_gradients_on_its_own_gpu(first_gpu, device, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+    for name in ("WORLD_SIZE", "LOCAL_RANK", "HPOBENCH_NMT_MEETING"):
+        monkeypatch.setenv(name, str(tmp_path / "meeting"))  # and put back at the end
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(torch.distributed, "init_process_group", dict)
+    monkeypatch.setattr(sockeye_workers, "_keep_own_state", lambda model, number: None)
+    assert sockeye_workers.join(2, first_gpu, tmp_path / "model") == []
+    found = torch.distributed.init_process_group()
+    assert found["device_id"] == (device and torch.device(device))
+    assert (found["rank"], found["world_size"]) == (1, 2)
+    assert os.environ["LOCAL_RANK"] == str((first_gpu or 0) + 1)
