@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.evaluation.scores import SCORES, score_names
@@ -24,6 +24,9 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import counts
 
 _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
+_OWN_ARGUMENTS = {"name", "tables", "methods", "scores", "objectives", "trials", "score_at", "tolerance"}
+# Keys of a suite that hb.benchmark has no argument of its own for, and an old name of one that it has.
+_SETTINGS = {each.name for each in fields(Suite)} - _OWN_ARGUMENTS | {"budget"}
 
 
 def run_suite(
@@ -166,14 +169,24 @@ def benchmark(
             takes longer fails. With a limit, classes have processes of their own, too, and must be such as
             can be pickled. Methods of the package are never limited.
         settings: further keys of a suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `stop` and
-            `lookups` (the most that a trial may look up; a method sees it as problem.lookups).
+            `lookups` (the most that a trial may look up; a method sees it as problem.lookups), or `time` (the
+            most time that a trial may take on the clock).
 
     Raises:
         InputError: an unknown table or method, or settings that do not go together.
     """
+    for name in settings:
+        if name not in _SETTINGS:
+            raise unknown("setting", name, _SETTINGS, "(of hb.benchmark)")
+    lists = {"methods": methods, "scores": scores, "objectives": objectives, **settings}
+    for name in ("methods", "scores", "objectives", "constraints", "sources"):
+        if isinstance(lists.get(name), str):
+            raise InputError(f"{name} must be a list, such as [{lists[name]!r}], not a text.")
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     score_at = settings.pop("budget", score_at)  # its name in the first version
+    if isinstance(settings.get("time"), int | float):
+        settings["time"] = {"default": settings["time"]}
     if score_at is None and settings.get("clock") != "cost":
         score_at = _LOOKUPS_SCORED
     usual = score_names(len(objectives) or 1)

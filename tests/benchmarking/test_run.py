@@ -21,6 +21,27 @@ def test_the_whole_benchmark_in_one_call(toy):
     assert mean["BO_EI_M", "ftb"] >= 3
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.benchmark\)"),
+        ({"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
+        ({"scores": "ftb"}, "scores must be a list"),
+        ({"objectives": "bleu"}, "objectives must be a list"),
+        ({"constraints": "seconds<=40"}, r"constraints must be a list, such as \['seconds<=40'\]"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(toy, given, message):
+    with pytest.raises(InputError, match=message):
+        hb.benchmark(toy, **({"methods": ["RS"]} | given))
+
+
+def test_a_limit_of_time_may_be_a_number(toy):
+    results = hb.benchmark(toy, ["RS"], trials=1, scores=["ftb"], time=9, workers=2, stop="exhausted")
+    assert results.suite.time == {"default": 9}
+    assert len(results.trials["toy", "RS"][0].rows) == 18
+
+
 def test_a_class_is_a_method(toy):
     class Backwards:
         def __init__(self, problem, rng):
