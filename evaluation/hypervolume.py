@@ -54,7 +54,7 @@ def table_scale(losses: Floats) -> FrontScale:
     complete = losses[~np.isnan(losses).any(axis=1)]
     flat = nadir == ideal
     nadir = np.where(flat, complete.max(axis=0), nadir)
-    nadir = np.where(nadir == ideal, ideal + 1.0, nadir)
+    nadir = np.where(nadir == ideal, ideal + np.maximum(np.abs(ideal), 1.0), nadir)
     scale = FrontScale(ideal, nadir, 1.0)
     return FrontScale(ideal, nadir, hypervolume(scale.scaled(front)))
 

@@ -74,6 +74,8 @@ def test_a_front_of_one_row_is_scaled_by_the_worst_of_the_table():
     np.testing.assert_array_equal(table_scale(losses).scaled(losses), [[0, 0], [1, 0.25], [0.5, 1]])
     flat = np.array([[1.0, 1.0], [1.0, 1.0]])
     assert np.isfinite(table_scale(flat).scaled(flat)).all()
+    huge = np.array([[1e100, -1e20]])
+    assert table_scale(huge).scaled(huge).tolist() == [[0.0, 0.0]]
 
 
 def test_shares_end_at_one_with_the_front_and_are_unknown_after_an_early_end():
