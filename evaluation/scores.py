@@ -170,7 +170,7 @@ def make_goal(
         name: one of SCORES.
         losses: shape (N, m), minimised; NaN is never best and never on a front.
         tolerance: of ftc, in the unit of the loss.
-        score_at: number of look-ups after which fb and fbp are taken.
+        score_at: number of look-ups after which fb, fbp and fbh are taken.
         ties: whether any row with the best value meets the target of ftb, or only the first (as in the
             paper's figures).
 

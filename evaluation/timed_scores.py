@@ -34,7 +34,7 @@ def make_timed_goal(
         name: one of SCORES.
         trainings: of all rows.
         tolerance: of ftc, in the unit of the loss.
-        score_at: time on the clock at which fb and fbp are taken.
+        score_at: time on the clock at which fb, fbp and fbh are taken.
         ties: as in make_goal.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Bayesian optimisation with Gaussian processes (Zhang & Duh 2020, section 5.1), for one and two losses.
+"""Bayesian optimisation with Gaussian processes (Zhang & Duh 2020, section 5.1), for one loss and more.
 
 The settings reproduce the paper's Table 3: the losses as they are, prior mean 0, amplitude 1, length scale 1
 on features in [0, 1], noise of standard deviation 0.001. Of Table 4 they meet 22 to 24 of the 36 BO cells
@@ -34,7 +34,8 @@ class BayesianOptimisation:
     Attributes:
         kernel: of two arrays of features, shapes (M, H) and (N, H), gives the covariances, shape (M, N).
         standardise: whether the losses seen are scaled to mean 0 and variance 1 before each step.
-        acquisition: which candidate to ask for. Left out: EI for one loss, EHVI for two.
+        acquisition: which candidate to ask for. Left out: EI for one loss, EHVI for two, the hypervolume of
+            an optimistic guess for more.
         name: a valid method name. Left out: made from the other settings, for example "BO_matern52_std".
         length_scale: of the kernel, on features in [0, 1].
         noise_sd: standard deviation of the observation noise, in the units of what is modelled.

@@ -44,10 +44,10 @@ class GraphSearch:
         kernel: weight of an edge by the features of its ends.
         name: a valid method name. Left out: made from the other settings, for example "GB_matern52".
         influence: harmonic labels with expected influence, for one loss, in place of the graph's Gaussian
-            prior with EI for one loss and EHVI for two.
+            prior with the acquisitions of `usual_acquisition`.
         length_scale: of the kernel, on features in [0, 1].
-        neighbours: nearest neighbours that a row has an edge to; 0: 20, or more where several losses need
-            it (see `neighbours_for`).
+        neighbours: nearest neighbours that a row has an edge to. 0: with EI a seventh of the rows, and 20 at
+            least; 20 otherwise (see `neighbours_for`).
     """
 
     kernel: Kernel

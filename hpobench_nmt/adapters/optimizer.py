@@ -115,9 +115,10 @@ class Optimizer:
         configs = _candidates(self.space, candidates, seed)
         lookups = len(configs) if budget is None else min(budget, len(configs))
         n_initial = min(n_initial, lookups)
-        self._problem = Problem(
-            self.space.features(configs), objectives, lookups, n_initial, self.space, configs
-        )
+        features = self.space.features(configs)
+        for array in (features, configs):  # a method must not change what it is made from anew
+            array.setflags(write=False)
+        self._problem = Problem(features, objectives, lookups, n_initial, self.space, configs)
         self._seed, self._budget, self._candidates = seed, budget, candidates
         rng = generator(seed, "initial", "optimizer")
         self._initial = rng.choice(len(configs), size=n_initial, replace=False).tolist()

@@ -406,6 +406,7 @@ def test_budgets_initial_designs_and_usual_methods():
         def __init__(self, problem, rng):
             super().__init__(problem, rng)
             Seen.rules = (problem.lookups, problem.n_initial, problem.n_objectives, len(problem.features))
+            assert not (problem.features.flags.writeable or problem.configs.flags.writeable)
 
     for options, rules in (
         ({}, (48, 3, 1, 48)),

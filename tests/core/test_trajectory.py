@@ -76,6 +76,8 @@ def test_short_descriptions():
     targets = np.array([True, False, True])
     assert repr(Goal(targets, 1, name="ftb")) == "Goal('ftb': 1 of 2 rows)"
     assert repr(Goal(targets, 2, 20)) == "Goal('': 2 of 2 rows, after 20 look-ups)"
+    on_a_clock = Goal(targets, 2, 2.5, resources=np.ones(2))
+    assert repr(on_a_clock) == "Goal('': 2 of 2 rows, after 2.5 on the clock)"
 
 
 def test_a_trajectory_in_a_notebook():
