@@ -186,9 +186,10 @@ def train(
     steps_of: Any = SimpleNamespace(param_groups=[{"params": parameters}], step=optimiser.step)
     course = _Course([p.detach().clone() for p in parameters])
     file = StateFile(checkpoints)
-    if (saved := file.read(device)) is not None:
+    if (saved := file.read()) is not None:
         course = _restored(saved, model, optimiser, scaler, generator)
         file.write_curve(course.curve)
+    del saved  # the weights are in it once more
     started = seconds(device)
 
     def check(epochs: float) -> None:
@@ -302,12 +303,24 @@ def _restored(
     generator: torch.Generator,
 ) -> _Course:
     """Put everything back as it was when the state was saved, and return how far it was."""
+    device = next(model.parameters()).device
     model.load_state_dict(saved["model"])
-    model.generator.set_state(saved["masks"].cpu())
-    optimiser.load_state_dict(saved["optimiser"])
+    model.generator.set_state(saved["masks"])
+    optimiser.load_state_dict(_moved(saved["optimiser"], device))
     scaler.load_state_dict(saved["scaler"])
-    generator.set_state(saved["lengths"].cpu())
-    return _Course(**saved["course"])
+    generator.set_state(saved["lengths"])
+    return _Course(**_moved(saved["course"], device))
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """Dicts, lists and tuples with their tensors on the device."""
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _moved(part, device) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(part, device) for part in value)
+    return value
 
 
 def _log_line(point: Mapping[str, float], epoch_tokens: int, max_epochs: int) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from hpobench_nmt.runner.curve_file import write_curve
-from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.lm.clock import lock_of
 
 # Part of every state: raise it whenever the same settings give another course of training, or a state holds
@@ -72,14 +72,16 @@ class StateFile:
         self._saved = time.monotonic()
         self._took = 0.0
 
-    def read(self, device: torch.device) -> dict[str, Any] | None:
-        """The state that was saved last; None if there is none of this training."""
+    def read(self) -> dict[str, Any] | None:
+        """The state that was saved last, in the memory of the CPU; None if there is none of this training."""
         if self._checkpoints.folder is None or not (path := self._checkpoints.folder / _STATE).exists():
             return None
         try:
-            found: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+            found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             same = found["identity"] == self._identity
         except Exception as error:  # torch has many errors for a damaged file
+            if isinstance(error, MemoryError) or tells_of_no_memory(str(error)):
+                raise
             _tell(f"{path} cannot be read ({type(error).__name__}): the training begins anew")
             return None
         if not same:

@@ -6,6 +6,7 @@ import math
 import os
 import resource
 import signal
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -200,7 +201,7 @@ def test_the_scale_of_the_loss_of_fp16_is_gone_on_with(tmp_path, stopping_after)
 def test_the_state_of_another_training_is_ignored(tmp_path, capsys):
     module, settings = FITS["mlstm"]
     module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {"seed": 3}, until=10))
-    assert StateFile(Checkpoints(tmp_path, {"seed": 4})).read(torch.device("cpu")) is None
+    assert StateFile(Checkpoints(tmp_path, {"seed": 4})).read() is None
     assert "of another training" in capsys.readouterr().out
     assert fit("mlstm", Checkpoints(tmp_path, {"seed": 4})) == undisturbed("mlstm")
 
@@ -215,13 +216,47 @@ def test_a_damaged_state_is_said_and_ignored(damage, tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory")], ids=str)
+def test_a_state_for_which_there_is_no_memory_is_not_thrown_away(error, tmp_path, monkeypatch):
+    module, settings = FITS["mlstm"]
+    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until=10))
+
+    def fail(*arguments, **options):
+        raise error
+
+    with monkeypatch.context() as patched, pytest.raises(type(error)):
+        patched.setattr(torch, "load", fail)
+        fit("mlstm", Checkpoints(tmp_path, {}))
+    assert fit("mlstm", Checkpoints(tmp_path, {})) == undisturbed("mlstm")
+
+
+def test_what_goes_on_from_a_state_holds_no_second_copy_of_the_weights(tmp_path, monkeypatch):
+    module, settings = FITS["mlstm"]
+    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until=10))
+    load, gradient, read = torch.load, trainer._gradient, []
+
+    def noted(*arguments, **options):
+        assert options["map_location"] == "cpu"  # a GPU has no room for two
+        found = load(*arguments, **options)
+        read.extend(map(weakref.ref, found["state"]["model"].values()))
+        return found
+
+    def watched(*arguments):
+        assert read and not any(tensor() is not None for tensor in read)
+        return gradient(*arguments)
+
+    monkeypatch.setattr(torch, "load", noted)
+    monkeypatch.setattr(trainer, "_gradient", watched)
+    assert fit("mlstm", Checkpoints(tmp_path, {})) == undisturbed("mlstm")
+
+
 def test_a_hostile_state_is_not_unpickled(tmp_path):
     class Hostile:
         def __reduce__(self):
             return (open, (str(tmp_path / "pwned"), "w"))
 
     torch.save({"identity": "{}", "state": Hostile()}, tmp_path / "training.pt")
-    assert StateFile(Checkpoints(tmp_path, {})).read(torch.device("cpu")) is None
+    assert StateFile(Checkpoints(tmp_path, {})).read() is None
     assert not (tmp_path / "pwned").exists()
 
 
