@@ -23,8 +23,8 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
 
     Args:
         table: with learning curves.
-        metric: of the curves; left out: the table's first objective if the curves have it, or else their
-            first metric that the table has.
+        metric: of the curves, as "metric" or "metric:min|max"; left out: the table's first objective if the
+            curves have it, or else their first metric that the table has.
 
     Raises:
         InputError: there are no curves, or none of that metric.
@@ -33,9 +33,10 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
     if curves is None:
         raise InputError(f"table {table.name!r} has no learning curves.")
     known = [each.name for each in curves.metrics if each.name in {m.name for m in table.metrics}]
-    wanted = (metric or table.main_metric).partition(":")[0]
-    if wanted not in known and metric is None and known:
-        wanted = known[0]
+    spec = metric or table.main_metric
+    if spec.partition(":")[0] not in known and metric is None and known:
+        spec = known[0]
+    wanted = spec.partition(":")[0]
     if wanted not in known:
         raise InputError(
             f"the learning curves have no {wanted}; they have {', '.join(known) or 'no metric of it'}."
@@ -50,7 +51,7 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
         table.values[rows],
         curves=part,
     )
-    objective = held.objective(wanted)
+    objective = held.objective(spec)
     unit = curves.resource_unit
     resource = curves.resource if not unit or unit == f"{curves.resource}s" else f"{curves.resource} ({unit})"
     return early_ranks(table.name, objective, unit or resource, held.trainings([objective]), rows)

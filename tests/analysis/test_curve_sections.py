@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -45,6 +46,17 @@ def test_a_line_on_the_curves_in_the_summary_of_a_table(curved, toy):
         file = io.StringIO()
         print_summary(table, Console(file=file, width=500), 3)
         assert (line in file.getvalue()) == there
+
+
+def test_the_direction_that_an_objective_names_is_the_one_that_counts(curved):
+    kept = curved.curves.lengths > 0
+    other = dataclasses.replace(curved, objectives=("bleu:min",))
+    for table, metric in ((curved, "bleu:min"), (other, None)):
+        found = table_early_ranks(table, metric)
+        best = found.ranks[found.ranks["place"] == 1]["row"].iloc[0]
+        ends = curved.curves.of_rows(np.flatnonzero(kept))
+        least = np.minimum.reduceat(ends.column("bleu"), ends.starts[:-1])
+        assert best == np.flatnonzero(kept)[np.argmin(least)]
 
 
 def test_a_metric_that_the_curves_lack_is_refused(curved, toy):
