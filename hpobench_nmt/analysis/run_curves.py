@@ -196,11 +196,11 @@ def surrogate_curves(
     instance = instance_of(results, table)
     if instance.trainings is not None:
         raise InputError("surrogates are not replayed for trials on a clock.")
+    if results.suite.noise:
+        raise InputError("the surrogates saw one training of each row, and results hold the rows' means.")
     if lookups < 1:
         raise InputError(f"the number of look-ups must be at least 1, not {lookups}.")
     spaced = np.rint(np.geomspace(1, lookups, _STEPS)).astype(np.int64)
-    if results.suite.noise:
-        raise InputError("the surrogates saw one training of each row, and results hold the rows' means.")
     steps = np.union1d(spaced, [n for n in also if 1 <= n <= lookups]).astype(np.int64)
     notes = failure_notes(results, table)
     tasks: list[tuple[str, Surrogate]] = []

@@ -75,7 +75,7 @@ class Instance:
 
     @cached_property
     def scored_trainings(self) -> Trainings | None:
-        """The trainings, with NaN for the losses of rows that miss a constraint at all their checkpoints."""
+        """The trainings; at every checkpoint of a row that misses a constraint, the losses are NaN."""
         return None if self.trainings is None else feasible_trainings(self.trainings, self.violations)
 
     @property
@@ -219,7 +219,7 @@ def feasible_losses(
 
 
 def feasible_trainings(trainings: Trainings, violations: NDArray[np.float64] | None) -> Trainings:
-    """The trainings with NaN losses in all rows that miss a constraint; the same where there are none."""
+    """The trainings, with NaN losses at all checkpoints of rows that miss a constraint; the same without."""
     if violations is None:
         return trainings
     kept = np.repeat(is_feasible(violations), np.diff(trainings.starts))

@@ -16,6 +16,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
 from hpobench_nmt.analysis.failures import grouped_failures
+from hpobench_nmt.analysis.leaderboard import Cell
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
@@ -64,12 +65,13 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     """The page as text."""
     from jinja2 import Environment, StrictUndefined
 
-    methods = all_methods(runs)
+    methods, slugs = all_methods(runs), run_slugs(runs)
     places = method_places(methods)
     groups = draw_report(runs, "svg", jobs)
     figures = {g.key: g.figures for g in groups if g.section is None}
+    found = [(slug, run, report_content.score_cells(run)) for slug, run in zip(slugs, runs, strict=True)]
     tables = [
-        {"name": table.name, "runs": _table_runs(runs, table.name, figures)} for table in all_tables(runs)
+        {"name": table.name, "runs": _table_runs(found, table.name, figures)} for table in all_tables(runs)
     ]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
@@ -88,7 +90,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
         lead=_lead(runs, methods),
         scores=_scores(runs),
         version=version("hpobench-nmt"),
-        runs=[_run(slug, run, figures) for slug, run in zip(run_slugs(runs), runs, strict=True)],
+        runs=[_run(slug, run, figures) for slug, run in zip(slugs, runs, strict=True)],
         tables=tables,
         analyses=[_analysis(g, numbers) for g in groups if g.section is not None],
         methods=known,
@@ -126,12 +128,14 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
 
 
 def _table_runs(
-    runs: Sequence[Run], table: str, figures: Mapping[tuple[str, ...], Any]
+    runs: Sequence[tuple[str, Run, Mapping[str, Sequence[Cell]]]],
+    table: str,
+    figures: Mapping[tuple[str, ...], Any],
 ) -> list[dict[str, Any]]:
+    """What there is to say of a table; runs are with their slugs, and with their cells by table."""
     found = []
-    for slug, run in zip(run_slugs(runs), runs, strict=True):
+    for slug, run, cells in runs:
         if table in run.results.instances:
-            cells = report_content.score_cells(run)[table]
             instance = run.results.instances[table]
             found.append(
                 {
@@ -140,7 +144,7 @@ def _table_runs(
                     "rows": f"{len(instance.table):,}",
                     "goal": " and ".join(map(str, instance.objectives)),
                     "trials": run.results.suite.trials,
-                    "board": report_content.table_board(run, table, cells),
+                    "board": report_content.table_board(run, table, cells[table]),
                     "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
                     "figures": figures[slug, table],
                     "matrices": report_content.matrices(run, table),

@@ -1,7 +1,7 @@
 """Figures of a run: curves, fronts and runtime distributions. Each function takes data and returns a Figure.
 
 A method has one style in every figure, if `method_styles` is asked once for all methods of a report: a
-colour of `plots.figure`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
+colour of `plots.style`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
 method on the colours are darker and the lines dashed. Random search as computed (EXACT) is black.
 """
 
@@ -355,8 +355,10 @@ def _lookup_axis(axes: Axes, n_initial: int, longest: float) -> None:
     axes.set_xscale("log")
     axes.set_xlim(1, max(longest, 2))
     plain_log_ticks(axes.xaxis)
-    axes.axvspan(1, n_initial, color="black", alpha=0.05, linewidth=0)
-    axes.set_xlabel("configurations looked up (shaded: the initial design)")
+    shaded = n_initial > 1
+    if shaded:
+        axes.axvspan(1, n_initial, color="black", alpha=0.05, linewidth=0)
+    axes.set_xlabel(f"configurations looked up{' (shaded: the initial design)' if shaded else ''}")
 
 
 def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:

@@ -1,6 +1,6 @@
 """Figures of a table's analyses. Each function takes the analysis and returns a matplotlib Figure.
 
-matplotlib is imported on first use. Colours are those of `plots.figure`, which colour-blind readers can tell
+matplotlib is imported on first use. Colours are those of `plots.style`, which colour-blind readers can tell
 apart; whatever a colour says, a shape, a hatch or a label says too.
 """
 

@@ -113,6 +113,10 @@ def test_axes_say_what_they_show_with_units(single, multi):
     assert labels[5][0] == "look-ups / rows of the table"
     assert labels[6] == ("to be among so many best rows", "expected look-ups, with 95% interval")
     assert labels[7][0] == "rows of the Pareto front to find"
+    curves = regret_curves(single, "toy")
+    for n, shade in ((3, " (shaded: the initial design)"), (0, "")):
+        figure = plot_curves(dataclasses.replace(curves, n_initial=n))
+        assert figure.axes[0].get_xlabel() == f"configurations looked up{shade}"
 
 
 def test_lines_hold_the_data(single):
