@@ -2,8 +2,8 @@
 
 Needs the extra `train`; only the command line imports it. Data flows one way:
 
-    spec              spec.toml: the grid of configurations, checked
-    candidates        in place of a grid, configurations drawn from ranges, for tuning
+    spec_file         spec.toml -> spec, checked
+    spec              the grid of configurations, or those drawn from its ranges, for tuning
     workspace         the folder of one spec: a copy of it, the ledger, scratch folders
     status            the state of the trainings, read from another terminal
     plan              which trainings are left
@@ -12,10 +12,12 @@ Needs the extra `train`; only the command line imports it. Data flows one way:
     processes         processes that end with their parent
     training_process  what runs in such a process: a family (families/) trains on a corpus (corpora/)
     curve_file        the curve of a training that runs, for whoever watches
+    kept_models       the best models of trainings, where they are kept
     ledger            ledger.jsonl: one line per training that has ended
     merge             ledgers of several folders -> one
     build_table       ledger -> table folder
     tune              an HPO method chooses which configuration is trained next
+    live_trainer      several trainings at a time for it, paused and gone on with
 
 lm/ has the language models, their training and evaluation; nmt/ what Sockeye needs.
 """

@@ -124,7 +124,8 @@ def _child(connection: Connection, function: Callable[..., Any], arguments: Any,
     try:
         message = ("result", function(*arguments))
     except BaseException as error:
-        message = ("raised", traceback.format_exception_only(error)[-1].strip())
+        last_line = traceback.format_exception_only(error)[-1].strip()
+        message = ("raised", str(error) if isinstance(error, RunError) else last_line)
         with suppress(OSError):  # a full disk must not hide the error, which may be that of a full disk
             traceback.print_exc()
     for output in (sys.stdout, sys.stderr):

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.processes import Crashed, Killed, Processes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX processes")
@@ -58,6 +59,8 @@ def test_an_error_is_told_with_its_last_line_and_logged_whole(tmp_path):
     with pytest.raises(Crashed, match="ValueError: invalid literal"):
         Processes().run(int, "x", log=tmp_path / "log")
     assert "Traceback" in (tmp_path / "log").read_text()
+    with pytest.raises(Crashed, match=r"^no_such_module failed with exit code 1"):  # words meant for people
+        Processes().run(run_command, "no_such_module", (), tmp_path / "command", log=tmp_path / "log")
 
 
 def test_how_a_process_died_is_told(tmp_path):
