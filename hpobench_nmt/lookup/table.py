@@ -220,10 +220,10 @@ class Table:
         if isinstance(spec, Objective):
             self.metric(spec.metric)
             return spec
-        name, colon, direction = spec.partition(":")
-        metric = self.metric(name)
-        if not colon:
-            return Objective(name, metric.direction)
+        if ":" not in spec or any(metric.name == spec for metric in self.metrics):
+            return Objective(spec, self.metric(spec).direction)  # a name may hold a colon, too
+        name, _, direction = spec.rpartition(":")
+        self.metric(name)
         for known in get_args(Direction):
             if direction == known:
                 return Objective(name, known)

@@ -242,6 +242,16 @@ def test_objectives_from_texts():
     assert dataclasses.replace(mine, objectives=("down",)).main_metric == "down"
 
 
+def test_a_metrics_name_may_hold_a_colon():
+    metrics = (Metric("loss:dev", "min"), Metric("loss", "min"))
+    axis = Hyperparameter("x", (0.0, 1.0))
+    mine = Table("t", (axis,), metrics, [[0.0], [1.0]], [[1.0, 4.0], [2.0, 3.0]], ("loss:dev",))
+    assert [str(mine.objective(spec)) for spec in ("loss:dev", "loss:dev:max", "loss", "loss:max")] == [
+        "loss:dev:min", "loss:dev:max", "loss:min", "loss:max",
+    ]  # fmt: skip
+    assert mine.losses(["loss:dev:max", "loss"]).tolist() == [[-1.0, 4.0], [-2.0, 3.0]]
+
+
 def test_the_tolerance():
     mine = large()
     assert mine.tolerance("down") == 0.0
