@@ -29,6 +29,8 @@ def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
     With a NAME, show what that method is, and its settings. Settings are written after a name:
     --methods "BO_EI_M_std(length_scale=0.5)". They become part of the method's name in results.
     """
+    if spec and name:
+        raise InputError(f"--check says which method: leave {name!r} out.")
     if spec:
         _check(spec, n_objectives)
     elif name:
@@ -114,9 +116,11 @@ def with_every_method(suite: Suite) -> Suite:
 
 def every_method(suite: Suite) -> tuple[str, ...]:
     """The methods that "all" stands for: those that fit the suite, and whose libraries are installed."""
-    from hpobench_nmt.methods import KNOWN
+    from hpobench_nmt.methods import BUILT_IN, KNOWN
 
-    fits = [m for m in KNOWN.values() if suite.n_objectives in m.objectives]
+    # Other people's optimizers have no suggest.
+    known = KNOWN if suite.workers == 1 else BUILT_IN
+    fits = [m for m in known.values() if suite.n_objectives in m.objectives]
     fitting = [m for m in fits if suite.curves or not m.partial]
     absent = [m.name for m in fitting if m.missing()]
     if absent:

@@ -345,6 +345,8 @@ def test_what_a_method_is(call):
     code, _, err = call("methods", "BO_EI_MM")
     assert code == 2
     assert "Did you mean 'BO_EI_M'?" in err
+    code, _, err = call("methods", "RS", "--check", "BO_EI_M")
+    assert (code, "--check says which method: leave 'RS' out" in err) == (2, True)
 
 
 def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_installs_it(call, monkeypatch):
@@ -356,6 +358,12 @@ def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_instal
     names = every_method(suite)
     assert {"RS", "BO_M", "NSGA2"} <= set(names)
     assert not any("." in name or "EI" in name or name == "ASHA" for name in names)
+
+
+def test_all_methods_are_those_that_can_have_so_many_workers():
+    found = {n: every_method(Suite("s", ("fto",), methods=("all",), workers=n)) for n in (1, 2)}
+    assert "pymoo.NSGA2" in found[1]  # it has no suggest
+    assert set(found[2]) == {name for name in found[1] if name in BUILT_IN}
 
 
 def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):
