@@ -15,8 +15,9 @@ import os
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.constraints import Constraint
@@ -79,6 +81,24 @@ class Journal:
         """The journal of the run with these settings."""
         name = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
         return cls(folder / f"tuning-{name}.jsonl", settings)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, no other run of the same settings reads or writes it: their lines would not fit together.
+
+        Raises:
+            InputError: such a run is at work.
+        """
+        lock = FileLock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
+        try:
+            acquired = lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"{self.path}: another run with the same settings is at work. Wait for its end, or take "
+                "another --seed."
+            ) from None
+        with acquired:
+            yield
 
     def read(self) -> list[_Line]:
         """What has finished, in order. A last line that was cut short by a kill is removed.

@@ -192,9 +192,12 @@ def tune_in_parallel(
 
     journal = Journal.of(workspace.folder, settings)
     partial = updates is not None
-    with LiveTrainer(
-        workspace, metrics, partial, devices, workers, journal, tell, seconds, constraints
-    ) as trainer:
+    with (
+        journal.held(),
+        LiveTrainer(
+            workspace, metrics, partial, devices, workers, journal, tell, seconds, constraints
+        ) as trainer,
+    ):
         initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
         rng = method_generator(seed, spec.name, method.name, 0)
         limits = trainer.violations if constraints else None

@@ -80,7 +80,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(at, run_command):
     )
     folder, deadline = at / "killed", time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if list(folder.glob("tuning-*")) and len(events_in(folder)) >= 3:
+        if list(folder.glob("tuning-*.jsonl")) and len(events_in(folder)) >= 3:
             break
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
@@ -162,6 +162,16 @@ def test_a_journal_that_does_not_fit_is_refused(at):
             tuned(at, "fits", lookups=1, workers=1, n_initial=1)
     path.write_text(text)
     assert tuned(at, "fits", lookups=1, workers=1, n_initial=1).failure == ""
+
+
+def test_a_tuning_run_is_not_done_twice_at_once(at):
+    tuned(at, "once", lookups=1, workers=1, n_initial=1)
+    with (
+        Journal(journal_in(at / "once"), {}).held(),
+        pytest.raises(InputError, match="another run with the same settings is at work"),
+    ):
+        tuned(at, "once", lookups=1, workers=1, n_initial=1)
+    assert tuned(at, "once", lookups=1, workers=1, n_initial=1).failure == ""
 
 
 def test_a_journal_is_not_written_through_a_link(tmp_path):
