@@ -155,9 +155,12 @@ def table_objective(
         config = suggest(trial, table.space)
         try:
             row = table.lookup(config)
+            lacking = " and no ".join(metric for metric in metrics if math.isnan(row[metric]))
+            reason = f"table {table.name!r}: this row has no {lacking}." if lacking else ""
         except InputError as error:
-            trial.set_user_attr("missing", str(error))
-            row = dict.fromkeys(metrics, math.nan)
+            row, reason = dict.fromkeys(metrics, math.nan), str(error)
+        if reason:
+            trial.set_user_attr("missing", reason)
         values = tuple(row[metric] for metric in metrics)
         return values[0] if len(values) == 1 else values
 

@@ -127,6 +127,14 @@ def test_a_configuration_that_was_not_trained_is_a_failed_trial_with_its_reason(
     failed = [t for t in study.trials if t.state == optuna.trial.TrialState.FAIL]
     assert 10 < len(failed) < 30
     assert all("no row has layers=" in t.user_attrs["missing"] for t in failed)
+    values = toy.values.copy()
+    values[3, :2] = np.nan
+    holed = Table("holed", toy.hyperparameters, toy.metrics, toy.configs, values, toy.objectives)
+    for objectives, lacking in (([], "bleu"), (["memory", "bleu", "seconds"], "bleu and no seconds")):
+        trial = optuna.trial.FixedTrial(toy.config(3))
+        assert np.isnan(table_objective(holed, objectives)(trial)).any()
+        reason = f"table 'holed': this row has no {lacking}."
+        assert trial.user_attrs == {"missing": reason}
     with pytest.raises(InputError, match="was not trained, or its training failed"):
         half.lookup(toy.config(1))
     np.testing.assert_equal(half.lookup(toy.config(2))["bleu"], toy.values[2, 0])
