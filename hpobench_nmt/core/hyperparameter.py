@@ -30,8 +30,8 @@ Value = float | int | str | bool
 """Of a hyperparameter: a number, or a label, which is a text, a boolean or a number."""
 
 _MOST_SHOWN = 10
-# Numbers that differ by a smaller share are one value of a grid.
-_SAME = 1e-9
+SAME = 1e-9
+"""Numbers that differ by a smaller share are one value of a grid."""
 # Below this, every whole number is a double of its own.
 _WHOLE = 2**53
 
@@ -192,7 +192,7 @@ class Hyperparameter:
             return self.numbers[place]
         if self.is_numeric and is_number(value) and abs(value) <= LARGEST_VALUE:
             # Other programs may have taken a logarithm and its inverse on the way.
-            near = [v for v in self.numbers if math.isclose(v, value, rel_tol=_SAME)]
+            near = [v for v in self.numbers if math.isclose(v, value, rel_tol=SAME)]
             if near:
                 return near[0]
         if isinstance(value, str) and not self.is_numeric:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_label, check_name, read_toml
+from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
@@ -239,7 +240,11 @@ def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:
     if kind == "ordinal":
         raise InputError(f"hyperparameter {name!r} is ordinal, so it needs values, in their order.")
     if column.dtype != object:
-        return list(np.unique(column[~np.isnan(column)]).tolist())
+        values = np.unique(column[~np.isnan(column)])
+        # 0.3 and 0.1 + 0.2 are one value. Whole numbers that are as near are two.
+        again = np.isclose(values[1:], values[:-1], rtol=SAME, atol=0.0)
+        again &= (values[1:] % 1 != 0) | (values[:-1] % 1 != 0)
+        return list(np.delete(values, 1 + np.flatnonzero(again)).tolist())
     texts = {text for text in column if text}
     if {text.lower() for text in texts} <= {"true", "false"}:
         return [value for value in (False, True) if str(value).lower() in {text.lower() for text in texts}]

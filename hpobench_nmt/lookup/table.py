@@ -347,10 +347,8 @@ def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
     if len(off_grid):
         row = int(off_grid[0])
         values = [short_label(v) for v in h.values[:_MOST_SHOWN]] + ["…"] * (len(h.values) > _MOST_SHOWN)
-        shown = f"[{', '.join(values)}]"
-        raise InputError(
-            f"{where}, row {row}: {h.name} is {codes[row]:g}, which is not among its values {shown}."
-        )
+        shown, wrong = f"[{', '.join(values)}]", repr(codes[row].item()).removesuffix(".0")
+        raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
     places[inactive] = len(known)
     return places
 

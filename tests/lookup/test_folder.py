@@ -107,6 +107,26 @@ def test_add_takes_a_folder_with_and_without_a_hash(own, tmp_path, toy):
     assert add_table(tmp_path / "toy", None, tmp_path / "installed")[0].sha256 == toy.sha256
 
 
+def test_values_that_differ_by_rounding_are_one(own):
+    cells = "lr,ppl\n0.30000000000000004,1\n0.1,2\n1e10,3\n10000000001,4\n"
+    (own / "mine.csv").write_text(cells)
+    for values in ("", "values = [0.1, 0.3, 1e10, 10000000001]\n"):
+        (own / "mine.toml").write_text(SHEET.replace('scale = "log"\n', values))
+        table, _ = add_table(own / "mine.csv", None, own / "installed")
+        first = 0.3 if values else 0.1 + 0.2
+        assert table.hyperparameters[0].values == (
+            0.1,
+            first,
+            1e10,
+            1e10 + 1,
+        )  # whole numbers are as they are
+        assert table.configs[:, 0].tolist() == [first, 0.1, 1e10, 1e10 + 1]
+    (own / "mine.csv").write_text(cells + "0.3,5\n")
+    (own / "mine.toml").write_text(SHEET)
+    with pytest.raises(InputError, match="rows 0, 4 have the same configuration"):
+        add_table(own / "mine.csv", None, own / "installed")
+
+
 @pytest.mark.parametrize("section", ["[replicates]", "[replicates]\naveraged = true"])
 @pytest.mark.parametrize("place", ["folder", "file"])
 def test_add_keeps_replicates_that_lie_beside_the_rows(own, place, section):
