@@ -49,8 +49,10 @@ def pareto(
         kept = f" that keep {' and '.join(constraints)}" if constraints else ""
         print_text(f"{len(rows)} of {front.n_complete} rows{kept} are on the front.", console)
         if front.n_complete < front.n_rows:
-            rest = "lack an objective or miss a constraint" if constraints else "lack an objective"
-            print_text(f"{front.n_rows - front.n_complete} rows {rest}.", console)
+            count = front.n_rows - front.n_complete
+            lack, miss = ("row lacks", "misses") if count == 1 else ("rows lack", "miss")
+            rest = f" or {miss} a constraint" if constraints else ""
+            print_text(f"{count} {lack} an objective{rest}.", console)
     if plot:
         write_front(front, plot)
         say(f"Plot: {plot}", err=form == "csv")

@@ -35,6 +35,10 @@ def test_it_fits_and_is_plain_without_colours(toy, width):
     assert "\x1b" in picture(toy, width, colour=True)
 
 
+def test_a_terminal_of_a_few_columns_folds_the_lines(toy):
+    assert max(map(len, picture(toy, 4).splitlines())) <= 4
+
+
 def test_it_shows_ranges_medians_and_the_front(toy):
     text = picture(toy)
     for metric in toy.metrics:

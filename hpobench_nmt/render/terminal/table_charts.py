@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 _HEIGHT = 14
 _WIDEST = 100
+# Of the field of a scatter; on a terminal narrower than that, its lines are folded.
+_NARROWEST = 8
 _MOST_VALUES = 12
 _MOST_ROWS = 12
 
@@ -40,7 +42,7 @@ def print_charts(
 
     Args:
         table: any.
-        console: at least 50 columns wide.
+        console: 50 columns wide or more, so that no line is folded.
         objectives: of the front, by default the table's first two; without two there is no front.
         constraints: the front is of rows that keep them.
     """
@@ -108,7 +110,7 @@ def scatter(
     x_ends, y_ends = _ends(x[known]), _ends(y[known])
     labels = [f"{y_ends[1]:.5g}", f"{y_ends[0]:.5g}"]
     margin = max(map(len, labels))
-    columns = width - margin - 2
+    columns = max(width - margin - 2, _NARROWEST)
     at = np.full((height, columns), " ")
     i, j = _cells(y, y_ends, height), _cells(x, x_ends, columns)
     for row in np.flatnonzero(known):
