@@ -54,6 +54,7 @@ class Instance:
             only its curves have.
         time_unit: what time is counted in.
         replicates: the trainings of each row, where look-ups draw one of them; `losses` are then their means.
+        along_curves: whether what trainings cost is what the learning curves say.
     """
 
     table: Table
@@ -67,6 +68,7 @@ class Instance:
     all_rows: Table | None = None
     time_unit: str = "look-ups"
     replicates: Replicates | None = None
+    along_curves: bool = False
 
     @cached_property
     def scored(self) -> NDArray[np.float64]:
@@ -97,7 +99,7 @@ class Instance:
     def curves_sha256(self) -> str:
         """Hash of the learning curves, empty where nothing depends on them."""
         known = self.installed.curves
-        return known.sha256 if known and self.trainings and self.problem.clock == "cost" else ""
+        return known.sha256 if known and self.along_curves else ""
 
     @property
     def left_out(self) -> str:
@@ -128,7 +130,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     """
     where = f"table {table.name!r}"
     installed = table
-    if suite.curves or (suite.clock == "cost" and not suite.cost):
+    along_curves = suite.curves or (suite.clock == "cost" and not suite.cost)
+    if along_curves:
         table = with_curves(table)
     if suite.curves:
         table = with_metrics_of_curves(table, suite.objectives)
@@ -194,6 +197,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         None if table is installed else installed,
         unit_of(suite, table),
         replicates,
+        along_curves,
     )
 
 

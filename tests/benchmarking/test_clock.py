@@ -18,8 +18,10 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.clock import own_objectives, unit_of
-from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.run import run_to_folder
 from hpobench_nmt.benchmarking.scoring import exact_score, length_of, score_of
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
@@ -354,6 +356,24 @@ def test_scores_after_a_time_need_the_time(curved):
     assert after.suite.scores == ("ftb", "ftc", "fb") and after.suite.score_at == {"default": 12.5}
     with pytest.raises(hb.InputError, match="score_at"):
         hb.benchmark(curved, ["RS"], **call, scores=["fb"])
+
+
+def test_learning_curves_may_come_later_where_a_metric_says_the_cost(toy, curved, home, tmp_path):
+    def run():
+        suite = Suite("s", ("ftb",), clock="cost", cost="seconds", tables=("toy",), trials=2)
+        return run_to_folder(tmp_path / "r", suite, suite_instances(suite), resolve_methods(["RS"]))
+
+    save_folder(toy, home / "tables" / "toy")
+    before = run().scores()
+    save_folder(curved, home / "tables" / "toy")
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    # Those written before say which curves there were.
+    manifest["tables"]["toy"]["curves"] = "0" * 64
+    for text in (None, json.dumps(manifest)):
+        if text is not None:
+            (tmp_path / "r" / "manifest.json").write_text(text)
+        assert load_results(tmp_path / "r").scores().equals(before)
+        assert run().scores().equals(before)
 
 
 RUN = ("run", "clocked.toml", "--quiet")
