@@ -9,10 +9,12 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
+import importlib.util
 import inspect
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -29,11 +31,13 @@ class ModuleDoc(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Paragraphs, tables and literal blocks."""
-        module = importlib.import_module(self.arguments[0])
-        if not module.__doc__:
+        found = importlib.util.find_spec(self.arguments[0])  # not imported: it may need torch
+        source = Path(found.origin) if found and found.origin else None
+        text = ast.get_docstring(ast.parse(source.read_text("utf-8"))) if source else None
+        if not text:
             raise ExtensionError(f"{self.arguments[0]} has no docstring.")
-        self.env.note_dependency(inspect.getfile(module))
-        return [_block(block) for block in re.split(r"\n\s*\n", inspect.cleandoc(module.__doc__))]
+        self.env.note_dependency(str(source))
+        return [_block(block) for block in re.split(r"\n\s*\n", text)]
 
 
 def _block(text: str) -> nodes.Node:
