@@ -119,7 +119,10 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
     records = Path(file).stem if file != ROWS else "rows"
     columns = next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode())))
     known = {h.name: _axis(h) for h in table.hyperparameters}
-    known |= {m.name: ("sc:Float", _words(m.description, m.unit, m.direction)) for m in table.metrics}
+    for m in table.metrics:
+        # Of the files, only the rows have a number for it; the others leave the cell empty.
+        missing = "" if m.missing is None or file != ROWS else f"{m.missing:g} where missing"
+        known[m.name] = "sc:Float", _words(m.description, m.unit, m.direction, missing)
     fields = []
     for column in columns:
         kind, words = known.get(column, ("sc:Integer" if column in _NUMBERS else "sc:Float", ""))

@@ -169,6 +169,16 @@ def test_what_the_datasheet_does_not_say_is_left_out(tmp_path, toy):
     )
 
 
+def test_the_number_that_stands_for_missing_is_named_where_it_is_written(tmp_path, toy, again):
+    save_folder(toy, tmp_path / "t", again(toy, [0, 1]))
+    rows, replicates = (
+        {field["name"]: field["description"] for field in records["field"] if "description" in field}
+        for records in croissant(tmp_path / "t")["recordSet"]
+    )
+    assert rows["memory"].endswith("min, 0 where missing") and replicates["memory"].endswith("min")
+    assert "missing" not in rows["bleu"]
+
+
 def test_a_changed_file_is_refused(tmp_path, toy):
     save_folder(toy, tmp_path / "t")
     (tmp_path / "t" / "table.csv").write_text("x\n1\n")
