@@ -154,7 +154,7 @@ def _files(
     if REPLICATES in files:
         entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
         sheet["replicates"] = entry | ({"averaged": True} if table.averaged else {})
-    if table.curves is not None:
+    if table.curves is not None and len(table.curves.costs):  # no row may have one
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
     return files | {DATASHEET: tomli_w.dumps(sheet).encode()}

@@ -101,6 +101,13 @@ def test_a_table_without_curves_is_written_as_before(toy, tmp_path):
     assert load_folder(tmp_path / "toy").curves is None
 
 
+def test_curves_of_no_row_leave_a_folder_that_can_be_read(curved, tmp_path):
+    none = curved.curves.only(np.zeros(len(curved), dtype=bool))
+    save_folder(dataclasses.replace(curved, curves=none), tmp_path / "toy")
+    assert load_folder(tmp_path / "toy").curves is None
+    assert not (tmp_path / "toy" / "curves.csv").exists()
+
+
 def test_changed_missing_and_linked_curves_are_refused(curved, tmp_path):
     save_folder(curved, tmp_path / "toy")
     path = tmp_path / "toy" / "curves.csv"
