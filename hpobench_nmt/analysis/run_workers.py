@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.number_text import short
-from hpobench_nmt.analysis.selection import instance_of, methods_on, sound_trials
+from hpobench_nmt.analysis.selection import instance_of, methods_on
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
@@ -67,8 +67,8 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
     trials = results.trials[table, method]
     if trial is None:
         sound = [number for number, each in enumerate(trials) if not each.failure and len(each.rows)]
-        if not sound_trials(results, table, method) or not sound:
-            raise InputError("every trial failed, so there is none to show.")
+        if not sound:
+            raise InputError(f"{method}: each trial has failed, or ended before a training had finished.")
         order = sorted(sound, key=lambda number: length_of(trials[number]))
         trial = order[(len(order) - 1) // 2]
     if not 0 <= trial < len(trials):

@@ -201,7 +201,8 @@ def _curves(
     curves: Curves, stem: str, title: str, at: float, styles: Styles, rounds: Sequence[float] = ()
 ) -> list[FigureSpec]:
     if not (curves.frame["method"] != EXACT).any():
-        return [FigureSpec(f"{stem}-curves", title, problem=" ".join(["Every trial failed.", *curves.notes]))]
+        reason = "No trial has a curve: each has failed, or ended before anything was trained."
+        return [FigureSpec(f"{stem}-curves", title, problem=" ".join([reason, *curves.notes]))]
     finding = curves_finding(curves, at)
     head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial, rounds)
     whole = curves.unit == LOOKUPS

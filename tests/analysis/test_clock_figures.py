@@ -129,7 +129,7 @@ def test_what_the_workers_do(halved, toy):
     with pytest.raises(InputError, match="have no clock"):
         worker_times(hb.benchmark(toy, ["RS"], trials=1), "toy", "RS")
     failed = [dataclasses.replace(t, failure="x") for t in halved.trials["toy", "RS"]]
-    with pytest.raises(InputError, match="every trial failed"):
+    with pytest.raises(InputError, match="each trial has failed, or ended before a training had"):
         worker_times(dataclasses.replace(halved, trials={("toy", "RS"): failed}), "toy", "RS")
 
 
