@@ -106,8 +106,9 @@ def run_slugs(runs: Sequence[Run]) -> list[str]:
     slugs: list[str] = []
     for place, run in enumerate(runs):
         slug = re.sub(r"[^A-Za-z0-9_-]+", "-", run.results.suite.name).strip("-") or "run"
-        # A table's name follows: neither may begin with the other.
-        while any(f"{slug}-".startswith(f"{s}-") or f"{s}-".startswith(f"{slug}-") for s in slugs):
+        # A table's name follows: neither may begin with the other, or with what figures of tables begin with.
+        taken = ("table", *slugs)
+        while any(f"{slug}-".startswith(f"{s}-") or f"{s}-".startswith(f"{slug}-") for s in taken):
             slug = f"run{place + 1}-{slug}"
         slugs.append(slug)
     return slugs

@@ -6,7 +6,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.provenance import facts, provenance
-from hpobench_nmt.analysis.report_runs import Run, all_tables, check_same_tables
+from hpobench_nmt.analysis.report_runs import Run, all_tables, check_same_tables, run_slugs
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -51,3 +51,13 @@ def test_runs_on_a_table_with_and_without_its_curves_are_of_the_same_table(curve
     other = run_of(hb.benchmark(dataclasses.replace(curved, values=curved.values + 1), ["RS"], **settings))
     with pytest.raises(InputError, match="table 'toy' differs between the folders"):
         check_same_tables([along, other])
+
+
+def test_no_figure_of_a_run_has_the_name_of_another(toy):
+    results = hb.benchmark(toy, ["RS"], scores=("ftb",), trials=2)
+    runs = [
+        run_of(dataclasses.replace(results, suite=dataclasses.replace(results.suite, name=name)))
+        for name in ("quick", "quick", "quick-2", "table", "table-3", "tables", "a b")
+    ]
+    slugs = run_slugs(runs)
+    assert slugs == ["quick", "run2-quick", "run3-quick-2", "run4-table", "run5-table-3", "tables", "a-b"]
