@@ -47,7 +47,7 @@ SETTINGS = (
         description="what bpe_symbols counts: all subwords, or merges alone as in the published tables",
     ),
     Setting("max_length", 95, int, 1, 10_000, unit="subwords", description="longest training sentence"),
-    Setting("batch_size", 4096, int, 1, 1_000_000, unit="subwords", description="target words of an update"),
+    Setting("batch_size", 4096, int, 1, 1_000_000, unit="subwords", description="target words of a batch"),
     Setting("dropout", 0.1, float, 0.0, 0.95, description="between layers"),
     Setting("attention_dropout", 0.1, float, 0.0, 0.95, description="of attention weights"),
     Setting("feed_forward_dropout", 0.1, float, 0.0, 0.95, description="inside feed-forward layers"),
@@ -78,7 +78,7 @@ SETTINGS = (
         description="dev sentences decoded at each checkpoint, the curve's dev_bleu; -1: all, 0: none; "
         "of a sample it is called dev_bleu_sample",
     ),
-    Setting("update_interval", 1, int, 1, 1000, description="batches of an update, their gradients added"),
+    Setting("update_interval", 1, int, 1, 1000, description="batches of an update, with their mean gradient"),
     Setting(
         "learning_rate_scheduler",
         "plateau-reduce",
