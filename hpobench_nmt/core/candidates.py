@@ -24,7 +24,8 @@ def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -
     """Codes of configurations drawn uniformly on each axis' scale, shape (at most N, H); each is there once.
 
     The first configurations are the same for a larger count. Numbers of a range are rounded to four digits,
-    so that they are the same on every machine and can be read.
+    more where its ends differ by less than a thousandth, so that they are the same on every machine and can
+    be read.
 
     Args:
         axes: one per hyperparameter: ranges (continuous) or grids.
@@ -53,5 +54,7 @@ def _in_range(axis: Hyperparameter, u: Floats) -> Floats:
         drawn = np.exp(math.log(low) + u * math.log(high / low))
     else:
         drawn = low + u * (high - low)
-    rounded = np.rint(drawn) if whole else np.array([float(f"{value:.{_DIGITS}g}") for value in drawn])
+    share = max(abs(low), abs(high)) / (high - low)
+    digits = _DIGITS if share < 1000 else min(_DIGITS + int(math.log10(share)), 17)
+    rounded = np.rint(drawn) if whole else np.array([float(f"{value:.{digits}g}") for value in drawn])
     return np.clip(rounded, low, high)
