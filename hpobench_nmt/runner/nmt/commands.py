@@ -1,4 +1,4 @@
-"""Runs one of Sockeye's commands as a child of this process and tells what it used."""
+"""Runs one of Sockeye's commands as a child of this process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
@@ -18,22 +16,8 @@ from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
 from hpobench_nmt.runner.locks import is_held
 from hpobench_nmt.runner.processes import STOPPING
 
-_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _INTERVAL = 0.05
 _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Time and memory that a command took.
-
-    Attributes:
-        seconds: by the clock, without pauses.
-        memory: most that was resident, in MB.
-    """
-
-    seconds: float
-    memory: float
 
 
 def run_command(
@@ -42,7 +26,7 @@ def run_command(
     log: Path,
     pauses_for: Path | None = None,
     watch: Callable[[], None] = lambda: None,
-) -> Usage:
+) -> None:
     """Run `python -m module arguments` to its end, on one thread, in this process's group.
 
     Args:
@@ -50,7 +34,7 @@ def run_command(
         arguments: of its command line.
         log: file that its output is added to.
         pauses_for: the path of `exclusive`, in which a process measures a time: the command stands still
-            meanwhile. The seconds of all pauses are in the file `pauses` beside the log.
+            meanwhile. The seconds of all pauses are in `pauses_file(log)`.
         watch: called a few times a second while the command runs.
 
     Raises:
@@ -58,27 +42,22 @@ def run_command(
         RunError: it failed, was told to stop, or the disk is full: nothing that is known to be the
             configuration's fault, so that a broken installation does not fill a ledger with failures.
     """
-    environment = os.environ | _ENVIRONMENT
-    start = time.perf_counter()
     with log.open("ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=os.environ | _ENVIRONMENT,
         )
         try:
-            status, memory, paused = _watch(child.pid, pauses_for, pauses_file(log), watch)
+            _watch(child, pauses_for, pauses_file(log), watch)
         except BaseException:
             child.kill()
             child.wait()
             raise
-    child.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - start - paused
     if child.returncode:
         raise _failure(module, child.returncode, log)
-    return Usage(seconds, memory)
 
 
 def pauses_file(log: Path) -> Path:
@@ -87,27 +66,19 @@ def pauses_file(log: Path) -> Path:
 
 
 def _watch(
-    pid: int, pauses_for: Path | None, pauses: Path, watch: Callable[[], None]
-) -> tuple[int, float, float]:
-    """Wait until a process has ended: its status, peak resident memory in MB, and seconds of pause."""
-    peak, paused, since = 0.0, 0.0, None
-    while True:
-        ended, status, used = os.wait4(pid, os.WNOHANG)
-        if ended:
-            # Not this on Linux: it starts from the memory of the process that started it.
-            peak = peak or used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-            return status, peak, paused
+    child: subprocess.Popen[bytes], pauses_for: Path | None, pauses: Path, watch: Callable[[], None]
+) -> None:
+    """Wait until a process has ended; it stands still while it is to."""
+    paused, since = 0.0, None
+    while child.poll() is None:
         pause = pauses_for is not None and is_held(pauses_for)
         if pause and since is None:
-            os.kill(pid, signal.SIGSTOP)
+            child.send_signal(signal.SIGSTOP)
             since = time.perf_counter()
         elif since is not None and not pause:
             paused, since = paused + time.perf_counter() - since, None
             pauses.write_text(str(paused), "utf-8")
-            os.kill(pid, signal.SIGCONT)
-        with suppress(OSError):
-            found = _PEAK.search(Path(f"/proc/{pid}/status").read_text("utf-8"))
-            peak = max(peak, int(found[1]) * 1024 / 1e6) if found else peak
+            child.send_signal(signal.SIGCONT)
         watch()
         time.sleep(_INTERVAL)
 

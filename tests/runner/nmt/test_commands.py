@@ -9,7 +9,7 @@ import pytest
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.family import TrainingStarved
 from hpobench_nmt.runner.locks import exclusive
-from hpobench_nmt.runner.nmt.commands import last_words, run_command
+from hpobench_nmt.runner.nmt.commands import last_words, pauses_file, run_command
 
 
 @pytest.fixture
@@ -23,16 +23,6 @@ def command(tmp_path, monkeypatch):
 
     run.log = tmp_path / "log"
     return run
-
-
-def test_what_it_used(command):
-    here = bytearray(500_000_000)  # what this process holds is not counted
-    usage = command(
-        "import time\nblock = bytearray(200_000_000)\nwhile time.process_time() < 0.5: pass\ntime.sleep(0.7)"
-    )
-    assert usage.seconds >= 1.2
-    assert 200 < usage.memory < 260
-    assert len(here)
 
 
 def test_arguments_output_and_threads(command):
@@ -119,14 +109,14 @@ def test_a_command_stands_still_while_another_process_measures(command, tmp_path
     thread = threading.Thread(target=measure)
     thread.start()
     start = time.monotonic()
-    usage = command(code)
+    command(code)
     taken = time.monotonic() - start
     thread.join()
     [(begin, end)] = measured
     ticks = [float(line) for line in command.log.read_text().split()]
     assert len(ticks) == 200  # it was paused, not ended
     assert [t for t in ticks if begin + 0.5 < t < end] == []
-    assert 1.0 < taken - usage.seconds < 2.0  # and the pause is not in its time
+    assert 1.0 < float(pauses_file(command.log).read_text()) < min(2.0, taken)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
