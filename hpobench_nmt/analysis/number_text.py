@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+
+from hpobench_nmt.core.space import label
 
 # Stands for "no value".
 NONE = "–"
@@ -19,10 +23,19 @@ def short(value: float, digits: int = 3) -> str:
     return f"{value:.0f}" if "e+" in text else text
 
 
+def cell_text(value: Any, digits: int | None = None) -> str:
+    """A cell: a dash for no value, true and false as in tables, and numbers with so many digits, if any."""
+    if pd.isna(value):
+        return NONE
+    if isinstance(value, bool | np.bool_):
+        return label(bool(value))
+    return str(value) if digits is None or isinstance(value, str) else f"{value:.{digits}g}"
+
+
 def column_text(values: pd.Series) -> list[str]:
     """A column with five digits and the same number of decimals in every line; a dash where there is none."""
     if not pd.api.types.is_float_dtype(values):
-        return [NONE if v is None else str(v) for v in values]
+        return [cell_text(v) for v in values]
     known = values.dropna().abs()
     brief = [f"{v:.5g}" for v in known if v < 1e5]
     decimals = max((len(text.partition(".")[2]) for text in brief if "e" not in text), default=0)

@@ -349,6 +349,22 @@ def test_numbers_of_a_column_have_the_same_decimals():
     assert column_text(pd.Series([3, 40])) == ["3", "40"]
 
 
+def test_labels_are_shown_as_tables_have_them_and_a_dash_where_there_is_none():
+    labels, truths = ["a", None, np.nan], [True, None, False]
+    frame = pd.DataFrame(
+        {"l": pd.Series(labels), "t": pd.Series(truths, dtype=object), "b": [True, False, True]}
+    )
+    assert [column_text(frame[name]) for name in frame] == [
+        ["a", "–", "–"],
+        ["true", "–", "false"],
+        ["true", "false", "true"],
+    ]
+    file = io.StringIO()
+    print_frame(frame, Console(file=file, width=50), digits=3)
+    lines = [line.split() for line in file.getvalue().splitlines()[1:]]
+    assert lines == [["a", "true", "true"], ["–", "–", "false"], ["–", "false", "true"]]
+
+
 def test_names_are_shown_as_they_are(toy, again):
     odd = replace(
         toy,

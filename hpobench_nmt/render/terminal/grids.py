@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hpobench_nmt.analysis.number_text import NONE, column_text
+from hpobench_nmt.analysis.number_text import cell_text, column_text
 from hpobench_nmt.core.text import printable
 
 _UNBOUNDED = 100_000
@@ -98,9 +98,7 @@ def print_frame(frame: pd.DataFrame, console: Console, digits: int | None = None
     head = [str(name) for name in frame.columns]
     right = {str(name) for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
     columns = [
-        column_text(frame[name])
-        if digits is None
-        else [v if isinstance(v, str) else NONE if pd.isna(v) else f"{v:.{digits}g}" for v in frame[name]]
+        column_text(frame[name]) if digits is None else [cell_text(value, digits) for value in frame[name]]
         for name in frame.columns
     ]
     print_grid(head, list(zip(*columns, strict=True)), console, right=right)
