@@ -198,11 +198,11 @@ class Optimizer:
         return State(
             list(self.space),
             self._method.source,
-            self._problem.n_objectives,
-            self._budget,
-            self._seed,
+            int(self._problem.n_objectives),
+            None if self._budget is None else int(self._budget),
+            int(self._seed),
             len(self._initial),
-            self._candidates,
+            int(self._candidates),
             list(self._events),
         )
 
@@ -335,9 +335,13 @@ def _candidates(space: Space, count: int, seed: int) -> Floats:
 
 
 def _losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -> Floats:
-    values = np.atleast_1d(np.array(math.nan if given is None else given, dtype=np.float64))
     if given is None:
         return np.full(n_objectives, math.nan)
+    try:
+        values = np.atleast_1d(np.array(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        shown = printable(repr(given))[:80]
+        raise InputError(f"{n_objectives} loss(es) expected, as numbers, not {shown}.") from None
     if values.shape != (n_objectives,):
         raise InputError(f"{n_objectives} loss(es) expected, not {values.tolist()}.")
     if (np.abs(values) > LARGEST_VALUE).any():

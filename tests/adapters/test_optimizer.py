@@ -101,6 +101,7 @@ def test_failures_two_losses_and_conditions():
         (lambda o: o.tell({**o.ask(), "rule": "add"}, 1.0), "unknown value of rule 'add'"),
         (lambda o: o.tell(o.ask(), [1.0, 2.0]), r"1 loss\(es\) expected, not \[1.0, 2.0\]"),
         (lambda o: o.tell(o.ask(), math.inf), "a loss is infinite"),
+        (lambda o: o.tell(o.ask(), {"loss": 1.0}), r"1 loss\(es\) expected, as numbers, not \{'loss': 1.0\}"),
         (lambda o: o.tell(o.ask(), -1.1e150), r"a loss is beyond 1e\+150: \[-1.1e\+150\]. Tell None for"),
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
@@ -399,6 +400,16 @@ def test_what_is_told_is_kept_as_it_was():
     losses[:] = 9.0
     optimizer.told[0][1][:] = 9.0
     assert optimizer.told[0][1].tolist() == [1.0, 2.0] and optimizer.pending == []
+
+
+def test_numbers_of_numpys_types_can_be_saved(tmp_path):
+    names = ("seed", "budget", "objectives", "n_initial", "candidates")
+    made = [
+        Optimizer(SPACE, **dict(zip(names, kind((4, 9, 2, 3, 50)), strict=True))) for kind in (list, np.array)
+    ]
+    made[1].tell(made[1].ask(), np.array([1, 2]))
+    made[1].save(tmp_path / "state.json")
+    assert made[0].ask() == Optimizer.load(tmp_path / "state.json").told[0][0]
 
 
 def test_budgets_initial_designs_and_usual_methods():
