@@ -88,7 +88,8 @@ def run_to_folder(
     blocks = plan(suite, instances, methods, seed)
     report = progress or (lambda done, total: None)
     files = ResultsFolder(folder)
-    files.start(manifest_of(suite, instances, methods, seed, table_sources or {}), notify)
+    manifest = manifest_of(suite, instances, methods, seed, table_sources or {})
+    files.start(manifest, notify)
     done = files.finished(blocks, instances)
     total = sum(block.work for block in blocks)
     worked = sum(block.work for block in blocks if block.key in done)
@@ -104,6 +105,7 @@ def run_to_folder(
         worked += block.work
         report(worked, total)
     files.close(blocks)
+    files.start(manifest)  # a run of other methods that began at the same time may have left these out
     step_seconds = {pair: files.step_seconds(*pair) for pair in together}
     return _results(suite, instances, methods, seed, blocks, done, step_seconds)
 

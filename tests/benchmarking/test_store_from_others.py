@@ -252,6 +252,14 @@ def test_published_figures_may_move_or_be_elsewhere(small, tmp_path):
     assert not any("Published" in note for note in trial_notes(results))
 
 
+def test_a_run_of_other_methods_at_the_same_time_loses_none(small):
+    """Both have read the manifest before either has written its own methods into it."""
+    path = small / "manifest.json"
+    of_the_other = path.read_bytes()
+    again(small, methods=("BO_EI_M",), progress=lambda done, total: path.write_bytes(of_the_other))
+    assert hb.load_results(small).methods == ("RS", "BO_EI_M")
+
+
 def test_two_hashes_that_begin_alike_are_two(small):
     edited(small, lambda m: m["tables"]["toy"].update(sha256=m["tables"]["toy"]["sha256"][:-1] + "x"))
     with pytest.raises(InputError):
