@@ -100,14 +100,14 @@ def _failure(module: str, code: int, log: Path) -> Exception:
     # Each of several processes of one training writes its own (sockeye_workers.py).
     others = [path.read_text("utf-8", errors="replace") for path in sorted(log.parent.glob("worker-*.log"))]
     reason = last_words(text)
-    if "No space left on device" in text:
-        return RunError(f"{module}: no space left on the disk. Make room and run again.")
     if -code in STOPPING or "KeyboardInterrupt" in reason:
         return RunError(f"{module} was stopped.")
     if code == -signal.SIGKILL:
         return TrainingStarved(f"{module} was killed, most likely for lack of memory.")
     # CUDA's error goes on for some lines after the one that says so.
     tracebacks = [each.rpartition("Traceback (most recent call last)")[2] for each in (text, *others)]
+    if "No space left on device" in tracebacks[0]:  # a training that cannot save its state goes on
+        return RunError(f"{module}: no space left on the disk. Make room and run again.")
     if told := [line for each in tracebacks for line in each.splitlines() if tells_of_no_memory(line)]:
         return TrainingStarved(f"{module}: out of memory ({last_words(told[-1])})")
     if code < 0:

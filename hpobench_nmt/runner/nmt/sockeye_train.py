@@ -118,6 +118,7 @@ def copy_after_checkpoint(
             part.replace(target)
         except OSError as error:  # training goes on: the copy before, if there is one, is still whole
             sys.stdout.write(f"checkpoint {checkpoint} cannot be kept in {folder}: {error}\n")
+            sys.stdout.flush()  # before what Sockeye itself writes next
             shutil.rmtree(part, ignore_errors=True)
             return
         write_curve(

@@ -11,6 +11,8 @@ from hpobench_nmt.runner.family import TrainingStarved
 from hpobench_nmt.runner.locks import exclusive
 from hpobench_nmt.runner.nmt.commands import last_words, pauses_file, run_command
 
+NOT_SAVED = "checkpoint 3 cannot be kept in states: [Errno 28] No space left on device"
+
 
 @pytest.fixture
 def command(tmp_path, monkeypatch):
@@ -46,6 +48,10 @@ def test_it_stays_in_the_group_of_this_process(command):
     ("code", "message"),
     [
         ("import os; os.kill(os.getpid(), 9)", "some_module was killed, most likely for lack of memory"),
+        (
+            f"import os; print({NOT_SAVED!r}, flush=True); os.kill(os.getpid(), 9)",
+            "some_module was killed, most likely for lack of memory",
+        ),
         ("import os; os.abort()", "some_module was ended by signal 6"),
         ("raise MemoryError('out of memory')", r"some_module: out of memory \(MemoryError"),
         (
@@ -74,7 +80,7 @@ def test_memory_may_have_run_out_in_another_process_of_the_training(command):
     ("code", "message"),
     [
         (
-            "raise ValueError('too bad')",
+            f"print({NOT_SAVED!r}, flush=True); raise ValueError('too bad')",
             r"failed with exit code 1: ValueError: too bad \(see .*log",
         ),
         (
