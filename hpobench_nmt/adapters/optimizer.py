@@ -31,7 +31,7 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, load_json
-from hpobench_nmt.methods import BUILT_IN, counts
+from hpobench_nmt.methods import BUILT_IN, KNOWN, counts
 
 Floats = NDArray[np.float64]
 
@@ -219,15 +219,15 @@ class Optimizer:
 
         Args:
             path: the file.
-            method: the method that the file names, if it is not one of the package's: a file cannot choose
-                code to run.
+            method: the method that the file names, if it is none that `hpobench-nmt methods` lists: a file
+                cannot choose code to run.
 
         Raises:
             InputError: what is wrong in the file.
         """
         where = Path(path)
         state = load_json(where, State)
-        if method is None and split_spec(state.method)[0] not in BUILT_IN:
+        if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
                 "trust it, name it again: Optimizer.load(path, method=...)."

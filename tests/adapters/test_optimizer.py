@@ -198,9 +198,9 @@ def test_two_losses_have_a_front():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["RS", "BO_EI_M_std", "GB_EIF_M", "NSGA2"])
+@pytest.mark.parametrize("method", ["RS", "BO_EI_M_std", "GB_EIF_M", "NSGA2", "pymoo.NSGA2"])
 def test_a_file_goes_on_where_it_was(method, tmp_path):
-    objectives = 2 if method == "NSGA2" else 1
+    objectives = 2 if "NSGA2" in method else 1
     value = (lambda c: [loss(c), c["rate"]]) if objectives == 2 else loss
 
     def drive(optimizer, steps):
