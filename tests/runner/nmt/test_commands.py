@@ -80,7 +80,7 @@ def test_memory_may_have_run_out_in_another_process_of_the_training(command):
     ("code", "message"),
     [
         (
-            f"print({NOT_SAVED!r}, flush=True); raise ValueError('too bad')",
+            f"print({NOT_SAVED!r}, flush=True)\nraise ValueError('too bad')",
             r"failed with exit code 1: ValueError: too bad \(see .*log",
         ),
         (
