@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
@@ -46,7 +46,8 @@ def plot(
             - "expected": expected look-ups to each target, with 95% intervals;
             - "attained": points that half of the trials attain in two objectives; options `lookups`, `level`,
               and `pair`, the places of the two, such as (0, 2);
-            - "front": one trial's front as it moves; options `method`, `trial`, `lookups` (a list), `pair`;
+            - "front": one trial's front as it moves; options `method`, `trial`, `lookups` (one or several),
+              `pair`;
             - "workers": what the workers do in one trial on a clock; option `method`;
             - "scores": means of all scores, with 95% intervals;
             - "wins": who beats whom in a score; option `score`;
@@ -125,6 +126,8 @@ def _attained(
     **more: Any,
 ) -> Figure:
     _check_pair(results, table, pair)
+    if not isinstance(lookups, int):
+        raise InputError(f"the figure 'attained' is after one number of look-ups, not {lookups!r}.")
     found = attainment(results, table, lookups or _lookups(results, table), level, pair)
     return run_progress.plot_attainment(found, **more)
 
@@ -134,13 +137,14 @@ def _front(
     table: str,
     method: str = "",
     trial: int | None = None,
-    lookups: tuple[int, ...] = (10, 20, 50, 100),
+    lookups: int | Sequence[int] = (10, 20, 50, 100),
     pair: tuple[int, int] = (0, 1),
     **more: Any,
 ) -> Figure:
     _check_pair(results, table, pair)
     method = method or methods_on(results, table)[-1]
-    return run_progress.plot_front_moves(moving_front(results, table, method, lookups, trial, pair), **more)
+    steps = [lookups] if isinstance(lookups, int) else lookups
+    return run_progress.plot_front_moves(moving_front(results, table, method, steps, trial, pair), **more)
 
 
 def _workers(results: Results, table: str, method: str = "") -> Figure:

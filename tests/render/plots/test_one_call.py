@@ -46,6 +46,8 @@ def test_what_is_drawn_where_nothing_is_named(single, multi):
     assert hb.plot(single, table="other").axes[0].get_title() == "other"
     assert "hypervolume" in hb.plot(multi).axes[0].get_ylabel()
     assert hb.plot(multi, "attained", pair=(1, 2)).axes[0].get_ylabel() == "memory (MB)"
+    one = hb.plot(multi, "front", lookups=7).axes[0].get_legend_handles_labels()[1]
+    assert [label for label in one if label.startswith("after")] == ["after 7"]
     assert "2 tables" in hb.plot(single, "runtimes", per_row=True).axes[0].get_title()
     assert hb.plot(single, "ranks", score="fb").axes[0].get_title().startswith("fb")
 
@@ -91,6 +93,7 @@ def test_expected_runtimes_without_a_target_that_the_scores_settle(toy):
         ({"kind": "front", "methods": "RS"}, "unknown option 'methods'. Did you mean 'method'"),
         ({"kind": "front", "pair": (0, 3)}, "pair must be two different places from 0 to 2"),
         ({"kind": "front", "pair": (1, 1)}, "pair must be two different places"),
+        ({"kind": "attained", "lookups": [9]}, r"'attained' is after one number of look-ups, not \[9\]"),
         ({"kind": "front", "method": "NSGA3"}, "Did you mean 'NSGA2'"),
         ({"kind": "wins", "score": "ftb"}, "unknown score 'ftb'"),
         ({"kind": "regret"}, "for one objective; the run has 3"),
