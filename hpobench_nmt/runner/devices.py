@@ -22,8 +22,12 @@ def find_devices(text: str) -> list[str]:
     Raises:
         InputError: this machine has no such device.
     """
-    if text == "cpu":
+    if text.strip() == "cpu":
         return ["cpu"]
+    if "cpu" in (part.strip() for part in text.split(",")):
+        raise InputError(
+            f"--device {text}: name cpu alone. How many trainings it does at a time, --jobs says."
+        )
     import torch
 
     found = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
