@@ -87,13 +87,17 @@ def test_the_tables_have_the_curves_of_the_file(tables):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """The tables of nmthpo before and after their curves were fetched."""
+    """The tables of nmthpo before and after their curves were fetched, and then they themselves once more."""
     if not FOLDER.is_dir() or not (FOLDER.parent / "nmthpo").is_dir():
         pytest.skip("the authors' files are not in ../shared")
     target = tmp_path_factory.mktemp("both")
     before = {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
-    after = {f.name: load_folder(f) for f in nmtlc.fetch(target, FOLDER)}
-    return before, {name: after[name] for name in before}
+    assert set(before) < {f.name for f in nmtlc.fetch(target, FOLDER)}
+    (target / "so-en" / "table.csv").write_text("broken")
+    without = {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
+    assert [name for name, table in without.items() if table.curves is None] == ["so-en"]
+    nmtlc.fetch(target, FOLDER)
+    return before, {f.name: load_folder(f) for f in nmthpo.fetch(target, FOLDER.parent / "nmthpo")}
 
 
 def test_1903_rows_of_nmthpo_have_exactly_one_curve(published):

@@ -7,16 +7,19 @@ address, hashes and columns; it fetches them, checks them and makes table folder
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
+from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.lookup.table import Table
 
 NAME = "nmthpo"
@@ -65,12 +68,16 @@ _METRICS = (
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the six tables as folders under target, all or none; see Fetch for the arguments."""
+    """Install the six tables as folders under target, all or none; see Fetch for the arguments.
+
+    Tables that are installed there with their learning curves (collection nmtlc) keep them.
+    """
 
     def read(file: str) -> bytes:
         return published_file(file, SHA256[file], source, address or ADDRESS, limits)
 
-    return install(NAME, [_table(name, read) for name in TABLES], target)
+    tables = [_table(name, read) for name in TABLES]
+    return install(NAME, [_with_known_curves(table, target / table.name) for table in tables], target)
 
 
 COLLECTION = Collection(
@@ -110,6 +117,15 @@ def _table(name: str, read: Callable[[str], bytes]) -> Table:
             "front_objectives": ["dev_bleu", "dev_gpu_time"],
         },
     )
+
+
+def _with_known_curves(table: Table, folder: Path) -> Table:
+    """The table with the learning curves of the one in the folder, if that has the same rows."""
+    try:
+        old = load_folder(folder)
+    except InputError:  # there is none, or it is to be mended
+        return table
+    return replace(table, curves=old.curves) if old.sha256 == table.sha256 else table
 
 
 def _search_space(name: str) -> tuple[Hyperparameter, ...]:
