@@ -126,7 +126,7 @@ def _attained(
     **more: Any,
 ) -> Figure:
     _check_pair(results, table, pair)
-    if not isinstance(lookups, int):
+    if isinstance(lookups, Sequence):
         raise InputError(f"the figure 'attained' is after one number of look-ups, not {lookups!r}.")
     found = attainment(results, table, lookups or _lookups(results, table), level, pair)
     return run_progress.plot_attainment(found, **more)
@@ -143,7 +143,7 @@ def _front(
 ) -> Figure:
     _check_pair(results, table, pair)
     method = method or methods_on(results, table)[-1]
-    steps = [lookups] if isinstance(lookups, int) else lookups
+    steps = lookups if isinstance(lookups, Sequence) else [lookups]
     return run_progress.plot_front_moves(moving_front(results, table, method, steps, trial, pair), **more)
 
 
