@@ -86,6 +86,10 @@ def facts(run: Run) -> list[tuple[str, str]]:
     ]
     if suite.noise:
         lines.append(("noise", "a look-up draws one of the row's trainings; scores are of the row's mean"))
+    if suite.sources:
+        lines.append(
+            ("sources", f"methods may learn from {', '.join(suite.sources)}, but for the table itself")
+        )
     if suite.constraints:
         kept = [f"{name} {i.n_feasible}/{len(i.table)}" for name, i in run.results.instances.items()]
         lines.append(

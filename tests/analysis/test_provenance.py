@@ -53,6 +53,14 @@ def test_runs_on_a_table_with_and_without_its_curves_are_of_the_same_table(curve
         check_same_tables([along, other])
 
 
+def test_the_tables_that_methods_learned_from_are_named(toy):
+    results = hb.benchmark(toy, ["RS"], scores=("ftb",), trials=2)
+    assert "sources" not in dict(facts(run_of(results)))
+    suite = dataclasses.replace(results.suite, sources=("sotu-ngram", "nmthpo"))
+    said = dict(facts(run_of(dataclasses.replace(results, suite=suite))))
+    assert said["sources"] == "methods may learn from sotu-ngram, nmthpo, but for the table itself"
+
+
 def test_no_figure_of_a_run_has_the_name_of_another(toy):
     results = hb.benchmark(toy, ["RS"], scores=("ftb",), trials=2)
     runs = [
