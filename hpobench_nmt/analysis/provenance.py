@@ -10,6 +10,7 @@ from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, overridden, suite_files
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -61,7 +62,10 @@ def _shipped(suite: Suite) -> Suite | None:
         *(key for key in ("score_at", "time") if list(getattr(suite, key)) == ["default"]),
     ]
     given = {name: getattr(suite, name) for name in names}
-    return usual if overridden(usual, given).settings() == suite.settings() else None
+    try:
+        return usual if overridden(usual, given).settings() == suite.settings() else None
+    except InputError:  # a suite of the user's own that has a name of the package's
+        return None
 
 
 def facts(run: Run) -> list[tuple[str, str]]:

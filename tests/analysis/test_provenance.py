@@ -61,6 +61,12 @@ def test_the_tables_that_methods_learned_from_are_named(toy):
     assert said["sources"] == "methods may learn from sotu-ngram, nmthpo, but for the table itself"
 
 
+def test_a_suite_of_ones_own_may_have_the_name_of_one_of_the_package(toy):
+    results = hb.benchmark(toy, ["RS"], objectives=["bleu", "seconds"], scores=("fto",), trials=2)
+    run = run_of(dataclasses.replace(results, suite=dataclasses.replace(results.suite, name="quick")))
+    assert dict(facts(run))["command"].startswith("hpobench-nmt run quick.toml --tables toy --methods RS")
+
+
 def test_no_figure_of_a_run_has_the_name_of_another(toy):
     results = hb.benchmark(toy, ["RS"], scores=("ftb",), trials=2)
     runs = [
