@@ -94,7 +94,8 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
 def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterator[Fact]:
     """Whether the rows' own values are what the datasheet says of the curves."""
     values = table.column(name)[held]
-    digits = next((d for d in range(_MOST_DIGITS) if (np.round(values, d) == values).all()), None)
+    there = values[~np.isnan(values)]
+    digits = next((d for d in range(_MOST_DIGITS) if (np.round(there, d) == there).all()), None)
     slack = _SAME * np.abs(found) + (0.0 if digits is None else 0.6 * 10.0**-digits)
     known = ~(np.isnan(values) & np.isnan(found))
     wrong = held[known & ~(np.abs(values - found) <= slack)]

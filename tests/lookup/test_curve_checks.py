@@ -78,6 +78,11 @@ def test_a_failed_training_agrees_with_a_curve_that_ends_in_nothing():
     assert found("of its curve", [[9, 7, np.nan], [9, 5, 6]], "last", [np.nan, 6])[0][0] == "ok"
 
 
+def test_rounded_values_agree_beside_a_failed_training():
+    ((kind, _),) = found("of its curve", [[9, 7.004], [np.nan]], row_values=[7.0, np.nan])
+    assert kind == "ok"
+
+
 def test_a_metric_that_was_measured_in_another_way():
     assert found("neither the best nor the last", SOUND, None)[0][0] == "note"
 
