@@ -80,7 +80,8 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
     name, resource = _UPDATES
     if some.resource != resource or all(metric.name != name for metric in table.metrics):
         return
-    wrong = held[some.resources[some.starts[1:] - 1] != table.column(name)[held]]
+    updates = table.column(name)[held]
+    wrong = held[~np.isnan(updates) & (some.resources[some.starts[1:] - 1] != updates)]
     if len(wrong):
         yield (
             "warning",
@@ -114,7 +115,7 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
 
 
 def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> Iterator[Fact]:
-    several = np.diff(starts) > 1
+    several = (np.diff(starts) > 1) & ~np.isnan(losses[best])  # a curve may have no value at all
     rising = held[several & (best == starts[:-1])]
     if len(rising):
         yield (

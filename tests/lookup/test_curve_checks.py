@@ -83,6 +83,12 @@ def test_rounded_values_agree_beside_a_failed_training():
     assert kind == "ok"
 
 
+def test_what_is_missing_is_no_fault_of_the_curves():
+    nothing = [*SOUND, [np.nan, np.nan]]
+    kinds = [kind for kind, *_ in facts(nothing, row_values=[7, 5, np.nan], updates=[30, 40, np.nan])]
+    assert kinds == ["note", "ok", "ok"]
+
+
 def test_a_metric_that_was_measured_in_another_way():
     assert found("neither the best nor the last", SOUND, None)[0][0] == "note"
 
