@@ -49,7 +49,7 @@ class Goal:
     def __repr__(self) -> str:
         """The name, the number of rows, and when the score is taken."""
         unit = "look-ups" if self.resources is None else "on the clock"
-        taken = "" if self.score_at is None else f", after {self.score_at:g} {unit}"
+        taken = "" if self.score_at is None else f", after {self.score_at:.10g} {unit}"
         return f"Goal({self.name!r}: {self.needed} of {int(self.targets.sum())} rows{taken})"
 
 
