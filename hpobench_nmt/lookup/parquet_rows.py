@@ -65,7 +65,7 @@ def _column(cells: Any, name: str, path: Path, texts: bool) -> Column:
     kind = cells.type
     if pa.types.is_boolean(kind):
         cells, kind = cells.cast(pa.string()), pa.string()
-    if texts and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if texts and kind in (pa.string(), pa.large_string(), pa.string_view()):
         column = np.empty(len(cells), dtype=object)
         column[:] = ["" if cell is None else cell.strip() for cell in cells.to_pylist()]
         return column
