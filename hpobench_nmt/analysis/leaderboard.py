@@ -115,7 +115,8 @@ def shown(cell: Cell) -> str:
     if not np.isnan(s.mean):
         text = figure(s.mean, s.std, cell.decimals)
     elif not np.isnan(s.at_least):
-        text = f"≥{number(s.at_least, cell.decimals)}"
+        unit = 10.0**cell.decimals
+        text = f"≥{number(np.floor(s.at_least * unit) / unit, cell.decimals)}"  # rounded up it were no bound
     else:
         text = NONE
     notes = []

@@ -121,10 +121,14 @@ def test_failed_and_censored_trials_are_said(toy):
         def tell(self, index, losses):
             pass
 
-    text = printed(hb.benchmark(toy, ["RS", Broken], trials=10, lookups=5, score_at=5))
+    limited = hb.benchmark(toy, ["RS", Broken], trials=10, lookups=5, score_at=5)
+    text = printed(limited)
     assert "– (10 failed)" in text
     assert "not reached)" in text
-    assert "≥" in text
+    first = next(cells(limited))
+    assert f"≥{int(first.summary.at_least)} (" in shown(first)
+    half = dataclasses.replace(first, summary=dataclasses.replace(first.summary, at_least=4.7))
+    assert shown(half).startswith("≥4 (")
     assert "Broken raised ValueError: [bold]<b>not markup</b>" in text
 
 
