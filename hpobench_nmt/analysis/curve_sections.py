@@ -14,7 +14,7 @@ from hpobench_nmt.lookup.table import Table
 
 # From this coefficient on, an order is said to hold.
 _HOLDS = 0.9
-# The rows that must have a value before their order is spoken of.
+# The share of the rows with values that must have one before their order is spoken of.
 _MOST = 0.9
 
 
@@ -77,7 +77,10 @@ def curve_section(table: Table, metric: str | None = None) -> Section:
 def of_curves(found: EarlyRanks) -> tuple[str, ...]:
     """Sentences on how early the order of the rows is that of the end."""
     frame = found.frame
-    whole = frame[frame["rows"] >= _MOST * found.n_rows]
+    # Rows without any value, because they diverged at once, are not waited for.
+    whole = frame[(frame["rows"] >= _MOST * frame["rows"].max()) & frame["order"].notna()]
+    if not len(whole):
+        return (f"{found.n_rows:,} rows have a learning curve, in which they are all alike.",)
     first = whole.iloc[0]
     n = int(first["rows"])
     low, high = spearman_interval(float(first["order"]), n)

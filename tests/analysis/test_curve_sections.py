@@ -59,6 +59,17 @@ def test_the_direction_that_an_objective_names_is_the_one_that_counts(curved):
         assert best == np.flatnonzero(kept)[np.argmin(least)]
 
 
+def test_many_trainings_may_have_diverged_from_their_first_checkpoint_on(curved):
+    values = curved.curves.values.copy()
+    values[: curved.curves.starts[12]] = np.nan  # 10 of the 33 rows that have a curve
+    table = dataclasses.replace(curved, curves=dataclasses.replace(curved.curves, values=values))
+    (section,) = (s for s in analyze_tables([table]) if s.kind == "curves")
+    assert section.notes[0].startswith("33 rows have a learning curve. Once 23 have a value (at 1 update)")
+    flat = dataclasses.replace(curved.curves, values=np.ones_like(values))
+    (note,) = curve_section(dataclasses.replace(curved, curves=flat)).notes
+    assert note == "33 rows have a learning curve, in which they are all alike."
+
+
 def test_a_metric_that_the_curves_lack_is_refused(curved, toy):
     with pytest.raises(InputError, match="the learning curves have no seconds; they have bleu"):
         table_early_ranks(curved, "seconds")
