@@ -135,11 +135,13 @@ def _bca(x: Floats, confidence: float, resamples: int, seed: int) -> tuple[Float
     deviation = x - mean
     deviation[:, (x == x[0]).all(axis=0)] = 0.0
     means = resampled_sums(deviation, resamples, seed) / len(x)
-    squares = (deviation**2).sum(axis=0)
-    same = squares == 0.0
-    acceleration = (deviation**3).sum(axis=0) / (6.0 * np.where(same, 1.0, squares) ** 1.5)
+    largest = np.abs(deviation).max(axis=0)
+    # In units of the largest one, so that no cube overflows or vanishes; powers of two change no digit.
+    scaled = np.ldexp(deviation, -np.frexp(largest)[1])
+    squares = np.where(largest == 0.0, 1.0, (scaled**2).sum(axis=0))
+    acceleration = (scaled**3).sum(axis=0) / (6.0 * squares**1.5)
     # Half of the resamples that meet the mean count as below it. What is within rounding meets it.
-    slack = 1e-12 * np.abs(deviation).max(axis=0)
+    slack = 1e-12 * largest
     below = ((means < -slack).mean(axis=0) + (means <= slack).mean(axis=0)) / 2
     z0 = ndtri(np.clip(below, 1.0 / (resamples + 1), 1.0 - 1.0 / (resamples + 1)))
     limits = []

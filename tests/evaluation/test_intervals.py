@@ -72,6 +72,13 @@ def test_equal_values_that_rounding_tells_apart_have_no_spread():
     assert [float(limit[0]) for limit in mean_intervals(samples)] == pytest.approx([0.1, 0.1], abs=1e-15)
 
 
+@pytest.mark.parametrize("scale", [2.0**400, 2.0**-400])
+def test_values_of_any_size_have_the_limits_of_their_unit(scale):
+    values = np.random.default_rng(3).gamma(1.0, size=(12, 4))
+    for limits, scaled in zip(mean_intervals(values), mean_intervals(values * scale), strict=True):
+        np.testing.assert_array_equal(scaled, limits * scale)
+
+
 def test_the_same_seed_gives_the_same_limits_and_another_nearly():
     samples = simulated("exponential", 30, 2)
     np.testing.assert_array_equal(mean_intervals(samples), mean_intervals(samples.copy()))
