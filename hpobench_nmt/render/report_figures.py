@@ -235,7 +235,7 @@ def _surrogates(results: Results, table: str, stem: str, at: int, styles: Styles
         name = f"{stem}-surrogate-{number}"
         title = f"Error of the surrogates in {metric}"
         if not (curves.frame["method"] != EXACT).any():
-            reasons = " ".join(["No method has a surrogate that can be replayed.", *curves.notes])
+            reasons = " ".join(["No surrogate has a curve to show.", *curves.notes])
             specs.append(FigureSpec(name, title, problem=reasons))
             continue
         head, rows = _milestones(curves.frame, "lookups", "mean", curves.n_initial)
