@@ -77,6 +77,9 @@ class Hyperparameter:
                 raise InputError(f"{where}: {attribute} must be {listed}, not {getattr(self, attribute)!r}.")
         if not self.values:
             raise InputError(f"{where} has no values.")
+        if not _are_conditions(self.active_if):
+            example = '(("optimizer", ("adam", "rmsprop")),)'
+            raise InputError(f"{where}: active_if must be pairs such as {example}, not {self.active_if!r}.")
         if self.kind == "numeric":
             self._check_numbers(where)
         else:
@@ -276,6 +279,14 @@ def short_label(value: Value | None) -> str:
 
 def _key(value: Any) -> tuple[bool, Any]:
     return isinstance(value, bool), value
+
+
+def _are_conditions(active_if: object) -> bool:
+    """Whether active_if is a tuple or list of pairs, each a name and a tuple or list of values."""
+    return isinstance(active_if, tuple | list) and all(
+        isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], tuple | list)
+        for pair in active_if
+    )
 
 
 def is_number(value: object) -> TypeGuard[float]:

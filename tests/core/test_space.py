@@ -279,6 +279,8 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         ({"values": (1, 2.5), "integer": True}, "takes whole numbers only, not [1.0, 2.5]."),
         ({"values": (1, 2, 3), "continuous": True}, "a range has two ends, not [1.0, 2.0, 3.0]."),
         ({"values": (1, 2), "default": 1}, "say when: active_if."),
+        ({"values": (1, 2), "active_if": {"rule": ("adam",)}}, "active_if must be pairs such as "),
+        ({"values": (1, 2), "active_if": (("rule", "adam"),)}, "active_if must be pairs such as "),
         (
             {"values": (1, 2), "default": 3, "active_if": (("y", (1,)),)},
             "x is 3, which is none of [1.0, 2.0].",
