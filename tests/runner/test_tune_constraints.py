@@ -116,7 +116,7 @@ def test_the_best_that_keeps_the_bound_is_announced(at, call, way):
         line.split("  (")[0] for line in shown.splitlines()
     ]
     assert again.count("(before)") == again.count("->")
-    headers = [json.loads(path.read_text().splitlines()[0]) for path in (at / "out").glob("tuning-*")]
+    headers = [json.loads(path.read_text().splitlines()[0]) for path in (at / "out").glob("tuning-*.jsonl")]
     assert sorted(header.get("constraints", []) for header in headers) == [[], [LIMIT], ["train_time<=5"]]
 
 
