@@ -52,16 +52,23 @@ def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
 def test_texts_are_stripped_and_empty_where_there_are_none():
     texts = ["a", " b ", None]
     found = columns_of(
-        ["text", "large", "view", "category"],
-        ["text", "large", "view", "category"],
+        ["text", "large", "category"],
+        ["text", "large", "category"],
         text=pa.array(texts, pa.string()),
         large=pa.array(texts, pa.large_string()),
-        view=pa.array(texts, pa.string_view()),
         category=pa.array(texts, pa.string()).dictionary_encode(),
     )
-    assert list(found) == ["text", "large", "view", "category"]
+    assert list(found) == ["text", "large", "category"]
     for column in found.values():
         assert column.tolist() == ["a", "b", ""]
+
+
+def test_string_views_are_texts():
+    try:
+        found = columns_of(["view"], ["view"], view=pa.array(["a", " b ", None], pa.string_view()))
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this Arrow cannot write string views")
+    assert found["view"].tolist() == ["a", "b", ""]
 
 
 @pytest.mark.parametrize(
