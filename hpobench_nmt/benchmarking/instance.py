@@ -142,6 +142,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
             f"{suite.n_objectives}: choose some with --objectives."
         )
     objectives = tuple(table.objective(spec) for spec in specs)
+    if len({objective.metric for objective in objectives}) < len(objectives):
+        raise InputError(f"{where}: the same objective twice.")
     trainings = trainings_of(suite, table, objectives)
     losses = table.losses(objectives) if trainings is None else trainings.final
     replicates: Replicates | None = None

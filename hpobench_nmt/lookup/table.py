@@ -93,8 +93,9 @@ class Table:
             raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
         if not self.hyperparameters or not self.metrics:
             raise InputError(f"{where} needs at least one hyperparameter and one metric.")
-        for objective in self.objectives:
-            self.objective(objective)
+        chosen = [self.objective(objective).metric for objective in self.objectives]
+        if len(set(chosen)) < len(chosen):
+            raise InputError(f"{where}: the same objective twice.")
         self._check_configs(where)
         self._check_curves(where)
         for j, metric in enumerate(self.metrics):

@@ -210,13 +210,15 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
     """The metrics to optimise: those named, or the spec's first objective.
 
     Raises:
-        InputError: the spec does not measure one, or the method is not for that many.
+        InputError: the spec does not measure one, one is there twice, or the method is not for that many.
     """
     known = {metric.name: metric for metric in spec.metrics}
     chosen = list(names) or [spec.objectives[0]]
     for name in chosen:
         if name not in known:
             raise unknown("metric", name, known, f"({spec.path})")
+    if len(set(chosen)) < len(chosen):
+        raise InputError("the same objective twice.")
     if method.objectives and len(chosen) not in method.objectives:
         right = counts(method.objectives)
         raise InputError(f"method {method.name} is for {right} objectives, not {len(chosen)}.")

@@ -105,6 +105,11 @@ def test_settings_of_the_suite():
             "table 't': objective 'bleu' is missing in every",
         ),
         (SINGLE, small([(3, 1), (np.nan, 2), (3, 3)]), "table 't': objective 'bleu' is 3 in every row"),
+        (
+            dataclasses.replace(MULTI, objectives=("bleu", "bleu:max")),
+            small(),
+            "table 't': the same objective twice",
+        ),
         (MULTI, small([(1, 7), (2, 7), (3, 7)]), "table 't': objective 'time' is 7 in every row"),
         (MULTI, small([(1, np.nan), (2, np.nan), (np.nan, 1), (np.nan, 2)]), "no row has all of bleu, time"),
         (

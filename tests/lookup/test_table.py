@@ -110,6 +110,7 @@ def test_the_hash_tells_versions_apart(order):
         ({"values": np.empty((0, 1)), "configs": np.empty((0, 1))}, "has no rows"),
         ({"metrics": (Metric("x", "min"),)}, "column name 'x' is used more than once"),
         ({"objectives": ("los",)}, "unknown metric 'los'. Did you mean 'loss'?"),
+        ({"objectives": ("loss", "loss:max")}, "the same objective twice"),
         ({"name": "../evil"}, "table name '../evil' cannot be used"),
         ({"name": ""}, "table name '' cannot be used"),
     ],

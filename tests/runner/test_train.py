@@ -491,6 +491,7 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
         (("train", "tiny.toml", "--out", "nowhere", "--status"), "there is no ledger yet"),
         (("tune", "tiny.toml", "--method", "BO_EI_N"), "Did you mean"),
         (("tune", "tiny.toml", "--objectives", "dev_pll"), "Did you mean 'dev_ppl'"),
+        (("tune", "tiny.toml", "--objectives", "dev_ppl,dev_ppl"), "the same objective twice"),
         (
             ("tune", "tiny.toml", "--method", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
             "is for 1 objectives",
