@@ -149,8 +149,8 @@ def train(
     paused = 0
     if devices == ["cpu"] and ledger.records:
         # What is to come counts as one row more.
-        mixed = mixed_devices([*(record.device for record in ledger.records), device_name("cpu")])
-        if mixed:
+        before = [record.device for record in ledger.records if record.status == "done"]
+        if mixed := mixed_devices([*before, device_name("cpu")]):
             say(f"{workspace.ledger}, with what is trained now: {mixed}", err=True)
     # Which rows are the best is known when all have been trained. Then there may be more to do.
     while todo := pending(spec, ledger, rows, shard)[:limit]:
@@ -169,10 +169,15 @@ def train(
             break
         limit = limit and limit - len(todo)
         ledger = read_ledger(workspace.ledger)
-    records = read_ledger(workspace.ledger).records
-    failed = sum(record.status == "failed" for record in records)
-    left = len(pending(spec, read_ledger(workspace.ledger), range(spec.size), shard))
-    say(f"{workspace.ledger}: {len(records) - failed} trained, {failed} failed, {left} to do.")
+    ledger = read_ledger(workspace.ledger)
+    records = ledger.records
+    done = [record for record in records if record.status == "done"]
+    failed = len(records) - len(done)
+    left = len(pending(spec, ledger, range(spec.size), shard))
+    say(f"{workspace.ledger}: {len(done)} trained, {failed} failed, {left} to do.")
+    # The model of a GPU is not asked for before, because that opens CUDA in this process, too.
+    if devices != ["cpu"] and (mixed := mixed_devices(record.device for record in done)):
+        say(mixed)
     if paused:
         say(f"{paused} of them are paused: 'train' goes on with them, to a later --until or to their end.")
     if workspace.keep:
