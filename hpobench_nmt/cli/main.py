@@ -23,6 +23,7 @@ import click
 from hpobench_nmt.cli.adaptation import adaptation
 from hpobench_nmt.cli.common import Commands
 from hpobench_nmt.cli.doctor import doctor
+from hpobench_nmt.cli.ledgers import ledger
 from hpobench_nmt.cli.methods import methods
 from hpobench_nmt.cli.models import evaluate, translate
 from hpobench_nmt.cli.pareto import pareto
@@ -30,7 +31,7 @@ from hpobench_nmt.cli.report import report
 from hpobench_nmt.cli.results import export, score
 from hpobench_nmt.cli.run import run, suites
 from hpobench_nmt.cli.tables import tables
-from hpobench_nmt.cli.train import ledger, train
+from hpobench_nmt.cli.train import train
 from hpobench_nmt.cli.tune import tune
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import printable

@@ -16,7 +16,7 @@ from hpobench_nmt.cli.common import (
     writing,
 )
 from hpobench_nmt.cli.completion import completing, table_names
-from hpobench_nmt.cli.train import build
+from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.core.errors import InputError, unknown
 
 

@@ -1,0 +1,57 @@
+"""Commands on ledgers of `train`: `hpobench-nmt tables build` and `ledger merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hpobench_nmt.cli.common import Commands, require_installed, say, writing
+from hpobench_nmt.core.errors import InputError
+
+
+@click.command("build")
+@click.argument("ledger", type=click.Path(path_type=Path))
+def build(ledger: Path) -> None:
+    """Make a table folder from a LEDGER of 'train', beside it."""
+    require_installed("filelock")
+    from hpobench_nmt.runner.build_table import build as make
+
+    with writing(ledger):
+        table, folder = make(ledger)
+    claims = table.claims
+    say(
+        f"{folder}: table {table.name!r}, {len(table)} of {claims['configurations']} configurations, "
+        f"{claims['failed']} failed, {'complete' if claims['complete'] else 'not complete'}."
+    )
+    if "devices_differ" in table.provenance:
+        say(table.provenance["devices_differ"])
+    say(f"Install it: hpobench-nmt tables add {folder}")
+
+
+@click.group(cls=Commands)
+def ledger() -> None:
+    """Work with ledgers of 'train'."""
+
+
+@ledger.command("merge")
+@click.argument("ledgers", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the merged ledger.")
+@click.option("--mix-devices", is_flag=True, help="Rows of different devices are no conflict.")
+def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
+    """Merge LEDGERS of one spec, such as those of shards, into one.
+
+    Where they do not belong together, every conflict is named and nothing is written. A ledger that is in
+    the folder --out is one of them; so the command can be repeated when more has been trained.
+    """
+    require_installed("filelock")
+    from hpobench_nmt.runner.merge import merge as run
+
+    merged = run(ledgers, out, mix_devices)
+    for conflict in merged.conflicts:
+        say(f"Conflict: {conflict}", err=True)
+    if merged.conflicts:
+        count = len(merged.conflicts)
+        raise InputError(f"{count} conflict{'s' if count > 1 else ''}: {out} is as it was.")
+    say(f"{out}: {merged.records} trainings, {merged.new} of them new.")
+    say(f"Make the table: hpobench-nmt tables build {out}")
