@@ -163,17 +163,16 @@ def train(
                 lambda message: say(message, err=True),
                 on_record,
             )
+        ledger = read_ledger(workspace.ledger)
         if paused:  # they are still to be done, but not now
             break
         limit = limit and limit - len(todo)
-        ledger = read_ledger(workspace.ledger)
-    ledger = read_ledger(workspace.ledger)
     records = ledger.records
     done = [record for record in records if record.status == "done"]
     failed = len(records) - len(done)
     left = len(pending(spec, ledger, range(spec.size), shard))
     say(f"{workspace.ledger}: {len(done)} trained, {failed} failed, {left} to do.")
-    # The model of a GPU is not asked for before, because that opens CUDA in this process, too.
+    # Not before, as on a CPU: to ask a GPU for its model opens CUDA in this process, too.
     if devices != ["cpu"] and (mixed := mixed_devices(record.device for record in done)):
         say(mixed)
     if paused:
