@@ -116,6 +116,10 @@ def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     assert best["dev_bleu"] == pytest.approx(metrics["dev_bleu"])  # of all of dev, with the same beam
     assert outcome.versions["sockeye"] == sockeye.SOCKEYE
 
+    # Sockeye does not spend its time on scores that nothing reads.
+    written = (this.scratch / "model" / "metrics").read_text("utf-8")
+    assert re.findall(r"ter-val=(\S+)", written) == ["nan"] * 3
+
     # The kept model translates the text of dev as the training did, and its empty lines into empty ones.
     from hpobench_nmt.runner.kept_models import keep_model
     from hpobench_nmt.runner.ledger import Record
