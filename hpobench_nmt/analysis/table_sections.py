@@ -250,13 +250,14 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
         raise InputError(f"table {table.name!r} has no two objectives to trade off; name two metrics.")
     front = table_front(table, specs)
     rows = with_row_numbers(front.rows)
+    trained = ~np.isnan(table.values).all(axis=1)  # neither failed nor left out by a constraint
     stem = f"{table.name}-front"
     return Section(
         table=table.name,
         kind="front",
         title=f"{table.name}: {names[0]} and {names[1]}",
         stem=stem,
-        notes=findings.of_front([str(o) for o in chosen], table.losses(chosen), len(rows)),
+        notes=findings.of_front([str(o) for o in chosen], table.losses(chosen)[trained], len(rows)),
         shown=rows[[rows.columns[0], *names, *(h.name for h in table.hyperparameters)]],
         files={stem: rows},
         analysis=front,

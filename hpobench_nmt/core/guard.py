@@ -58,7 +58,10 @@ def function_of(method: Any, name: str) -> Callable[..., Any]:
     """A function that a method must have."""
     found = guarded(name, getattr, method, name, None)
     if not callable(found):
-        raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}")
+        hint = ""
+        if name == "ask" and callable(guarded("suggest", getattr, method, "suggest", None)):
+            hint = "; it has suggest alone, which can only be known of a class: name the class itself"
+        raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}{hint}")
     function: Callable[..., Any] = found
     return function
 

@@ -108,6 +108,7 @@ def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
     assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == 36
     front, own = (only(found, "front").files["toy-front"] for found in (sections, expected))
     assert front["row"].tolist() == rows[own["row"]].tolist()
+    assert only(sections, "front").notes == only(expected, "front").notes
     noise, own = (only(found, "noise").files["toy-noise"] for found in (sections, expected))
     assert noise["row"].tolist() == rows[own["row"]].tolist()
     curves, own = (only(found, "curves").files["toy-curves"] for found in (sections, expected))

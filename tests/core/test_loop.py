@@ -312,6 +312,11 @@ class OnlyTells:
         pass
 
 
+class OnlySuggests(OnlyTells):
+    def suggest(self, running):
+        return 0
+
+
 class CannotBeAsked(OnlyTells):
     @property
     def ask(self):
@@ -324,6 +329,7 @@ class CannotBeAsked(OnlyTells):
         (lambda problem, rng: None, "what was made, a NoneType, has no ask"),
         (OnlyAsks, "what was made, a OnlyAsks, has no tell"),
         (OnlyTells, "what was made, a OnlyTells, has no ask"),
+        (OnlySuggests, "has no ask; it has suggest alone, which can only be known of a class"),
         (CannotBeAsked, "ask raised ValueError: not yet"),
         (lambda problem: None, "TypeError"),
         (raising("ask", Exception(Unprintable())), "Exception"),
@@ -333,6 +339,7 @@ class CannotBeAsked(OnlyTells):
         "no method",
         "no tell",
         "no ask",
+        "no ask, of a function",
         "ask raises",
         "wrong signature",
         "unprintable error",
