@@ -144,12 +144,16 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     objectives = tuple(table.objective(spec) for spec in specs)
     if len({objective.metric for objective in objectives}) < len(objectives):
         raise InputError(f"{where}: the same objective twice.")
-    trainings = trainings_of(suite, table, objectives)
-    losses = table.losses(objectives) if trainings is None else trainings.final
     replicates: Replicates | None = None
+    measured = table  # with the means of its rows' trainings, where look-ups draw one of them
     if suite.noise:
-        replicates, losses = replicates_of(table, objectives, source, installed.sha256)
-        trainings = trainings and replace(trainings, losses=losses)
+        others = [Constraint.parse(text).metric for text in suite.constraints]
+        others += [suite.cost] if suite.cost else []
+        for name in others:
+            table.metric(name)
+        replicates, measured = replicates_of(table, objectives, source, installed.sha256, others)
+    trainings = trainings_of(suite, measured, objectives)
+    losses = measured.losses(objectives) if trainings is None else trainings.final
     if len(table) < suite.n_initial:
         raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.n_initial} initial ones.")
     if len(table) < suite.workers:
@@ -163,10 +167,10 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
             raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
-    violations = table_violations(table, suite.constraints)
+    violations = table_violations(measured, suite.constraints)
     scored = feasible_losses(losses, violations)
     if np.isnan(scored).any(axis=1).all():
-        raise InputError(f"{where}: {why_infeasible(table, suite.constraints)}")
+        raise InputError(f"{where}: {why_infeasible(measured, suite.constraints)}")
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     if not suite.timed:  # one look-up in each unit of time

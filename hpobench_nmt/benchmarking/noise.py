@@ -2,16 +2,17 @@
 
 Which training of a row is drawn depends on the seed, the table and the trial, not on the method. So all
 methods meet the same luck in a trial, as they have the same initial design. What is recorded and scored is
-the row's mean, and so is what it costs on a clock.
+the row's mean, and so are what it costs and whether it keeps the constraints. (A cost that learning curves
+say is that of the one training which they are of.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
@@ -22,13 +23,15 @@ from hpobench_nmt.lookup.catalogue import find_folder
 from hpobench_nmt.lookup.folder import load_folder, load_replicates
 from hpobench_nmt.lookup.table import Table
 
-Floats = NDArray[np.float64]
-
 
 def replicates_of(
-    table: Table, objectives: Sequence[Objective], source: str | Path | None = None, sha256: str = ""
-) -> tuple[Replicates, Floats]:
-    """Every training of each row of a table, and the rows' mean losses, shape (N, m).
+    table: Table,
+    objectives: Sequence[Objective],
+    source: str | Path | None = None,
+    sha256: str = "",
+    others: Sequence[str] = (),
+) -> tuple[Replicates, Table]:
+    """Every training of each row of a table, and the table with the means of its rows' trainings.
 
     Where the table's rows are single trainings, they count as one more.
 
@@ -37,6 +40,7 @@ def replicates_of(
         objectives: whose losses are drawn.
         source: the table's name or folder; left out: its name.
         sha256: of the table as it is installed, where these are only some of its rows.
+        others: metrics whose means count, too: costs, and those of constraints.
 
     Raises:
         InputError: the table's folder is not found or has changed, or some row has only one training.
@@ -47,7 +51,7 @@ def replicates_of(
         raise InputError(f'{where}: noise = "replicates" needs its trainings; {folder} holds other rows.')
     frame = load_replicates(folder)
     names = [h.name for h in table.hyperparameters]
-    metrics = list(dict.fromkeys(o.metric for o in objectives))
+    metrics = [m.name for m in table.metrics]
     own = table.to_frame()
     again = frame[frame["replicate"] != 0][[*names, *metrics]]
     place = free_name("row", again.columns)
@@ -67,7 +71,9 @@ def replicates_of(
         )
     order = np.argsort(number, kind="stable")
     number, values = number[order], values[order]
-    places = [metrics.index(o.metric) for o in objectives]
-    losses = np.column_stack([o.to_loss(values[:, j]) for o, j in zip(objectives, places, strict=True)])
+    losses = np.column_stack([o.to_loss(values[:, metrics.index(o.metric)]) for o in objectives])
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return Replicates(starts, losses), table.losses(objectives) if table.averaged else means(losses, number)
+    if table.averaged:
+        return Replicates(starts, losses), table
+    extra = values[:, [metrics.index(name) for name in others]]
+    return Replicates(starts, losses, extra), replace(table, values=means(values, number))

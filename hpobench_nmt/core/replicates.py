@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ class Replicates:
     Attributes:
         starts: where the trainings of each row begin in losses, and their number at the end, shape (N + 1,).
         losses: of all T trainings, those of a row together, shape (T, m), NaN where one failed.
+        others: metrics of the same trainings whose means count besides, raw, shape (T, k): only hashed here.
     """
 
     starts: NDArray[np.int64]
     losses: Floats
+    others: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def drawn(self, rng: np.random.Generator) -> Floats:
         """The losses of one training of each row, each as likely as the others, shape (N, m). O(N)."""
@@ -34,5 +36,6 @@ class Replicates:
     def sha256(self) -> str:
         """Hash of the trainings."""
         digest = hashlib.sha256(self.starts.astype("<i8").tobytes())
-        digest.update(np.where(np.isnan(self.losses), np.nan, self.losses).astype("<f8").tobytes())
+        for values in (self.losses, self.others):
+            digest.update(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
         return digest.hexdigest()

@@ -151,7 +151,8 @@ def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
     frame.loc[frame.index[:3], "bleu"] = np.nan
     save_folder(toy, home / "tables" / "toy", frame)
     goals = [toy.objective("bleu"), toy.objective("seconds")]
-    found, means = replicates_of(toy, goals, "toy")
+    found, measured = replicates_of(toy, goals, "toy")
+    means = measured.losses(goals)
     assert np.diff(found.starts).tolist() == [TIMES + 1] * len(toy)
     expected = toy.losses(goals) + np.vstack([np.zeros((1, *toy.values.shape)), moves])[..., :2].mean(
         axis=0
@@ -162,8 +163,28 @@ def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
     np.testing.assert_array_equal(found.losses[found.starts[:-1]], toy.losses(goals))
 
 
+@pytest.mark.parametrize("averaged", [False, True])
+def test_constraints_and_costs_are_of_the_mean_too(toy, home, averaged):
+    frame = trainings_of(toy, np.full((TIMES, *toy.values.shape), 30.0))
+    table = replace(toy, averaged=averaged)
+    save_folder(table, home / "tables" / "toy", frame)
+    rules = {"noise": "replicates", "clock": "cost", "cost": "seconds", "constraints": ["memory<=1500"]}
+    found = hb.benchmark("toy", ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
+    # Of the four trainings, 30 above the table's own, or of all five.
+    shift = 0 if averaged else 30 * TIMES / (TIMES + 1)
+    np.testing.assert_allclose(found.violations[:, 0], toy.column("memory") + shift - 1500)
+    np.testing.assert_allclose(found.trainings.costs, toy.column("seconds") + shift)
+    np.testing.assert_allclose(found.losses[:, 0], toy.losses(["bleu"])[:, 0] - shift)
+    # Results are of these trainings.
+    frame["memory"] += 1
+    save_folder(table, home / "tables" / "toy", frame)
+    again = hb.benchmark("toy", ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
+    assert (again.replicates.sha256 == found.replicates.sha256) == averaged
+
+
 def test_a_hyperparameter_may_be_called_row(toy, noisy, home):
-    usual, means = replicates_of(noisy[0], [toy.objective("bleu")], "toy")
+    usual, measured = replicates_of(noisy[0], [toy.objective("bleu")], "toy")
+    assert measured is noisy[0]
     names = {"width": "row"}
     axes = tuple(replace(h, name=names.get(h.name, h.name)) for h in toy.hyperparameters)
     table = replace(noisy[0], hyperparameters=axes)
@@ -171,14 +192,15 @@ def test_a_hyperparameter_may_be_called_row(toy, noisy, home):
     save_folder(table, home / "tables" / "toy", frame)
     found, same = replicates_of(table, [toy.objective("bleu")], "toy")
     np.testing.assert_array_equal(found.starts, usual.starts)
-    np.testing.assert_array_equal(same, means)
+    np.testing.assert_array_equal(same.values, measured.values)
 
 
 def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
     frame = trainings_of(toy, np.ones((TIMES, *toy.values.shape)))
     frame.loc[:2, "memory"] = 0.0  # the datasheet says that 0 stands for a missing value
     save_folder(toy, home / "tables" / "toy", frame[frame["replicate"] == 1])
-    found, means = replicates_of(toy, [toy.objective("memory")])
+    found, measured = replicates_of(toy, [toy.objective("memory")])
+    means = measured.losses(["memory"])
     assert np.diff(found.starts).tolist() == [2] * len(toy)
     assert np.isnan(found.losses[found.starts[:3] + 1, 0]).all() and np.isnan(means[:3, 0]).all()
     np.testing.assert_array_equal(means[3:, 0], toy.column("memory")[3:] + 0.5)
