@@ -175,9 +175,14 @@ class AnyTargetsSearch(ABC):
 
 
 def standardised(values: Floats) -> Floats:
-    """The values less their mean, over their standard deviation; zeros where all are equal."""
-    spread = values.std()
-    return (values - values.mean()) / spread if spread > 0 else np.zeros_like(values)
+    """The values less their mean, over their standard deviation, of each column if there are columns.
+
+    Zeros where all values are equal: their computed deviation is only nearly 0.
+    """
+    spread = np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
+    centred = values - values.mean(axis=0)
+    found: Floats = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+    return found
 
 
 @compiled()

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from hpobench_nmt.core.problem import Problem, Source
+from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
 
 Floats = NDArray[np.float64]
@@ -35,8 +36,7 @@ class SourceModel:
     def __init__(self, source: Source, features: Floats) -> None:
         known = ~np.isnan(source.losses).any(axis=1)
         losses, at = source.losses[known], np.ascontiguousarray(source.features[known])
-        spread = losses.std(axis=0)
-        y = (losses - losses.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        y = standardised(losses)
         factor = cholesky(matern52(at, at) + SOURCE_NOISE_SD**2 * np.eye(len(at)), lower=True)
         self._whitened = solve_triangular(factor, matern52(at, features), lower=True)
         self._features = features

@@ -29,6 +29,7 @@ from botorch.utils.multi_objective.pareto import is_non_dominated
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed
+from hpobench_nmt.methods.any_targets import standardised
 
 SAMPLES = 128
 """Of the posterior, for logEHVI."""
@@ -53,8 +54,7 @@ class _BoTorch(Adapter):
         values = -np.array([self.told[row] for row in known]).reshape(-1, self.problem.n_objectives)
         if len(known) < 2 or (np.ptp(values, axis=0) == 0).all():
             return int(self.rng.choice(rows_left))
-        spread = values.std(axis=0)
-        values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        values = standardised(values)
         features = torch.from_numpy(self.problem.features.copy())
         choices = features[rows_left]
         with _own_torch(self.seed()):

@@ -306,7 +306,9 @@ def test_standardised_search_does_not_depend_on_the_units(name):
     assert trial(name, features, 0.01 * losses + 2.0, [0, 1, 2], n_steps=30) == expected
 
 
-@pytest.mark.parametrize("name", ["BO_EI_M_std", "BO_EI_R_std", "BO_M_std", "BO_R_std"])
+@pytest.mark.parametrize(
+    "name", ["BO_EI_M_std", "BO_EI_R_std", "BO_M_std", "BO_R_std", "BO_EIpC_M_std", "RGPE_M", "TS_M_std"]
+)
 @pytest.mark.parametrize("constant", [0.1, -14.66, 1e6 / 3])
 def test_standardised_search_among_equal_losses_does_not_depend_on_their_value(name, constant):
     # The mean of three equal numbers may differ from them in its last bit.
