@@ -166,7 +166,8 @@ class Table:
             InputError: a hyperparameter is missing or unknown, a value is not on the grid (with the nearest),
                 or no row has this configuration.
         """
-        return find_row(self._rows, self.space, config, f"table {self.name!r}")
+        before, after = f"table {self.name!r}: no row has", ": it was not trained, or its training failed."
+        return find_row(self._rows, self.space, config, before, after)
 
     def lookup(self, config: Config) -> dict[str, float]:
         """The metrics of a configuration by name, NaN where missing: the table as a function to optimise.
@@ -195,7 +196,10 @@ class Table:
         for h in self.hyperparameters:
             # The first version had numbers only: their hashes stay.
             kind = (h.kind, h.default) if h.active_if or not h.is_numeric else ()
-            digest.update(repr((h.name, h.values, h.scale, *kind)).encode())
+            more = (h.active_if,) if h.active_if else ()
+            if h.integer is False and all(map(float.is_integer, h.numbers)):
+                more = (*more, "real")  # what lies between its values can be suggested, too
+            digest.update(repr((h.name, h.values, h.scale, *kind, *more)).encode())
         for m in self.metrics:
             digest.update(repr((m.name, m.direction)).encode())
         for array in (self.configs, self.values):
@@ -232,6 +236,8 @@ class Table:
 
     def losses(self, objectives: Sequence[str | Objective]) -> Floats:
         """The objectives as losses to minimise, shape (N, m), NaN where missing."""
+        if isinstance(objectives, str) or not objectives:
+            raise InputError(f"objectives must be a list of one or more metrics, not {objectives!r}.")
         columns = []
         for spec in objectives:
             objective = self.objective(spec)

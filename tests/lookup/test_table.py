@@ -75,6 +75,9 @@ def test_losses_follow_directions():
     np.testing.assert_array_equal(mine.losses(["bleu:min"])[:3, 0], [3, 5, 5])
     np.testing.assert_array_equal(mine.best_rows("bleu"), [1, 2])
     np.testing.assert_array_equal(mine.front(["bleu", "time"]), [0, 1])
+    for wrong in ("bleu", []):
+        with pytest.raises(InputError, match="objectives must be a list of one or more metrics, not "):
+            mine.front(wrong)
 
 
 def test_a_metric_without_values_has_no_best_row():
@@ -304,6 +307,23 @@ def test_the_hash_is_of_rows_space_and_metrics_only():
     assert dataclasses.replace(zeros, values=[[-0.0], [2.0], [np.nan], [4.0]]).sha256 == zeros.sha256
     # The hash of an earlier version stands in results folders.
     assert table([[1.0], [2.0], [np.nan], [4.0]]).sha256 == HASH
+
+
+def test_the_hash_tells_what_can_be_suggested_between_rows():
+    kinds = (
+        Hyperparameter("opt", ("sgd", "rms", "adam"), kind="categorical"),
+        Hyperparameter("size", (1, 2)),
+    )
+    codes = np.array([[0, 1], [0, 2], [2, np.nan]])
+
+    def made(**size):
+        axes = (kinds[0], dataclasses.replace(kinds[1], **size))
+        return Table("t", axes, (Metric("loss", "min"),), codes, np.ones((3, 1)))
+
+    some, more = ((("opt", ("sgd",)),), (("opt", ("sgd", "rms")),))
+    assert made(active_if=some).sha256 != made(active_if=more).sha256 == made(active_if=more).sha256
+    real = made(active_if=some, integer=False)
+    assert made(active_if=some, integer=True).sha256 == made(active_if=some).sha256 != real.sha256
 
 
 HASH = "e357aa1fba0938000495549da8b545f334adccd18e6057fc26fed77cb540f63f"
