@@ -24,8 +24,8 @@ def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -
     """Codes of configurations drawn uniformly on each axis' scale, shape (at most N, H); each is there once.
 
     The first configurations are the same for a larger count. Numbers of a range are rounded to four digits,
-    more where its ends differ by less than a thousandth, so that they are the same on every machine and can
-    be read.
+    more where its ends differ by less than a tenth, so that they are the same on every machine and can be
+    read. That leaves some thousand numbers of any range.
 
     Args:
         axes: one per hyperparameter: ranges (continuous) or grids.
@@ -55,6 +55,6 @@ def _in_range(axis: Hyperparameter, u: Floats) -> Floats:
     else:
         drawn = low + u * (high - low)
     share = max(abs(low), abs(high)) / (high - low)
-    digits = _DIGITS if share < 1000 else min(_DIGITS + int(math.log10(share)), 17)
+    digits = min(_DIGITS + max(int(math.log10(share)), 0), 17)
     rounded = np.rint(drawn) if whole else np.array([float(f"{value:.{digits}g}") for value in drawn])
     return np.clip(rounded, low, high)

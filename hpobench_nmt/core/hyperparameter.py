@@ -47,7 +47,8 @@ class Hyperparameter:
         scale: "linear" if steps between numbers matter, "log" if ratios do.
         unit: shown to people.
         kind: "numeric", "ordinal" (labels that have an order) or "categorical" (labels that have none).
-        integer: whether numbers must be whole; None: if all values are whole.
+        integer: whether numbers must be whole; None: if all values are whole, and of a range if its ends are
+            of type int.
         active_if: when the hyperparameter is active: pairs of another hyperparameter's name and the values
             that it must have there, such as (("optimizer", ("adam", "rmsprop")),). Every pair must hold.
             Empty: it is always active.
@@ -75,6 +76,7 @@ class Hyperparameter:
                 names = [repr(choice) for choice in choices]
                 listed = f"{', '.join(names[:-1])} or {names[-1]}"
                 raise InputError(f"{where}: {attribute} must be {listed}, not {getattr(self, attribute)!r}.")
+        object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
             raise InputError(f"{where} has no values.")
         if not _are_conditions(self.active_if):
@@ -93,6 +95,9 @@ class Hyperparameter:
         if not all(is_number(v) for v in self.values):
             shown = _shown(self.values)
             raise InputError(f"{where}: {shown} are not all numbers; labels need kind = 'categorical'.")
+        if self.continuous and self.integer is None:
+            whole = all(isinstance(end, int | np.integer) for end in self.values)
+            object.__setattr__(self, "integer", whole)
         # 1 and 1.0 are one number, as are 0 and -0.0: tables that hold one or the other have the same hash.
         try:
             object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in self.values))

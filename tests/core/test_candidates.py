@@ -21,7 +21,9 @@ def test_numbers_have_four_digits_and_the_first_are_the_same_for_more(scale):
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize(("low", "high", "digits"), [(20000.1, 20000.9, 8), (0.999, 0.9999, 7)])
+@pytest.mark.parametrize(
+    ("low", "high", "digits"), [(20000.1, 20000.9, 8), (0.999, 0.9999, 7), (998.0, 1000.0, 6), (0.98, 1.0, 5)]
+)
 def test_a_narrow_range_has_numbers_between_its_ends(low, high, digits, scale):
     found = drawn(low, high, scale)
     assert len(found) > 300 and found.tolist() == [float(f"{value:.{digits}g}") for value in found]

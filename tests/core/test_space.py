@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -366,6 +367,14 @@ def test_a_range_takes_what_lies_between_its_ends():
     ):
         with pytest.raises(InputError, match=message):
             size.code(wrong)
+
+
+@pytest.mark.parametrize(("ends", "whole"), [((0.0, 1.0), False), ((0, 1), True), ((0, 1.0), False)])
+def test_a_range_is_of_whole_numbers_if_its_ends_are_of_type_int(ends, whole):
+    axis = Hyperparameter("x", ends, continuous=True)
+    assert axis.whole == whole and axis == replace(axis, unit="")
+    assert Space.of({"x": ends})["x"] == axis
+    assert Hyperparameter("x", np.linspace(0, 1, 5)).values == (0, 0.25, 0.5, 0.75, 1)
 
 
 def test_whole_numbers_are_int_if_all_of_the_grid_are():
