@@ -249,14 +249,19 @@ def _timed_trial(
     return trajectory
 
 
+def _rows_that_ended(trial: Trajectory, trainings: Trainings) -> int:
+    """How many rows were trained to their end."""
+    furthest = np.zeros(len(trainings))
+    np.maximum.at(furthest, trial.rows, trial.timeline.resources)
+    return int((furthest == trainings.resources[trainings.starts[1:] - 1]).sum())
+
+
 def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Given the time, it trains every row to its end, with one worker or several, pauses possible or not."""
     for workers, resume in ((1, True), (1, False), (5, True), (5, False), (100, True)):
         problem, trainings = _timed_problem(n_objectives, workers, resume)
         done = _timed_trial(factory, problem, trainings)
-        furthest = np.zeros(len(trainings))
-        np.maximum.at(furthest, done.rows, done.timeline.resources)
-        ended = int((furthest == trainings.resources[trainings.starts[1:] - 1]).sum())
+        ended = _rows_that_ended(done, trainings)
         if ended < len(trainings):
             raise NonConformance(
                 f"with {workers} worker(s) it trained {ended} of {len(trainings)} rows to the end."
@@ -319,9 +324,15 @@ def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -
     limited = Problem(
         problem.features, n_objectives, 7, 2, workers=3, resources=problem.resources, clock="cost"
     )
-    begun = len(set(_timed_trial(factory, limited, trainings).rows.tolist()))
+    done = _timed_trial(factory, limited, trainings)
+    begun, ended = len(set(done.rows.tolist())), _rows_that_ended(done, trainings)
     if begun != limited.lookups:
         raise NonConformance(f"it began {begun} rows where problem.lookups is {limited.lookups}.")
+    if ended < begun:
+        raise NonConformance(
+            f"where problem.lookups is {begun}, it trained {ended} rows to the end: what it suggests once so "
+            "many were begun must be among them."
+        )
 
 
 PARALLEL_CHECKS: tuple[Check, ...] = (

@@ -168,6 +168,14 @@ class BeginsTooFew(Parallel):
         self.problem = type("P", (), {"lookups": min(problem.lookups, 5) if problem.lookups < 10 else 10**9})
 
 
+class BeginsTooMany(Parallel):
+    """Its rows beyond the budget are refused, and then it is never asked again."""
+
+    def __init__(self, problem, rng):
+        super().__init__(problem, rng)
+        self.problem = type("P", (), {"lookups": 10**9})
+
+
 @pytest.mark.parametrize("check", PARALLEL_CHECKS, ids=lambda check: check.__name__)
 def test_a_good_parallel_method_passes(check):
     check(Parallel)
@@ -182,6 +190,7 @@ def test_a_good_parallel_method_passes(check):
         (RemembersOthers, testing.depends_on_its_generator_alone_on_a_clock),
         (NeedsNumbers, testing.survives_failed_trainings_on_a_clock),
         (BeginsTooFew, testing.keeps_to_its_budget_of_rows),
+        (BeginsTooMany, testing.keeps_to_its_budget_of_rows),
         (Good, testing.trains_every_row_to_its_end),
     ],
     ids=lambda value: value.__name__,
