@@ -108,8 +108,15 @@ def design_finish(trial: Trajectory, n_initial: int) -> float:
     """When the initial design of a trial was over: the rows that were begun first, each trained whole."""
     time = trial.timeline
     # Of trainings that begin at the same time, the workers are in the order of the requests.
-    first = np.lexsort((time.workers, time.starts))[:n_initial]
-    return float(time.finishes[first].max(initial=0.0))
+    order = np.lexsort((time.workers, time.starts))
+    if (time.finishes == time.starts).any():
+        # A worker whose training took no time begins again at once, but after the others have begun.
+        same = (np.diff(time.starts[order]) == 0) & (np.diff(time.workers[order]) == 0)
+        place = np.arange(len(order))
+        turns = np.empty_like(place)
+        turns[order] = place - np.maximum.accumulate(np.where(np.append(False, same), 0, place))
+        order = np.lexsort((time.workers, turns, time.starts))
+    return float(time.finishes[order[:n_initial]].max(initial=0.0))
 
 
 def exact_cost_of_random_search(

@@ -207,6 +207,18 @@ def test_the_initial_design_is_over_when_the_rows_that_were_begun_first_have_end
     assert [design_finish(Trajectory(rows, nothing[:, None], "", later), n) for n in (2, 3)] == [7.0, 8.0]
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_initial_design_is_over_where_trainings_take_no_time(workers):
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        costs = rng.choice([0.0, 0.0, 1.0, 2.0, 5.0], size=8) + np.eye(8)[7]
+        problem = Problem(np.arange(8.0)[:, None] / 7, 1, 8, 3, workers=workers)
+        trainings = Trainings.whole(np.zeros((8, 1)), costs)
+        done = run_timed_trial(problem, trainings, RandomSearch, rng, [0, 1, 2])
+        ends = dict(zip(done.rows.tolist(), done.timeline.finishes.tolist(), strict=True))
+        assert design_finish(done, 3) == max(ends[row] for row in (0, 1, 2))
+
+
 def test_a_training_that_failed_has_no_gap():
     given = Trainings.whole(np.array([[np.nan], [3.0], [1.0]]))
     goal = make_timed_goal("fb", given, score_at=2.0)
