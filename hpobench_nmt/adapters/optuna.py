@@ -20,7 +20,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Objective
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.space_exchange import library
+from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
 from hpobench_nmt.lookup.table import Table
 
 optuna: Any = library("optuna", "optuna")
@@ -123,17 +123,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
 
 def suggest(trial: Any, space: Space) -> dict[str, Value]:
     """A configuration of the space from an Optuna trial; inactive hyperparameters are left out."""
-    distributions = space.to_optuna()
-    config: dict[str, Value] = {}
-    waiting = list(space)
-    while waiting:
-        ready = [h for h in waiting if not {p for p, _ in h.active_if} & {w.name for w in waiting}]
-        for h in ready:
-            active = (parent in config and config[parent] in values for parent, values in h.active_if)
-            if all(active):
-                config[h.name] = _suggested(trial, h.name, distributions[h.name])
-        waiting = [h for h in waiting if h not in ready]
-    return config
+    return suggested_by_optuna(trial, space, space.to_optuna())
 
 
 def table_objective(
@@ -165,15 +155,3 @@ def table_objective(
         return values[0] if len(values) == 1 else values
 
     return objective
-
-
-def _suggested(trial: Any, name: str, distribution: Any) -> Value:
-    kinds = optuna.distributions
-    if isinstance(distribution, kinds.CategoricalDistribution):
-        chosen = trial.suggest_categorical(name, distribution.choices)
-    else:
-        whole = isinstance(distribution, kinds.IntDistribution)
-        ask = trial.suggest_int if whole else trial.suggest_float
-        chosen = ask(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
-    value: Value = chosen
-    return value

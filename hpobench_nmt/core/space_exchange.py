@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna.distributions import BaseDistribution
 
-# Distances between the values of a grid may differ by rounding.
-_SAME_STEP = 1e-9
-
 
 def library(name: str, extra: str) -> ModuleType:
     """An optional library, imported now.
@@ -106,6 +103,31 @@ def to_optuna(space: Space) -> dict[str, BaseDistribution]:
     """The space as Optuna's distributions by name, for `study.ask(fixed_distributions)`."""
     distributions = library("optuna", "optuna").distributions
     return {h.name: _optuna_axis(distributions, h) for h in space}
+
+
+def suggested_by_optuna(
+    trial: Any, space: Space, distributions: Mapping[str, BaseDistribution]
+) -> dict[str, Value]:
+    """A configuration of the space from an Optuna trial; hyperparameters that are inactive are left out.
+
+    Args:
+        trial: of Optuna.
+        space: any.
+        distributions: the space's, from `to_optuna`.
+    """
+    config: dict[str, Value] = {}
+    for h in (space[j] for j in space.parents_first):
+        if all(parent in config and config[parent] in values for parent, values in h.active_if):
+            config[h.name] = _suggested(trial, h.name, distributions[h.name])
+    return config
+
+
+def _suggested(trial: Any, name: str, axis: Any) -> Any:
+    known = library("optuna", "optuna").distributions
+    if isinstance(axis, known.CategoricalDistribution):
+        return trial.suggest_categorical(name, axis.choices)
+    suggest = trial.suggest_int if isinstance(axis, known.IntDistribution) else trial.suggest_float
+    return suggest(name, axis.low, axis.high, step=axis.step, log=axis.log)
 
 
 def from_optuna(distributions: Mapping[str, BaseDistribution]) -> Space:

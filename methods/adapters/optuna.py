@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import optuna
 from numpy.typing import NDArray
-from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.samplers import CmaEsSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import TrialState, create_trial
 
-from hpobench_nmt.core.space import Config, Value
+from hpobench_nmt.core.space import Config
+from hpobench_nmt.core.space_exchange import suggested_by_optuna
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed, ranges
 
 POPULATION = 20
@@ -53,11 +53,7 @@ class _Optuna(Adapter):
     def propose(self) -> Config:
         """The next trial's parameters."""
         self.trial = self.study.ask()
-        config: dict[str, Value] = {}
-        for h in (self.space[j] for j in self.space.parents_first):
-            if all(config.get(parent) in values for parent, values in h.active_if):
-                config[h.name] = _suggested(self.trial, h.name, self.axes[h.name])
-        return config
+        return suggested_by_optuna(self.trial, self.space, self.axes)
 
     def learn(self, row: int, losses: NDArray[np.float64]) -> None:
         """End the trial, or add one of the row that was looked up in its place."""
@@ -71,17 +67,6 @@ class _Optuna(Adapter):
         if not own and not failed:
             axes = {name: self.axes[name] for name in config}
             self.study.add_trial(create_trial(params=config, distributions=axes, values=losses.tolist()))
-
-
-def _suggested(trial: Any, name: str, axis: Any) -> Value:
-    value: Value
-    if isinstance(axis, CategoricalDistribution):
-        value = trial.suggest_categorical(name, axis.choices)
-    elif isinstance(axis, IntDistribution):
-        value = trial.suggest_int(name, axis.low, axis.high, step=axis.step, log=axis.log)
-    else:
-        value = trial.suggest_float(name, axis.low, axis.high, log=axis.log)
-    return value
 
 
 class TPE(_Optuna):
