@@ -27,7 +27,7 @@ from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.problem import MethodFactory, Problem
-from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, load_json
@@ -108,7 +108,8 @@ class Optimizer:
         self._method = _named(method, objectives)
         if not 1 <= candidates <= MOST_CANDIDATES:
             raise InputError(f"candidates must be from 1 to {MOST_CANDIDATES:,}, not {candidates:,}.")
-        least = {"budget": (budget, 1), "seed": (seed, 0), "n_initial": (n_initial, 0)}
+        check_seed(seed)
+        least = {"budget": (budget, 1), "n_initial": (n_initial, 0)}
         for name, (given, bound) in least.items():
             if given is not None and given < bound:
                 raise InputError(f"{name} must be {bound} or more, not {given}.")

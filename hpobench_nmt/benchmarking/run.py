@@ -184,6 +184,9 @@ def benchmark(
     for name in ("methods", "scores", "objectives", "constraints", "sources"):
         if isinstance(lists.get(name), str):
             raise InputError(f"{name} must be a list, such as [{lists[name]!r}], not a text.")
+    methods = [] if callable(methods) else list(methods)
+    if not methods:
+        raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     score_at = settings.pop("budget", score_at)  # its name in the first version

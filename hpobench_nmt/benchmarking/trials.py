@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem, only_suggests
 from hpobench_nmt.core.replicates import Replicates
-from hpobench_nmt.core.seeds import generator, initial_rows, method_generator
+from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -85,6 +85,7 @@ def plan(
     suite: Suite, instances: Mapping[str, Instance], methods: Iterable[NamedMethod], seed: int
 ) -> list[Block]:
     """All blocks of trials, in order of table, method and trial."""
+    check_seed(seed)
     methods = list(methods)
     blocks = []
     for name, instance in instances.items():

@@ -72,6 +72,13 @@ class Objective:
     metric: str
     direction: Direction
 
+    def __post_init__(self) -> None:
+        """Refuse another direction."""
+        if self.direction not in ("min", "max"):
+            raise InputError(
+                f"objective {self.metric!r}: direction must be 'min' or 'max', not {self.direction!r}."
+            )
+
     def __str__(self) -> str:
         return f"{self.metric}:{self.direction}"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from hpobench_nmt.core.errors import InputError
 
 
-def pareto_front(losses: Floats) -> NDArray[np.int64]:
+def pareto_front(losses: ArrayLike) -> NDArray[np.int64]:
     """Row numbers, ascending, that no other row dominates, all losses being minimised.
 
     A row dominates another if it is no worse in every loss and better in one, so rows with equal losses
@@ -17,8 +17,14 @@ def pareto_front(losses: Floats) -> NDArray[np.int64]:
     Args:
         losses: shape (N, m).
 
+    Raises:
+        InputError: they have another shape.
+
     O(N log N) for m of at most 3, else O(N (log N)^(m-2)) by moocore (Kung, Luccio & Preparata 1975).
     """
+    losses = np.asarray(losses, dtype=np.float64)
+    if losses.ndim != 2:
+        raise InputError(f"losses must have shape (rows, losses of a row), not {losses.shape}.")
     complete = np.flatnonzero(~np.isnan(losses).any(axis=1))
     points = losses[complete]
     if len(points) == 0:

@@ -102,7 +102,8 @@ class Problem:
         Raises:
             InputError: no candidate has this configuration, or it has a value that is not on the grid.
         """
-        return find_row(self._rows, self.space, config, "problem")
+        before = f"none of the {len(self.configs):,} candidates has"
+        return find_row(self._rows, self.space, config, before, ".")
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:
@@ -114,12 +115,16 @@ class Problem:
         return self.lookups
 
 
-def find_row(rows: dict[bytes, int], space: Space, config: Config, where: str) -> int:
-    """The row of a configuration in an index made by `row_index`."""
+def find_row(rows: dict[bytes, int], space: Space, config: Config, before: str, after: str) -> int:
+    """The row of a configuration in an index made by `row_index`.
+
+    Raises:
+        InputError: there is none: `before`, the configuration, `after`.
+    """
     row = rows.get(config_key(space.encode(config)))
     if row is None:
         shown = ", ".join(f"{name}={value}" for name, value in config.items())
-        raise InputError(f"{where}: no row has {shown}: it was not trained, or its training failed.")
+        raise InputError(f"{before} {shown}{after}")
     return row
 
 

@@ -13,6 +13,18 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpobench_nmt.core.errors import InputError
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what is no root seed.
+
+    Raises:
+        InputError: it is not a whole number of 0 or more.
+    """
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number of 0 or more, not {seed!r}.")
+
 
 def generator(seed: int, *parts: str | int) -> np.random.Generator:
     """An independent generator for each combination of seed and parts."""

@@ -26,6 +26,10 @@ def test_the_whole_benchmark_in_one_call(toy):
     [
         ({"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.benchmark\)"),
         ({"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
+        ({"methods": []}, "methods must be a list of one or more names or classes"),
+        ({"methods": hb.Optimizer}, "methods must be a list of one or more names or classes"),
+        ({"seed": -1}, "seed must be a whole number of 0 or more, not -1"),
+        ({"seed": None}, "seed must be a whole number of 0 or more, not None"),
         ({"scores": "ftb"}, "scores must be a list"),
         ({"objectives": "bleu"}, "objectives must be a list"),
         ({"constraints": "seconds<=40"}, r"constraints must be a list, such as \['seconds<=40'\]"),

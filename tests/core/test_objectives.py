@@ -59,6 +59,11 @@ def test_losses_are_minimised_and_turned_back(direction, sign):
     np.testing.assert_array_equal(values, [[1.5, -2.0], [math.nan, math.inf]])  # not changed in place
 
 
+def test_an_objective_has_one_of_two_directions():
+    with pytest.raises(InputError, match="objective 'ppl': direction must be 'min' or 'max', not 'minimise'"):
+        Objective("ppl", "minimise")
+
+
 @pytest.mark.parametrize(("name", "unit"), [("a\x1b[31m", ""), ("ppl", "\u202e"), ("", "")])
 def test_names_and_units_that_cannot_be_shown(name, unit):
     with pytest.raises(InputError, match="metric"):

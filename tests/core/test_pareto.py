@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 
 
@@ -84,6 +85,12 @@ def test_no_complete_row_no_front(n_objectives):
         front = pareto_front(np.full((n_rows, n_objectives), np.nan))
         assert front.shape == (0,)
         assert front.dtype == np.int64
+
+
+def test_losses_may_be_a_list_and_must_be_a_table():
+    assert pareto_front([[1, 2], [2, 1], [2, 2]]).tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"losses must have shape \(rows, losses of a row\), not \(2,\)"):
+        pareto_front([1.0, 2.0])
 
 
 def test_rows_with_equal_losses_are_on_the_front_together():
