@@ -95,14 +95,14 @@ def early_ranks(
             continue
         limit = np.sort(losses)[max(1, len(losses) // KEPT) - 1]
         quartiles = np.quantile(losses, [0.25, 0.5, 0.75])
-        best, low, median, high = objective.to_raw(np.append(losses.min(), quartiles)).tolist()
+        low, median, high = np.sort(objective.to_raw(quartiles)).tolist()
         both = there & going
         lines.append(
             {
                 "resource": float(resource_now),
                 "rows": int(there.sum()),
                 "going": int(both.sum()),
-                "best": best,
+                "best": float(objective.to_raw(losses.min())),
                 "low": low,
                 "median": median,
                 "high": high,

@@ -51,6 +51,7 @@ def test_every_column_is_what_a_loop_over_the_rows_finds(curves, direction):
         values = sorted(so_far.values())
         assert (line.rows, line.going) == (len(so_far), len(going))
         raw = objective.to_raw(np.array([values[0], *np.quantile(values, [0.25, 0.5, 0.75])]))
+        raw[1:].sort()
         np.testing.assert_allclose((line.best, line.low, line.median, line.high), raw)
         for rows, order in ((list(so_far), line.order), (going, line.order_going)):
             if len(rows) < 5:
