@@ -312,7 +312,9 @@ def _verdict(
             tied.append(methods[other])
     _, low, high = means[table, score, methods[best]]
     interval = "" if np.isnan(low) else f", 95% interval {number(low, digits)} to {number(high, digits)}"
-    sentence = f"{where}: {methods[best]} has the best mean ({number(mean[best], digits)}{interval})"
+    equal = [m for m, value in zip(methods, mean, strict=True) if value == mean[best] and m in tied]
+    holders = "has" if ahead or not equal else f"and {_listed(equal)} have"
+    sentence = f"{where}: {methods[best]} {holders} the best mean ({number(mean[best], digits)}{interval})"
     if ahead:
         verb = "is" if len(ahead) == 1 else "are"
         sentence += (
@@ -321,8 +323,8 @@ def _verdict(
         )
         return Verdict(table, score, "", (), (), (), sentence)
     sentence += "."
-    if tied:
-        sentence += f" Not shown to be worse: {_listed(tied)}."
+    if len(tied) > len(equal):
+        sentence += f" Not shown to be worse: {_listed([m for m in tied if m not in equal])}."
     if worse:
         sentence += f" Shown to be worse: {_listed(worse) if tied or unknown or failed else 'all others'}."
     if unknown:

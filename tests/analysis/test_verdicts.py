@@ -132,6 +132,16 @@ def test_the_sentence_in_full(toy):
     )
 
 
+def test_equal_best_means_are_shared(toy):
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=40)
+    made = trials_of(results, {"RS": [30] * 40, "BO_EI_M_std": [4, 6] * 20, "Worst": [6, 4] * 20})
+    verdict = run_statistics(with_trials(results, made)).verdicts[0]
+    assert verdict.sentence.startswith(
+        "ftb on toy: BO_EI_M_std and Worst have the best mean (5, 95% interval "
+    )
+    assert verdict.sentence.endswith("). Shown to be worse: RS.")
+
+
 def test_the_best_is_the_highest_where_more_is_better(toy):
     results = hb.benchmark(
         toy, [Worst, "RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=20, budget=12
