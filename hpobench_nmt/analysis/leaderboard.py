@@ -127,6 +127,16 @@ def shown(cell: Cell) -> str:
     return f"{text} ({', '.join(notes)})" if notes else text
 
 
+def setting(results: Results, table: str) -> str:
+    """What a table's scores are of: its rows, the objectives, the trials, and the clock."""
+    instance, suite = results.instances[table], results.suite
+    objectives = ", ".join(str(o) for o in instance.objectives)
+    told = f"{len(instance.table)} rows, {objectives}, {suite.trials} trial{'s' * (suite.trials > 1)}"
+    if suite.timed:
+        told += f", {suite.workers} worker{'s' * (suite.workers > 1)}, time in {instance.time_unit}"
+    return told
+
+
 def subject_to(results: Results, table: str) -> str:
     """The constraints, and how many rows of a table keep them; "" where there are none."""
     instance = results.instances[table]

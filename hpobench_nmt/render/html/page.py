@@ -16,7 +16,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell
+from hpobench_nmt.analysis.leaderboard import Cell, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
@@ -141,9 +141,9 @@ def _table_runs(
                 {
                     "name": run.name,
                     "slug": f"{slug}-{table}",
-                    "rows": f"{len(instance.table):,}",
+                    "setting": setting(run.results, table),
+                    "kept": subject_to(run.results, table),
                     "goal": " and ".join(map(str, instance.objectives)),
-                    "trials": run.results.suite.trials,
                     "board": report_content.table_board(run, table, cells[table]),
                     "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
                     "figures": figures[slug, table],

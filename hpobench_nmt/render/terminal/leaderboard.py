@@ -18,6 +18,7 @@ from hpobench_nmt.analysis.leaderboard import (
     heading,
     interval,
     milliseconds,
+    setting,
     shown,
     subject_to,
 )
@@ -47,14 +48,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
     # Explained before they are used.
     for name in results.suite.scores:
         print_text(f"{name}: {SCORES[name].meaning(results.suite.timed)}", console, "dim")
-    for table, instance in results.instances.items():
-        objectives = ", ".join(str(o) for o in instance.objectives)
-        title = f"{table}: {len(instance.table)} rows, {objectives}, {results.suite.trials} trial"
-        title += "s" * (results.suite.trials > 1)
-        if results.suite.timed:
-            workers = results.suite.workers
-            title += f", {workers} worker{'s' * (workers > 1)}, time in {instance.time_unit}"
-        print_text(title, console, "bold")
+    for table in results.instances:
+        print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.noise:
             print_text("a look-up draws one of the row's trainings; scores are of the row's mean", console)
         if results.suite.constraints:
