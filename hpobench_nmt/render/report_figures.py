@@ -333,7 +333,9 @@ def _only_in_files(
         FigureSpec(
             f"{stem}-scores",
             "Scores",
-            draw=partial(run_statistics.plot_scores, statistics.scores, table, styles),
+            draw=partial(
+                run_statistics.plot_scores, statistics.scores, table, styles, timed=results.suite.timed
+            ),
             files_only=True,
         )
     ]

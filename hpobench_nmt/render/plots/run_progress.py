@@ -8,6 +8,7 @@ method on the colours are darker and the lines dashed. Random search as computed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def plot_curve_panels(
     plain_log_ticks(panels[0].xaxis)
     timed = curves.unit != LOOKUPS
     figure.supxlabel(f"time, in {curves.unit}" if timed else "configurations looked up")
-    figure.supylabel(curves.quantity)
+    figure.supylabel(fill(curves.quantity, 24))
     reference = "" if exact is None or exact["mean"].isna().all() else f" {EXACT} dash-dotted,"
     figure.suptitle(f"{curves.table}: mean, middle half of the trials;{reference} others grey")
     return figure
@@ -372,4 +373,6 @@ def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
         axes.grid(alpha=0.25, linewidth=0.6)
     for axes in flat[n:]:
         axes.set_visible(False)
+    for axes in flat[max(0, n - columns) : n]:  # the lowest of each column
+        axes.tick_params(which="both", labelbottom=True)
     return figure, flat[:n]

@@ -61,9 +61,9 @@ def plot_scores(
         axes.grid(axis="x", alpha=0.25, linewidth=0.6)
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].invert_yaxis()
+    line = "" if chosen["random_search"].isna().all() else f"; line: {EXACT}"
     figure.suptitle(
-        f"{table}: means with 95% intervals; filled: best or not shown to be worse; line: {EXACT}",
-        fontsize=10,
+        f"{table}: means with 95% intervals; filled: best or not shown to be worse{line}", fontsize=10
     )
     return figure
 
