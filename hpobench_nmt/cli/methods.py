@@ -16,6 +16,9 @@ from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.core.errors import InputError, RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hpobench_nmt.benchmarking.plugins import NamedMethod
     from hpobench_nmt.benchmarking.suite import Suite
 
 
@@ -112,6 +115,16 @@ def with_every_method(suite: Suite) -> Suite:
         return suite
     own = [name for name in suite.methods if name != "all"]
     return replace(suite, methods=tuple(dict.fromkeys([*every_method(suite), *own])))
+
+
+def tell_of_whole_trainings(suite: Suite, methods: Sequence[NamedMethod]) -> None:
+    """Say which methods were made to stop trainings early, and cannot where no curves are used."""
+    from hpobench_nmt.benchmarking.method_settings import split_spec
+    from hpobench_nmt.methods import BUILT_IN
+
+    early = [m.name for m in methods if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
+    if early and not suite.curves:
+        say(f"Trainings are only stopped early with --curves: {', '.join(early)} train whole ones.", err=True)
 
 
 def every_method(suite: Suite) -> tuple[str, ...]:

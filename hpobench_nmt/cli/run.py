@@ -10,7 +10,7 @@ import click
 
 from hpobench_nmt.cli.common import AMOUNT, constraint_option, listed, make_console, progress_bar, say
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
-from hpobench_nmt.cli.methods import with_every_method
+from hpobench_nmt.cli.methods import tell_of_whole_trainings, with_every_method
 from hpobench_nmt.core.errors import RunError, unknown
 
 _DEFAULT_SUITE = "quick"
@@ -34,7 +34,9 @@ _DEFAULT_SUITE = "quick"
 @constraint_option("A bound that a row must keep to be of use")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
 @click.option(
-    "--score-at", type=AMOUNT, help="Look-ups, or time on the clock, after which fb, fbp and fbh are taken."
+    "--score-at",
+    type=AMOUNT,
+    help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are taken.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="Another name of --score-at.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
@@ -42,7 +44,11 @@ _DEFAULT_SUITE = "quick"
 @click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
 @click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many trainings run at a time.")
-@click.option("--time", type=AMOUNT, help="The most time that a trial may take on the clock.")
+@click.option(
+    "--time",
+    type=AMOUNT,
+    help="Trials end after this time on the clock; the initial design is trained in any case.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
 @click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
@@ -111,6 +117,7 @@ def run(
         say(f"Left out: {score}. On this clock it needs a time, --score-at.", err=True)
     chosen = with_every_method(chosen)
     resolved = resolve_methods(chosen.methods)
+    tell_of_whole_trainings(chosen, resolved)
     instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
     results_folder = out or Path("results") / chosen.name
     with progress_bar(quiet, chosen.name) as progress:

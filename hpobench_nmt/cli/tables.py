@@ -100,8 +100,9 @@ def tables_analyze(
 ) -> None:
     """Analyse tables: importance, fronts, noise and more.
 
-    NAME is a table or a collection. Shown are rank correlations of the metrics, importance of the
-    hyperparameters, Pareto front, sensitivity of the best row, and the noise of the seed.
+    NAME is a table or a collection. Shown are the importance of the hyperparameters, the Pareto
+    front, the sensitivity of the best row, the noise of the seed, and the learning curves; of several
+    tables also how alike they rank configurations.
     """
     from hpobench_nmt.analysis.table_sections import (
         analyze_tables,
@@ -254,10 +255,12 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     from hpobench_nmt.lookup.folder import add_table
     from hpobench_nmt.lookup.user_folders import added_folder
 
+    before = {path.name for path in added_folder().glob("*")}
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         table, folder = add_table(source, datasheet, added_folder(), progress)
     means = ", means over seeds" if table.averaged else ""
-    say(f"Installed {table.name} ({len(table)} rows{means}) in {folder}.")
+    done = "Replaced" if table.name in before else "Installed"
+    say(f"{done} {table.name} ({len(table)} rows{means}) in {folder}.")
 
 
 tables.add_command(build)

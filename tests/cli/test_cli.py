@@ -366,6 +366,13 @@ def test_all_methods_are_those_that_can_have_so_many_workers():
     assert set(found[2]) == {name for name in found[1] if name in BUILT_IN}
 
 
+def test_methods_that_cannot_stop_trainings_early_are_named(toy_home, call, tmp_path):
+    run = ("run", "--tables", "toy", "--trials", 1, "--jobs", 1, "--quiet", "--out", tmp_path / "r")
+    code, _, said = call(*run, "--methods", "RS,ASHA,Hyperband(eta=4)")
+    assert code == 0
+    assert "only stopped early with --curves: ASHA, Hyperband+eta-4 train whole ones." in said
+
+
 def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):
     monkeypatch.setattr(BuiltIn, "missing", lambda method: list(method.libraries))  # they take long to import
     given = ("--tables", "toy", "--trials", 1, "--jobs", 1, "--quiet", "--methods", "all")
