@@ -127,11 +127,14 @@ def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> str:
         found = seed_noise(table.response(metric), replicates)
     except InputError:  # no configuration was trained twice
         return ""
+    if found.pooled.sd == 0:
+        return f"{metric}: the same in all trainings of a configuration"
     sd, limit, unit = found.pooled.sd, found.pooled.smallest_difference, table.metric(metric).unit
+    degrees = f"{found.pooled.df} degree{'s' * (found.pooled.df != 1)} of freedom"
     return (
         f"{metric}: standard deviation {f'{sd:.3g} {unit}'.strip()} between trainings of a configuration "
-        f"({found.pooled.df} degrees of freedom); rows less than {limit:.3g} apart cannot be told from one "
-        f"another, and {found.rows_within} of {found.n_rows}, the best included, are that near to the best"
+        f"({degrees}); rows less than {limit:.3g} apart cannot be told from one another, and "
+        f"{found.rows_within} of {found.n_rows}, the best included, are that near to the best"
     )
 
 

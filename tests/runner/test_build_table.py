@@ -65,11 +65,18 @@ def test_the_noise_of_a_row_is_told(folder):
     told = build(folder)[0].provenance
     # The spread of 50 and 52 is the root of 2; Student's quantile for one degree of freedom is 12.7.
     assert told["seed_noise"] == (
-        "dev_ppl: standard deviation 1.41 between trainings of a configuration (1 degrees of freedom); "
+        "dev_ppl: standard deviation 1.41 between trainings of a configuration (1 degree of freedom); "
         "rows less than 25.4 apart cannot be told from one another, and 2 of 2, the best included, are that "
         "near to the best"
     )
     assert "but for its times; on another" in told["reproducible"]
+
+
+def test_a_metric_without_noise_is_told_so(folder):
+    for again in (0, 1):
+        append(folder / LEDGER, msgspec.structs.replace(record(1), replicate=again))
+    told = build(folder)[0].provenance
+    assert told["seed_noise"] == "dev_ppl: the same in all trainings of a configuration"
 
 
 def test_a_row_off_the_grid_makes_no_table(folder):
