@@ -103,7 +103,7 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
         ranks = best["rank"].tolist()
         notes.append(
             f"The row that is the best in the end (row {best['row'].tolist()[0]}) has rank {ranks[0]} there, "
-            f"and is never below rank {max(ranks)} later."
+            f"and is never worse than rank {max(ranks)} after that."
         )
     return tuple(notes)
 

@@ -154,8 +154,9 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
     notes = [
         f"{within:,} of {n_rows:,} configurations ({within / n_rows:.1%}), the best included, are within "
         f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
-        f"A search in random order finds one of these {within:,} after {mean:,.0f} trainings on average "
-        f"({median:,} are enough in half of all orders, {most:,} in 95%).",
+        f"A search in random order finds {'it' if within == 1 else f'one of these {within:,}'} after "
+        f"{mean:,.0f} trainings on average ({median:,} or fewer in half of all orders, "
+        f"{most:,} or fewer in 95%).",
     ]
     if found.coverage < SPARSE:
         notes.append(
@@ -196,7 +197,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     notes = [
         f"{again} trained again with other seeds. Standard deviation within a configuration: "
         f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
-        "degrees of freedom).",
+        f"degree{'s' * (pooled.df != 1)} of freedom).",
         f"The smallest difference between two single trainings that is more than seed noise is "
         f"{_with_unit(pooled.smallest_difference, unit)}: two equally good configurations differ by more in "
         "5% of cases.",
