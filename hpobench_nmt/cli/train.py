@@ -114,7 +114,7 @@ def train(
     part = f"shard-{shard[0]}-of-{shard[1]}" if shard[1] > 1 else ""
     folder = out or Path(spec.name) / part
     if status:
-        _print_status(spec, folder)
+        _print_status(spec, folder, shard)
         return
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit, shard)
@@ -251,13 +251,13 @@ def _default_jobs(devices: list[str]) -> int:
     return int(joblib.cpu_count()) if devices == ["cpu"] else len(devices)
 
 
-def _print_status(spec: Spec, folder: Path) -> None:
+def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
     """Print how far the trainings of a ledger are."""
     from hpobench_nmt.runner.spec import describe
     from hpobench_nmt.runner.status import read_status
     from hpobench_nmt.runner.workspace import Workspace
 
-    status = read_status(Workspace(spec, folder, cache_folder()))
+    status = read_status(Workspace(spec, folder, cache_folder()), shard)
     say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
     for record in status.failed:
         say(f"  failed   {describe(record.config)}: {record.reason}")

@@ -127,6 +127,7 @@ class Job:
         state: a folder of this training's own in which it keeps its state, to go on after a pause or
             a kill; None: it keeps none. In the user's own cache, because a state may be a pickle.
         until: pause at the first checkpoint after so many updates; None: train to the end.
+        corpus_sha256: of the corpus that the ledger is of; "": of any.
     """
 
     settings: Mapping[str, Any]
@@ -139,6 +140,23 @@ class Job:
     keep: bool = False
     state: Path | None = None
     until: int | None = None
+    corpus_sha256: str = ""
+
+    def load_corpus(self) -> Any:
+        """The corpus, a TextCorpus or a ParallelCorpus.
+
+        Raises:
+            InputError: its section is wrong, or its files have changed since the run began.
+        """
+        from hpobench_nmt.runner.corpora import load_corpus
+
+        corpus = load_corpus(self.corpus, self.base, self.cache)
+        if self.corpus_sha256 not in ("", corpus.provenance["sha256"]):
+            raise InputError(
+                f"corpus {corpus.name!r} has changed since this run began, and a ledger is of one corpus. "
+                "Put its files back, or train into another folder."
+            )
+        return corpus
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.simulation import Event
 from hpobench_nmt.core.validation import Natural, NonNegative, Positive, Strict, checked
+from hpobench_nmt.runner.ledger import Record
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import describe
 from hpobench_nmt.runner.train_row import Unfinished, train_and_record
@@ -43,6 +44,8 @@ from hpobench_nmt.runner.workspace import Workspace
 
 Floats = NDArray[np.float64]
 _MOST_BYTES = 2**30
+# After so many trainings, a metric that none of them has is one that they do not measure.
+_ENOUGH = 3
 
 
 class Point(NamedTuple):
@@ -67,6 +70,23 @@ class _Line(Strict, frozen=True):
     checkpoint: Positive
     done: bool
     points: list[tuple[float, float, list[float | None]]] = msgspec.field(default_factory=list)
+
+
+def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> None:
+    """Refuse an objective that none of the first trainings measured: every choice would be blind.
+
+    One training may lack a metric, such as that of a dynamic evaluation that diverged.
+
+    Raises:
+        InputError: which it is, and what was measured.
+    """
+    done = [record for record in ended if record.status == "done"]
+    for metric in metrics:
+        if len(done) >= _ENOUGH and not any(metric.name in record.metrics for record in done):
+            raise InputError(
+                f"none of {len(done)} trainings measured {metric.name}. Name a metric that was measured with "
+                f"--objectives: {', '.join(done[-1].metrics)}."
+            )
 
 
 @dataclass(frozen=True)
@@ -185,6 +205,7 @@ class LiveTrainer:
         self._past = deque(journal.read())
         self._running: dict[int, _Request] = {}
         self._curves: dict[int, list[Point]] = {}
+        self._records: list[Record] = []  # where trainings are whole
         self._ended: set[int] = set()
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._processes = Processes()
@@ -289,6 +310,8 @@ class LiveTrainer:
                 raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
             return self._points(done.curve), False
         if not self._partial:
+            self._records.append(done)
+            refuse_unmeasured(self._metrics, self._records)
             losses = tuple(self._loss(metric, done.metrics) for metric in self._metrics)
             return [Point(1.0, done.seconds, losses, self._missed_by(done.metrics))], True
         points = self._points(done.curve)

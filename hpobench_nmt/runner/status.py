@@ -80,8 +80,8 @@ class Status:
         return mean * self.left / len(self.running) / 3600
 
 
-def read_status(workspace: Workspace) -> Status:
-    """The state of the trainings of a workspace, which is not changed.
+def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status:
+    """The state of the trainings of a workspace, or of one of its shards. Nothing is changed.
 
     Raises:
         InputError: there is no ledger yet, or it is of another spec.
@@ -92,7 +92,7 @@ def read_status(workspace: Workspace) -> Status:
     ledger: Ledger = read_ledger(path)
     refuse_other_spec(path, ledger, workspace.spec.identity, workspace.spec.family.defaults)
     refuse_rows_off_the_grid(path, ledger, workspace.spec.grid)
-    todo = pending(workspace.spec, ledger, range(workspace.spec.size))
+    todo = pending(workspace.spec, ledger, range(workspace.spec.size), shard)
     running: list[Running] = []
     paused: list[Paused] = []
     held = {path.name for path in _entries(workspace.work) if _is_running(path)}

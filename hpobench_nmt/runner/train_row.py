@@ -145,6 +145,7 @@ def _train(
         keep=workspace.keep,
         state=workspace.state_folder(configuration, replicate),
         until=workspace.until,
+        corpus_sha256=workspace.provenance.get("sha256", ""),
     )
     started, clock = datetime.now(UTC), time.perf_counter()
     result = _attempt(spec, job, processes, folder / "log", last)

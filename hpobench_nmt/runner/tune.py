@@ -24,7 +24,7 @@ from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods import counts
 from hpobench_nmt.runner.ledger import Record, training_key
 from hpobench_nmt.runner.ledger_tail import recorded
-from hpobench_nmt.runner.live_trainer import Journal, LiveTrainer
+from hpobench_nmt.runner.live_trainer import Journal, LiveTrainer, refuse_unmeasured
 from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import Spec, describe
 from hpobench_nmt.runner.train_row import Unfinished, train_and_record
@@ -86,11 +86,9 @@ def tune(
     problem = _problem(spec, metrics, lookups, n_initial, constraints)
     processes = Processes()
     violations: dict[int, Floats] = {}
-    steps = 0
+    ended: list[Record] = []
 
     def evaluate(row: int) -> Floats:
-        nonlocal steps
-        steps += 1
         key = training_key(spec.configuration(row), 0)
         known = recorded(workspace.ledger, key) is not None
         record = train_and_record(workspace, row, 0, device, processes)
@@ -98,9 +96,11 @@ def tune(
             record = train_and_record(workspace, row, 0, device, processes, last=True)
         if isinstance(record, Unfinished):
             raise RunError(f"{describe(spec.configuration(row))}: {record.reason}")
+        ended.append(record)
+        refuse_unmeasured(metrics, ended)
         losses = np.array([_loss(record, metric) for metric in metrics])
         violations[row] = np.array([each.missed_by(record.metrics) for each in constraints])
-        told(TuningStep(steps, record, known, losses, violations[row]))
+        told(TuningStep(len(ended), record, known, losses, violations[row]))
         return losses
 
     try:

@@ -22,11 +22,14 @@ from filelock import FileLock
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.cli.train import _shape
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.folder import load_replicates
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import read_ledger
+from hpobench_nmt.runner.processes import Processes
 from hpobench_nmt.runner.spec import SAME_SEED, select
 from hpobench_nmt.runner.spec_file import load_spec
+from hpobench_nmt.runner.train_row import train_and_record
 from hpobench_nmt.runner.workspace import clear_workspace, open_workspace
 
 SPEC = """
@@ -526,6 +529,39 @@ def test_a_corpus_that_changed_is_refused(trained, place, tmp_path):
     done = run(place, "train", tmp_path / "tiny.toml", "--out", trained, "--device", "cpu")
     assert done.returncode == 2
     assert "the corpus has changed" in done.stderr
+
+
+def test_a_corpus_that_changes_during_a_run_ends_it(place, tmp_path):
+    for name in ("train.txt", "dev.txt", "test.txt", "tiny.toml"):
+        shutil.copy(place / name, tmp_path)
+    train = ("train", tmp_path / "tiny.toml", "--out", tmp_path / "out", "--device", "cpu", "--jobs", "1")
+    spec = load_spec(tmp_path / "tiny.toml")
+    workspace, _ = open_workspace(spec, tmp_path / "out", tmp_path / "cache")
+    (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text()[:400])
+    processes = Processes()
+    with pytest.raises(InputError, match="corpus 'text' has changed since this run began"):
+        train_and_record(workspace, 0, 0, "cpu", processes)
+    processes.stop()
+    assert lines(tmp_path / "out" / "ledger.jsonl") == []
+    assert run(place, *train).returncode == 2
+
+
+def test_the_status_of_a_shard_is_of_its_own_trainings(place, tmp_path):
+    part = ("train", "tiny.toml", "--shard", "1/4", "--out", tmp_path / "part", "--device", "cpu", "--quiet")
+    assert run(place, *part).returncode == 0
+    assert "2 trained" in (told := run(place, *part, "--status").stdout) or "1 failed" in told
+    assert " 0 to do." in told
+
+
+def test_tuning_by_what_is_not_measured_is_refused(place, tmp_path):
+    text = SPEC.replace('"num_param", "num_updates"', '"num_param", "num_updates", "dev_bpc"')
+    (place / "blind.toml").write_text(text)
+    tune = ("tune", "blind.toml", "--out", tmp_path / "t", "--device", "cpu", "--objectives", "dev_bpc")
+    done = run(place, *tune, "--method", "RS", "--lookups", "6")
+    assert done.returncode == 2
+    assert re.search(
+        r"none of 3 trainings measured dev_bpc\. Name a metric .*--objectives: .*dev_ppl", done.stderr
+    )
 
 
 def test_nothing_but_the_runner_imports_torch():

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 # Part of a kept file's name: raise it whenever the same settings give another model or other statistics.
 _FORMAT = 1
-# Tokens read before the clock starts: the first call of compiled code loads it.
-_WARM_UP = 50
 # Settings that came later. At their defaults they are no part of the name: models kept before are found.
 _LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zoneout")
 _WEIGHTS = "weights.pt"
@@ -65,7 +63,6 @@ METRICS = (
 
 
 def _train(job: Job) -> Outcome:
-    from hpobench_nmt.runner.corpora import load_corpus
     from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
     from hpobench_nmt.runner.lm.language_model import set_up
@@ -76,14 +73,15 @@ def _train(job: Job) -> Outcome:
         rule_of,
         size_metrics,
     )
+    from hpobench_nmt.runner.lm.static import WARM_UP
 
-    corpus: Any = load_corpus(job.corpus, job.base, job.cache)
+    corpus = job.load_corpus()
     device = set_up(job.device)
     model, folder = trained_model(job, corpus)
     rule = rule_of(job.settings, corpus)
     rms = _statistics(job, folder, model, corpus, rule)
     with alone(lock_of(job)):
-        dynamic_nll(model, corpus.dev[:_WARM_UP], rule, rms)
+        dynamic_nll(model, corpus.dev[:WARM_UP], rule, rms)
         forget_peak(device)
         started = seconds(device)
         dev = dynamic_nll(model, corpus.dev, rule, rms)

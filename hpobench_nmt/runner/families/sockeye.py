@@ -277,9 +277,9 @@ def _refuse_missing_gpus(device: str, workers: int) -> None:
 
 
 def _load(job: Job) -> ParallelText:
-    from hpobench_nmt.runner.corpora import ParallelCorpus, load_corpus
+    from hpobench_nmt.runner.corpora import ParallelCorpus
 
-    corpus = load_corpus(job.corpus, job.base, job.cache)
+    corpus = job.load_corpus()
     if not isinstance(corpus, ParallelCorpus):
         raise InputError(f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel one.")
     return corpus

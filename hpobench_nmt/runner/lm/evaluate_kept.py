@@ -21,13 +21,10 @@ from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
 from hpobench_nmt.runner.lm.measure import rule_of, statistics, tune_cache, tuned_rule
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, RULES
-from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
+from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-# Tokens read before the clock starts: the first call of compiled code loads it.
-_WARM_UP = 50
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ def _timed(
     used: Mapping[str, float] | None = None,
 ) -> Evaluation:
     device = kept.model.get_parameter("output_bias").device
-    nll(tokens[:_WARM_UP])
+    nll(tokens[:WARM_UP])
     started = seconds(device)
     losses = nll(tokens)
     taken = seconds(device) - started

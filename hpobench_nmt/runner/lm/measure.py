@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import TextCorpus, load_corpus
+from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
@@ -27,15 +27,12 @@ from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
-from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll
+from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
 from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
 
 Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-# Tokens read before the clock starts: the first call of compiled code loads it.
-_WARM_UP = 50
 
 # Krause et al. (2018), sections 5 and 7.3.
 _SEGMENTS = {"word": 5, "character": 20}
@@ -62,7 +59,7 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSumm
         job: one configuration.
         fit: (settings, corpus, seed, device, checkpoints) -> (model, training).
     """
-    corpus: Any = load_corpus(job.corpus, job.base, job.cache)
+    corpus = job.load_corpus()
     checkpoints = checkpoints_of(job, corpus.provenance["sha256"])
     model, training = fit(job.settings, corpus, job.seed, job.device, checkpoints)
     if training.paused:
@@ -109,7 +106,7 @@ def measure(
     def evaluate(suffix: str, clock: str, nll: Callable[[Tokens], Floats]) -> None:
         device = lm.output_weight.device
         with alone(lock):
-            nll(corpus.dev[:_WARM_UP])
+            nll(corpus.dev[:WARM_UP])
             started = seconds(device)
             dev = nll(corpus.dev)
             taken = seconds(device) - started

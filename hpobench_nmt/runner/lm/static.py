@@ -18,6 +18,8 @@ Tokens = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _STEPS = 256
+WARM_UP = _STEPS + 10
+"""Tokens to read before a clock starts: first calls load kernels, and short pieces have one of their own."""
 
 
 @contextmanager

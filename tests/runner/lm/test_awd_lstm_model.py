@@ -2,6 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.runner.lm.awd_lstm_model import _FEW_STEPS  # noqa: E402
 from hpobench_nmt.runner.lm.dropout import (  # noqa: E402
     embedding_dropout,
     locked_dropout,
@@ -10,6 +11,7 @@ from hpobench_nmt.runner.lm.dropout import (  # noqa: E402
 )
 from hpobench_nmt.runner.lm.language_model import detach, parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
+from hpobench_nmt.runner.lm.static import _STEPS, WARM_UP  # noqa: E402
 
 
 def seeded(seed=0):
@@ -165,3 +167,9 @@ def test_adaptation_matrices_of_zeros_change_nothing(tiny):
     expected, expected_after = model(words, state)
     assert torch.allclose(hidden, expected, atol=1e-6)
     assert torch.allclose(after[1][1], expected_after[1][1], atol=1e-6)
+
+
+def test_a_warm_up_is_of_both_kernels():
+    """Pieces of a few steps have a kernel of their own, which takes a second to load."""
+    assert WARM_UP > _STEPS
+    assert 0 < (WARM_UP - 1) % _STEPS <= _FEW_STEPS
