@@ -82,7 +82,10 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         },
         curves=_curves(path, done, metrics),
     )
-    replicates = _replicates(spec, ledger.records, names)
+    rows = {spec.row(record.config) for record in done}
+    # A configuration that failed has no row, though it may have succeeded with another seed.
+    with_row = [record for record in ledger.records if spec.row(record.config) in rows]
+    replicates = _replicates(spec, with_row, names)
     told = "; ".join(filter(None, (_noise(table, name, replicates) for name in table.objectives)))
     if told:
         table = replace(table, provenance={**table.provenance, "seed_noise": told})

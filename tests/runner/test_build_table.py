@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import LEDGER, SPEC
+from hpobench_nmt.lookup.folder import LEDGER, SPEC, load_replicates
 from hpobench_nmt.runner.build_table import build
 from hpobench_nmt.runner.ledger import Record, append, open_ledger, read_ledger, refuse_other_spec
 from hpobench_nmt.runner.spec import SAME_SEED
@@ -77,6 +77,17 @@ def test_a_metric_without_noise_is_told_so(folder):
         append(folder / LEDGER, msgspec.structs.replace(record(1), replicate=again))
     told = build(folder)[0].provenance
     assert told["seed_noise"] == "dev_ppl: the same in all trainings of a configuration"
+
+
+def test_a_configuration_that_failed_has_no_replicates(folder):
+    failed = msgspec.structs.replace(record(1, metrics={}), status="failed", reason="diverged")
+    append(folder / LEDGER, failed)
+    append(folder / LEDGER, msgspec.structs.replace(record(1), replicate=1))
+    append(folder / LEDGER, record(2))
+    append(folder / LEDGER, msgspec.structs.replace(record(2), replicate=1))
+    table, _ = build(folder)
+    assert table.configs.tolist() == [[2.0]]
+    assert load_replicates(folder)["layers"].tolist() == [2.0]
 
 
 def test_a_row_off_the_grid_makes_no_table(folder):
