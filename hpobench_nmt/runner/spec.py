@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import os
-import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -206,10 +207,23 @@ def copy_for(spec: Spec, folder: Path) -> str:
         base = os.path.relpath(spec.base, folder.resolve())
     except ValueError:  # on another drive
         base = str(spec.base)
-    head, *sections = re.split(r"^(?=\s*\[)", text, maxsplit=1, flags=re.MULTILINE)
-    head = re.sub(r"^\s*base\s*=.*\n", "", head, flags=re.MULTILINE)
     line = f"base = {json.dumps(Path(base).as_posix(), ensure_ascii=False)}\n"
-    return "".join([line, head, *sections])
+    return line + _without_base(text)
+
+
+def _without_base(text: str) -> str:
+    """A spec's text without its key `base`, and not without a line of its note that looks like it."""
+    wanted = tomllib.loads(text)
+    if "base" not in wanted:
+        return text
+    del wanted["base"]
+    lines = text.splitlines(keepends=True)
+    for i in (i for i, line in enumerate(lines) if "base" in line):
+        rest = "".join(lines[:i] + lines[i + 1 :])
+        with suppress(tomllib.TOMLDecodeError):
+            if tomllib.loads(rest) == wanted:
+                return rest
+    return text
 
 
 def describe(configuration: Configuration) -> str:

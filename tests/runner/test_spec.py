@@ -1,6 +1,7 @@
 """Specs: what is refused, and with which words; what a grid, a seed and a replicate are."""
 
 import itertools
+import tomllib
 
 import msgspec
 import numpy as np
@@ -61,6 +62,24 @@ def test_the_grid_is_the_product_of_its_values_in_ascending_order(load):
     assert spec.configs.tolist() == [list(c) for c in itertools.product([1, 2], [8, 16, 32], [1, 10])]
     assert [a.scale for a in spec.axes] == ["linear", "linear", "log"]
     assert load(("[fixed]", '[scale]\nhidden_size = "log"\n[fixed]')).axes[1].scale == "log"
+
+
+@pytest.mark.parametrize(
+    "note",
+    ['"""\nSee\n[1] Merity et al.\n"""', '"""\nbase = "elsewhere"\n"""', '"base"'],
+)
+def test_a_copy_finds_the_corpus_and_keeps_the_note(tmp_path, note):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.txt").write_text("a")
+    text = f'name = "t"\nfamily = "awd-lstm"\nnote = {note}\nbase = "data"\n' + (
+        '[corpus]\nname = "text"\ntrain = "train.txt"\ndev = "train.txt"\ntest = "train.txt"\n'
+        "[grid]\nlayers = [1, 2]\n"
+    )
+    (tmp_path / "t.toml").write_text(text)
+    spec = load_spec(tmp_path / "t.toml")
+    copy = tomllib.loads(copy_for(spec, tmp_path / "out" / "deep"))
+    assert copy == tomllib.loads(text) | {"base": "../../data"}
 
 
 def test_a_spec_may_begin_with_the_mark_that_some_editors_write(tmp_path):
