@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_CURVE = "curve.jsonl"
+CURVE = "curve.jsonl"
 _LARGEST_BYTES = 2**24
 
 
@@ -18,14 +18,14 @@ def write_curve(folder: Path, curve: Sequence[Mapping[str, float]]) -> None:
     """
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{_CURVE}.part"
+        part = folder / f"{CURVE}.part"
         part.write_text("".join(json.dumps(point) + "\n" for point in curve), encoding="utf-8")
-        part.replace(folder / _CURVE)
+        part.replace(folder / CURVE)
 
 
 def read_curve(folder: Path) -> list[dict[str, float]]:
     """The curve in the folder of a training's state; empty if there is none."""
-    path = folder / _CURVE
+    path = folder / CURVE
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             return []

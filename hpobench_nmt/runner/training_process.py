@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError, one_line
+from hpobench_nmt.runner.curve_file import CURVE
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
@@ -34,7 +35,7 @@ class TrainingResult:
         wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
         device: the device's name; of a training that went on on other devices, the names in that order.
         versions: of the libraries used.
-        seconds: of training and measuring, without the start of the process; 0 if it was killed.
+        seconds: of training and measuring in this process, without its start; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
         not_kept: why its model could not be saved, where that was asked for.
         nondeterministic: what in it is not the same each time; empty where it can be repeated bit by bit.
@@ -115,7 +116,9 @@ def _devices(job: Job) -> str:
     path = job.state / _DEVICES
     names = []
     with suppress(OSError, UnicodeDecodeError):
-        if any(entry.name != _DEVICES for entry in job.state.iterdir()):  # there is something to go on from
+        if any(
+            entry.name not in _NO_STATE for entry in job.state.iterdir()
+        ):  # there is something to go on from
             names = path.read_text(encoding="utf-8").splitlines()
     if names[-1:] != [now]:
         names.append(now)
@@ -126,6 +129,8 @@ def _devices(job: Job) -> str:
 
 
 _DEVICES = "devices"
+# In the folder of a state, these are no state: a curve is written before the first one is saved.
+_NO_STATE = (_DEVICES, CURVE, "part")
 
 
 def _save(outcome: Outcome, folder: Path) -> str:

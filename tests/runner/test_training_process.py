@@ -44,6 +44,16 @@ SHORT_OF_MEMORY = [
 ]
 
 
+@pytest.mark.parametrize(("left", "named"), [("curve.jsonl", False), ("training.pt", True)])
+def test_another_device_is_named_where_there_is_a_state_of_it(tmp_path, left, named):
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "devices").write_text("cpu, one thread: another\n")
+    (state / left).write_text("")
+    job = Job({}, 1, {}, Path(), tmp_path, tmp_path, "cpu", state=state)
+    assert training_process._devices(job).startswith("cpu, one thread: another, then ") == named
+
+
 @pytest.mark.parametrize("error", SHORT_OF_MEMORY, ids=str)
 def test_memory_that_ran_out_is_no_error_of_the_run(result, error):
     def train(job):
