@@ -134,7 +134,6 @@ def copy_after_checkpoint(
 
 def main() -> None:
     """Run Sockeye's own command with the arguments after the first five."""
-    started = time.process_time(), time.perf_counter()
     folder, log, clock, workers, updates, *arguments = sys.argv[1:]
     sys.argv[1:] = arguments
     options: Any = importlib.import_module("sockeye.arguments")
@@ -142,24 +141,32 @@ def main() -> None:
     options.add_train_cli_args(parser)
     chosen = parser.parse_args(arguments)
 
-    def elapsed() -> float:
-        if clock == "processor":
-            return time.process_time() - started[0]
-        paused = Path(clock)
-        pauses = float(paused.read_text("utf-8")) if paused.exists() else 0.0
-        return time.perf_counter() - started[1] - pauses
-
     _repair_loading()
     _decay_until(int(updates))
     _score_bleu_alone()
     model = Path(chosen.output)
     others = join(int(workers), None if chosen.use_cpu else chosen.device_id, model)
-    after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
     over = end_with(others)
-    importlib.import_module("sockeye.train").train(chosen, checkpoint_callback=after)
+    train: Any = importlib.import_module("sockeye.train").train
+    elapsed = _watch(clock)  # imports are no part of what training costs: a pause would add them again
+    after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
+    train(chosen, checkpoint_callback=after)
     over.set()
     for other in others:
         other.wait()
+
+
+def _watch(clock: str) -> Callable[[], float]:
+    """A function that tells the seconds from now on: of the processor, or by the clock without pauses."""
+
+    def now() -> float:
+        if clock == "processor":
+            return time.process_time()
+        paused = Path(clock)
+        return time.perf_counter() - (float(paused.read_text("utf-8")) if paused.exists() else 0.0)
+
+    started = now()
+    return lambda: now() - started
 
 
 def _repair_loading() -> None:
