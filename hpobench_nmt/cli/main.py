@@ -169,9 +169,9 @@ def _fill_closed_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # stays open to the end
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # stays open to the end
 
 
 def _give_up_output() -> None:

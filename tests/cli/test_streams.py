@@ -109,6 +109,9 @@ def test_closed_streams_give_no_traceback(place, run_command, closed, commands):
             command,
             done.stderr,
         )
+    program = "import sys; from hpobench_nmt.cli.main import _fill_closed_streams; _fill_closed_streams(); "
+    read = f"{sys.executable} -c '{program} print(repr(sys.stdin.buffer.read()))' <&-"
+    assert subprocess.run(read, shell=True, capture_output=True, text=True).stdout == "b''\n"
     # With stdout closed the next file that is opened gets its number: nothing may be written into that.
     done = run_command("score", "results/again")
     assert "RS" in done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
@@ -152,7 +152,6 @@ def train(
     schedule: TrainingSchedule,
     generator: torch.Generator,
     checkpoints: Checkpoints | None = None,
-    on_check: Callable[[dict[str, float]], None] = lambda point: None,
 ) -> TrainingSummary:
     """Train to convergence on dev and keep the best weights. Each check writes a line to stdout, the log.
 
@@ -166,7 +165,6 @@ def train(
         schedule: how the data is read.
         generator: on the CPU; draws the lengths of sequences.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
-        on_check: called with each point of the curve.
 
     Raises:
         InputError: the device cannot compute in the schedule's precision.
@@ -208,7 +206,6 @@ def train(
             "seconds": course.spent,
         }
         course.curve.append(point)
-        on_check(point)
         file.write_curve(course.curve)
         sys.stdout.write(_log_line(point, last * schedule.streams, schedule.max_epochs))
         sys.stdout.flush()  # the process's log can be followed while it trains
