@@ -47,7 +47,7 @@ def test_what_is_written(made, two):
     assert content.startswith(b'{\n "format": 1,\n "suite": {\n  "name": "s",')
     names = [m.fingerprint for m in resolve_methods(["RS", "BO_EI_M"])]
     best = {t.name: int(np.sum(t.column("bleu") == np.nanmax(t.column("bleu")))) for t in two}
-    libraries = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "pandas", "pyarrow")
+    libraries = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
     common = [
         {
             "sha256": t.sha256,
