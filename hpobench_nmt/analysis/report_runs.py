@@ -13,6 +13,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.catalogue import installed
 from hpobench_nmt.lookup.table import Table
 
@@ -60,14 +61,13 @@ def load_runs(folders: Sequence[Path], methods: Sequence[NamedMethod] = ()) -> l
     for method in methods:
         if method.name not in run_methods:
             raise unknown("method", method.name, run_methods, "The results hold none of that name.")
-    names: list[str] = []
-    for results in loaded:
-        name = results.suite.name
-        same = sum(name == other.suite.name for other in loaded)
-        names.append(name if same == 1 else f"{name} ({len(names) + 1})")
-    runs = [
-        read_run(folder, name, results) for folder, name, results in zip(folders, names, loaded, strict=True)
-    ]
+    suites = [results.suite.name for results in loaded]
+    labels = [printable(folder.resolve().name) for folder in folders]
+    runs = []
+    for number, (folder, suite, results) in enumerate(zip(folders, suites, loaded, strict=True), 1):
+        label = labels[number - 1]
+        told = label if labels.count(label) == 1 else str(number)
+        runs.append(read_run(folder, suite if suites.count(suite) == 1 else f"{suite} ({told})", results))
     check_same_tables(runs)
     return runs
 

@@ -124,7 +124,7 @@ def tell_of_whole_trainings(suite: Suite, methods: Sequence[NamedMethod]) -> Non
 
     early = [m.name for m in methods if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
     if early and not suite.curves:
-        say(f"Trainings are only stopped early with --curves: {', '.join(early)} train whole ones.", err=True)
+        say(f"Without --curves every training runs to its end: {', '.join(early)} cannot stop any.", err=True)
 
 
 def every_method(suite: Suite) -> tuple[str, ...]:

@@ -375,6 +375,10 @@ def _unwritable(folder):
 def test_two_runs_of_one_suite_are_told_apart(folders, copied, tmp_path):
     text = text_of(write_report([folders[0], copied], tmp_path / "r.html", jobs=1))
     name = load_results(copied).suite.name
+    assert f"{name} ({folders[0].name})" in text and f"{name} ({copied.name})" in text
+    same = tmp_path / "elsewhere" / folders[0].name
+    shutil.copytree(copied, same)
+    text = text_of(write_report([folders[0], same], tmp_path / "r.html", jobs=1))
     assert f"{name} (1)" in text and f"{name} (2)" in text
 
 
