@@ -313,8 +313,9 @@ def _verdict(
     _, low, high = means[table, score, methods[best]]
     interval = "" if np.isnan(low) else f", 95% interval {number(low, digits)} to {number(high, digits)}"
     equal = [m for m, value in zip(methods, mean, strict=True) if value == mean[best] and m in tied]
-    holders = "has" if ahead or not equal else f"and {_listed(equal)} have"
-    sentence = f"{where}: {methods[best]} {holders} the best mean ({number(mean[best], digits)}{interval})"
+    *before, last = [methods[best], *equal]
+    holders = f"{methods[best]} has" if ahead or not before else f"{_listed(before)} and {last} have"
+    sentence = f"{where}: {holders} the best mean ({number(mean[best], digits)}{interval})"
     if ahead:
         verb = "is" if len(ahead) == 1 else "are"
         sentence += (

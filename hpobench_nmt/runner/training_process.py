@@ -116,9 +116,8 @@ def _devices(job: Job) -> str:
     path = job.state / _DEVICES
     names = []
     with suppress(OSError, UnicodeDecodeError):
-        if any(
-            entry.name not in _NO_STATE for entry in job.state.iterdir()
-        ):  # there is something to go on from
+        # Whether there is something to go on from.
+        if any(entry.name not in _NO_STATE for entry in job.state.iterdir()):
             names = path.read_text(encoding="utf-8").splitlines()
     if names[-1:] != [now]:
         names.append(now)
