@@ -388,7 +388,7 @@ def test_the_site_is_accessible_and_asks_the_network_for_nothing(chromium, tmp_p
     docs = Path(__file__).parents[3] / "docs"
     assert subprocess.run([sys.executable, "-m", sphinx.__name__, "-q", docs, tmp_path]).returncode == 0
     chromium.get_log("performance")
-    for page in ("tutorials/latency.html", "reference/formats.html", "explanation/findings.html"):
+    for page in ("tutorials/constraint.html", "reference/formats.html", "explanation/findings.html"):
         chromium.get((tmp_path / page).as_uri())
         assert violations(chromium) == [], page
     focused = "const e = document.querySelector('.sidebar-search'); e.focus(); return getComputedStyle(e)"
