@@ -39,7 +39,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod, varied_built_in
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.files import remove_leftovers, write_whole
 from hpobench_nmt.core.trajectory import Trials
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
@@ -88,9 +88,15 @@ class ResultsFolder:
                 methods=old.methods | manifest.methods,
                 versions=manifest.versions,
             )
-        elif self.path.exists() and any(self.path.iterdir()):
+        elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
         self._write(self._inside("manifest.json"), manifest.to_json())
+
+    def _has_other_files(self) -> bool:
+        if not self.path.exists():
+            return False
+        remove_leftovers(self.path)  # of a run that was killed before its manifest was there
+        return any(self.path.iterdir())
 
     def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
         """The trials of the blocks that are done, read from the files.

@@ -112,9 +112,9 @@ def replace_folder(new: Path, target: Path) -> None:
         target.rename(aside / _REPLACED)
         try:
             new.rename(target)
-        except OSError:
-            (aside / _REPLACED).rename(target)
-            raise
+        finally:
+            if not target.exists():  # an error, or Ctrl-C: before the scratch folder goes
+                (aside / _REPLACED).rename(target)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -217,7 +217,9 @@ def read_json(path: Path, follow_link: bool = True) -> Any:
 
 
 def parse_json(content: bytes, where: str) -> Any:
-    """Parsed JSON. NaN, infinite numbers and a key that is there twice are refused.
+    """Parsed JSON. NaN, Infinity and a key that is there twice are refused.
+
+    A number such as 1e999 becomes infinite; the types of core/validation.py refuse it, with its key.
 
     Args:
         content: UTF-8 text.

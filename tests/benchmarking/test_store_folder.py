@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +214,19 @@ def test_a_place_that_cannot_be_a_results_folder(run, tmp_path):
     (run.files.path / "thesis.tex").rename(run.files.path / "manifest.json")
     with pytest.raises(InputError, match=r"/r: holds a run with seed 3, this one has 4"):
         run.files.start(run.manifest(seed=4))
+
+
+def test_a_run_that_was_killed_with_its_first_file_goes_on(run):
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom hpobench_nmt.core.files import write_whole\n"
+        "os.fsync = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_whole(Path(sys.argv[1]) / 'manifest.json', b'{')"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, run.files.path], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(names(run)) == 1
+    run.files.start(run.manifest())
+    assert names(run) == ["manifest.json"]
 
 
 def test_what_cannot_be_written_or_removed_is_one_line(run, monkeypatch):

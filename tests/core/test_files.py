@@ -228,3 +228,21 @@ def test_a_column_that_cannot_be_shown_is_refused(name, unit, message):
         check_column("metric", name, unit)
     assert str(error.value) == message
     check_column("metric", "bleu", "")
+
+
+def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkeypatch):
+    for name in ("t", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text(name)
+    rename = Path.rename
+
+    def stopped(path, to):
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        replace_folder(tmp_path / "new", tmp_path / "t")
+    assert (tmp_path / "t" / "f").read_text() == "t"
+    assert names(tmp_path) == ["new", "t"]
