@@ -82,6 +82,9 @@ class Hyperparameter:
         if not _are_conditions(self.active_if):
             example = '(("optimizer", ("adam", "rmsprop")),)'
             raise InputError(f"{where}: active_if must be pairs such as {example}, not {self.active_if!r}.")
+        conditions = tuple((name, tuple(map(_plain, values))) for name, values in self.active_if)
+        object.__setattr__(self, "active_if", conditions)
+        object.__setattr__(self, "default", _plain(self.default))
         if self.kind == "numeric":
             self._check_numbers(where)
         else:
@@ -122,9 +125,7 @@ class Hyperparameter:
     def _check_labels(self, where: str) -> None:
         if self.scale != "linear" or self.integer is not None or self.continuous:
             raise InputError(f"{where}: scales and ranges are of numbers, and its kind is {self.kind!r}.")
-        # As Python's own types, which files can hold.
-        values = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", tuple(map(_plain, self.values)))
         texts = []
         for value in self.values:
             if not isinstance(value, str | bool) and not (is_number(value) and abs(value) <= LARGEST_VALUE):
@@ -282,6 +283,13 @@ def short_label(value: Value | None) -> str:
     return label(value) if isinstance(value, str | bool) else f"{value:g}"
 
 
+def _plain(value: Any) -> Any:
+    """A label as a file gives it back: of Python's own types, 2.0 as 2. Tables are hashed with it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE else value
+
+
 def _key(value: Any) -> tuple[bool, Any]:
     return isinstance(value, bool), value
 
@@ -289,7 +297,10 @@ def _key(value: Any) -> tuple[bool, Any]:
 def _are_conditions(active_if: object) -> bool:
     """Whether active_if is a tuple or list of pairs, each a name and a tuple or list of values."""
     return isinstance(active_if, tuple | list) and all(
-        isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], tuple | list)
+        isinstance(pair, tuple | list)
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and isinstance(pair[1], tuple | list)
         for pair in active_if
     )
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
-from hpobench_nmt.lookup.folder import load_folder
-from hpobench_nmt.lookup.rows import read_rows
+from hpobench_nmt.lookup.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
 
 _CROISSANT = "http://mlcommons.org/croissant/"
@@ -73,11 +72,9 @@ def croissant(folder: Path) -> dict[str, Any]:
         "recordSet": [],
     }
     card = {key: value for key, value in card.items() if value != ""}
-    for name in _FILES:
-        if (folder / name).is_file():
-            content = read_rows(folder / name, follow_link=True)
-            card["distribution"].append(_file(name, content))
-            card["recordSet"].append(_records(table, name, content))
+    for name, content in described_files(folder).items():
+        card["distribution"].append(_file(name, content))
+        card["recordSet"].append(_records(table, name, content))
     return card
 
 
@@ -146,7 +143,7 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
 
 def _axis(h: Hyperparameter) -> tuple[str, str]:
     """Type and description of a hyperparameter."""
-    kind, shown = "sc:Text", list(map(str, h.values[:20]))
+    kind, shown = "sc:Text", list(h.labels[:20])
     if h.is_numeric:
         whole = all(float(value).is_integer() for value in h.values) and not h.active_if
         kind = "sc:Integer" if whole else "sc:Float"

@@ -73,8 +73,6 @@ def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
     tables = [t for t in tables if t.claims.get("collection") == name]
     claims = {int(t.claims["collection_rows"]) for t in tables if "collection_rows" in t.claims}
     expected = {int(t.claims["collection_tables"]) for t in tables if "collection_tables" in t.claims}
-    if len(claims) != 1:
-        return []
     if expected and len(tables) < max(expected):
         there = "is" if len(tables) == 1 else "are"
         return [
@@ -85,6 +83,8 @@ def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
                 "what the source says of all of them cannot be checked.",
             )
         ]
+    if len(claims) != 1:
+        return []
     missing = _missing_in_all(name, tables)
     claimed, held = claims.pop(), sum(len(t) for t in tables)
     if claimed == held:
@@ -272,6 +272,8 @@ def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warn
     if "front" not in table.claims:
         return
     objectives = [str(o) for o in table.claims.get("front_objectives", table.objectives[:2])]
+    if not objectives:
+        return
     claimed = {int(row) for row in table.claims["front"]}
     computed = set(table.front(objectives).tolist())
     names = " and ".join(objectives)

@@ -63,6 +63,21 @@ def load_folder(folder: Path) -> Table:
     return table
 
 
+def described_files(folder: Path) -> dict[str, bytes]:
+    """The CSV files that a table's datasheet describes, by name, as they are.
+
+    Raises:
+        InputError: the folder is no table, or a file's hash is another than the datasheet says.
+    """
+    sheet = _datasheet(folder)
+    files = {ROWS: _rows(folder, ROWS, sheet.rows, "rows")}
+    if sheet.replicates is not None:
+        files[REPLICATES] = _rows(folder, REPLICATES, sheet.replicates, "replicates")
+    if sheet.curves is not None:
+        files[CURVES] = _rows(folder, CURVES, sheet.curves, "curves")
+    return files
+
+
 def table_name(folder: Path) -> str:
     """The name of a folder's table, by its datasheet alone."""
     name = _datasheet(folder).name
@@ -189,7 +204,11 @@ def add_table(
             )
         sheet = _datasheet(source)
         if sheet.rows is not None and sheet.rows.sha256 is not None:
-            table = load_folder(source)
+            if sheet.curves is None or sheet.curves.sha256 is not None:
+                table = load_folder(source)
+            else:  # the curves are new
+                parts = _rows(source, ROWS, sheet.rows, "rows"), read_rows(source / CURVES)
+                table, _ = build_table(parts[0], sheet, source / ROWS, source / DATASHEET, parts[1])
             hashed = sheet.replicates is not None and sheet.replicates.sha256 is not None
             replicates = load_replicates(source) if hashed else _beside(sheet, table, source / REPLICATES)
             beside = {

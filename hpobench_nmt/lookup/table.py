@@ -103,6 +103,12 @@ class Table:
             if len(too_large):
                 row = int(too_large[0])
                 raise InputError(f"{where}, row {row}: {too_large_value(metric.name, self.values[row, j])}")
+            if metric.missing is not None and (self.values[:, j] == metric.missing).any():
+                row = int(np.flatnonzero(self.values[:, j] == metric.missing)[0])
+                raise InputError(
+                    f"{where}, row {row}: {metric.name} is {metric.missing:g}, which in its files would mean "
+                    "that it is missing: give NaN there, or another number as the metric's `missing`."
+                )
 
     def _check_curves(self, where: str) -> None:
         if self.curves is None:

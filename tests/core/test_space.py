@@ -282,6 +282,7 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         ({"values": (1, 2), "default": 1}, "say when: active_if."),
         ({"values": (1, 2), "active_if": {"rule": ("adam",)}}, "active_if must be pairs such as "),
         ({"values": (1, 2), "active_if": (("rule", "adam"),)}, "active_if must be pairs such as "),
+        ({"values": (1, 2), "active_if": ((3, (1,)),)}, "active_if must be pairs such as "),
         (
             {"values": (1, 2), "default": 3, "active_if": (("y", (1,)),)},
             "x is 3, which is none of [1.0, 2.0].",

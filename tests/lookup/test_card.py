@@ -133,7 +133,7 @@ def test_a_whole_card_written_by_hand(tmp_path):
                     for name, kind, words in (
                         ("rule", "Text", "hyperparameter, categorical: sgd, adam"),
                         ("lr", "Float", "hyperparameter, log, 1/update: 0.01, 0.5"),
-                        ("decay", "Float", "hyperparameter, linear: 1.0, 2.0"),  # empty where it is inactive
+                        ("decay", "Float", "hyperparameter, linear: 1, 2"),  # empty where it is inactive
                         ("width", "Integer", f"hyperparameter, linear: {numbers}"),
                         ("depth", "Integer", f"hyperparameter, linear: {numbers}, …"),
                         ("ppl", "Float", "of the text, nats, min"),
@@ -184,6 +184,20 @@ def test_a_changed_file_is_refused(tmp_path, toy):
     (tmp_path / "t" / "table.csv").write_text("x\n1\n")
     with pytest.raises(InputError, match="the file was changed"):
         croissant(tmp_path / "t")
+
+
+def test_only_files_of_the_datasheet_are_in_it(tmp_path, toy, again):
+    """A link in a folder from somebody else could point at any file of the user."""
+    save_folder(toy, tmp_path / "t")
+    (tmp_path / "secret").write_text("password\n")
+    (tmp_path / "t" / "replicates.csv").symlink_to(tmp_path / "secret")
+    (tmp_path / "t" / "curves.csv").write_text("password\n")
+    assert [each["name"] for each in croissant(tmp_path / "t")["distribution"]] == ["table.csv"]
+    save_folder(toy, tmp_path / "u", again(toy, [0, 1]))
+    (tmp_path / "u" / "replicates.csv").unlink()
+    (tmp_path / "u" / "replicates.csv").symlink_to(tmp_path / "secret")
+    with pytest.raises(InputError, match="is a symbolic link, which is not followed"):
+        croissant(tmp_path / "u")
 
 
 def test_command(tmp_path, capsys):

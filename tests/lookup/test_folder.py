@@ -154,6 +154,22 @@ def test_add_takes_a_folder_whose_replicates_have_no_hash_yet(folder, tmp_path):
     assert len(load_replicates(add_table(folder, None, tmp_path / "installed")[1])) == 10
 
 
+def test_add_takes_a_folder_whose_curves_have_no_hash_yet(curved, tmp_path):
+    save_folder(curved, tmp_path / "t")
+    sheet = tomllib.loads((tmp_path / "t" / "datasheet.toml").read_text())
+    del sheet["curves"]["sha256"], sheet["curves"]["count"]
+    (tmp_path / "t" / "datasheet.toml").write_text(tomli_w.dumps(sheet))
+    with pytest.raises(InputError, match=r"\[curves\] has no sha256\. Install the folder with 'tables add'"):
+        load_folder(tmp_path / "t")
+    table, folder = add_table(tmp_path / "t", None, tmp_path / "installed")
+    assert table.sha256 == curved.sha256
+    assert load_folder(folder).curves.sha256 == curved.curves.sha256
+    with (tmp_path / "t" / "table.csv").open("a") as rows:
+        rows.write("\n")
+    with pytest.raises(InputError, match="the file was changed or cut short"):
+        add_table(tmp_path / "t", None, tmp_path / "installed")
+
+
 @pytest.mark.parametrize(
     ("csv", "message"),
     [

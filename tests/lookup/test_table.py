@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 AXIS = Hyperparameter("x", (1.0, 2.0, 3.0, 4.0))
@@ -324,6 +325,36 @@ def test_the_hash_tells_what_can_be_suggested_between_rows():
     assert made(active_if=some).sha256 != made(active_if=more).sha256 == made(active_if=more).sha256
     real = made(active_if=some, integer=False)
     assert made(active_if=some, integer=True).sha256 == made(active_if=some).sha256 != real.sha256
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        {"values": (1.0, 2.5), "kind": "categorical"},
+        {"values": [np.float64(1), np.int64(2)], "kind": "ordinal"},
+        {"values": (1, 2), "active_if": [["opt", [0.0, np.int64(1)]]]},
+        {"values": (1, 2), "active_if": (("opt", (1.0,)),), "default": 2.0},
+    ],
+)
+def test_the_hash_survives_the_disk(axis, tmp_path):
+    opt = Hyperparameter("opt", (0.0, 1.0), kind="categorical")
+    other = Hyperparameter("size", **axis)
+    codes = Space((opt, other)).encode_all([{"opt": 1, "size": other.values[0]}])
+    made = Table("t", (opt, other), (Metric("loss", "min"),), codes, [[1.0]])
+    save_folder(made, tmp_path / "t")
+    again = load_folder(tmp_path / "t")
+    assert again.sha256 == made.sha256
+    assert {again.hyperparameters, made.hyperparameters} == {made.hyperparameters}
+
+
+def test_a_value_that_stands_for_missing_is_refused():
+    """A file could not tell it from a value that is missing."""
+    axes, metric = (Hyperparameter("size", (1, 2)),), Metric("loss", "min", missing=-1.0)
+    message = (
+        "row 1: loss is -1, which in its files would mean that it is missing: give NaN there, or another"
+    )
+    with pytest.raises(InputError, match=message):
+        Table("t", axes, (metric,), [[1.0], [2.0]], [[0.0], [-1.0]])
 
 
 HASH = "e357aa1fba0938000495549da8b545f334adccd18e6057fc26fed77cb540f63f"
