@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hpobench_nmt.core.files import scratch_folder
+
+if sys.platform != "win32":
+    import fcntl
 
 
 @contextmanager
@@ -29,12 +33,24 @@ def measuring_lock(cache: Path) -> Path:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process is inside `exclusive` for that path now."""
+    """Whether a process is inside `exclusive` for that path now, or holds the file's lock otherwise.
+
+    Several processes may ask at a time: on Unix, none of them is taken for one inside.
+    """
+    if sys.platform == "win32":
+        try:
+            with FileLock(path, blocking=False):
+                return False
+        except Timeout:
+            return True
     try:
-        with FileLock(path, blocking=False):
-            return False
-    except Timeout:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
+    return False
 
 
 def make_once(path: Path, make: Callable[[Path], None]) -> Path:

@@ -26,6 +26,7 @@ from hpobench_nmt.runner.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.workspace import Workspace, claim
 
 GO_ON = "Run the same command again to go on."
+_ASKED_SECONDS = 0.1  # who asks whether a training runs (`is_held`) has its lock for a moment
 _POLL_SECONDS = 1.0  # between looks at whether another run has finished a training, or this one is to stop
 _LEAST_FREE_BYTES = 2**16
 
@@ -93,7 +94,7 @@ def train_and_record(
         lock = claim(folder)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            held = lock.acquire(timeout=_POLL_SECONDS if wait else 0)
+            held = lock.acquire(timeout=_POLL_SECONDS if wait else _ASKED_SECONDS)
             break
         except Timeout:
             if not wait:

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.runner.locks import make_once
+from hpobench_nmt.runner.locks import exclusive, is_held, make_once
 
 _MAKER = """
 import sys, time
 from pathlib import Path
-from hpobench_nmt.runner.locks import make_once
+from hpobench_nmt.runner.locks import exclusive, is_held, make_once
 
 def make(path):
     path.mkdir()
@@ -47,3 +47,26 @@ def test_a_maker_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="no room"):
         make_once(tmp_path / "a", fail)
     assert [path for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
+
+
+_ASKS = """
+import sys
+from pathlib import Path
+from hpobench_nmt.runner.locks import is_held
+
+print("begun", flush=True)
+print(sum(is_held(Path(sys.argv[1])) for _ in range(3000)))
+"""
+
+
+def test_who_asks_is_not_inside(tmp_path):
+    path = tmp_path / "lock"
+    assert not is_held(path)
+    with exclusive(path):
+        assert is_held(path)
+    asking = [
+        subprocess.Popen([sys.executable, "-c", _ASKS, path], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [each.communicate()[0] for each in asking] == ["begun\n0\n"] * 2
+    assert not is_held(path)
