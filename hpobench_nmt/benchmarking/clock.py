@@ -52,7 +52,7 @@ def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
 
     Every row must have a curve. The same table if there are no such metrics.
     """
-    curves, named = table.curves, {spec.partition(":")[0] for spec in objectives}
+    curves, named = table.curves, {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
     measured = {metric.name for metric in table.metrics}
     more = [metric for metric in curves.metrics if metric.name in named - measured] if curves else []
     if not more or curves is None:
@@ -73,7 +73,7 @@ def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:
         return table.objectives[: suite.n_objectives]
     known = [metric.name for metric in table.curves.metrics]
     measured = {metric.name for metric in table.metrics}
-    names = [name.partition(":")[0] for name in table.objectives]
+    names = [table.objective(spec).metric for spec in table.objectives]
     own = [spec for spec, name in zip(table.objectives, names, strict=True) if name in known]
     own += [name for name in known if name in measured and name not in names]
     first = own[:1]

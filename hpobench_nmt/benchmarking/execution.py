@@ -24,6 +24,7 @@ from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
 from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
 from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
 
@@ -59,12 +60,7 @@ def run_blocks(
         InputError: jobs, backend or timeout make no sense.
         RunError: a worker died for another reason than a user's method.
     """
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
-    if jobs < 1:
-        raise InputError(f"jobs must be at least 1, not {jobs}.")
-    if timeout is not None and not 0 < timeout < float("inf"):
-        raise InputError(f"the time limit must be a number of seconds above 0, not {timeout:g}.")
+    check_jobs(jobs, backend, timeout)
     if not hasattr(os, "fork"):
         yield from _run_without_processes(blocks, timeout)
         return
@@ -72,22 +68,35 @@ def run_blocks(
     ordered = sorted(blocks, key=lambda block: -block.work)
     alone = [b for b in ordered if _needs_process(b.method, jobs, timeout)]
     others = [b for b in ordered if not _needs_process(b.method, jobs, timeout)]
+    # Before anything runs, because a method that cannot be sent is refused here.
+    sent = [_Running(block, _source(block.method)) for block in alone]
+    named = [_Running(block, block.method.source) for block in others]
     small = jobs == 1 or sum(block.work for block in others) < _SMALL_WORK
     try:
         if backend != "loky":
             yield from _run_on_cluster(others, jobs, backend)
         elif small:
             yield from _run_here(others)
-        pooled = others if backend == "loky" and not small else []
-        if pooled or alone:
-            warm = {(b.method.spec, b.data.problem.n_objectives) for b in pooled}
+        pooled = named if backend == "loky" and not small else []
+        if pooled or sent:
+            warm = {(r.block.method.spec, r.block.data.problem.n_objectives) for r in pooled}
             with Workers(sorted(warm)) as workers:
                 yield from _Scheduler(workers, pooled, jobs, None).run()
-                yield from _Scheduler(workers, alone, jobs, timeout, untrusted=True).run()
+                yield from _Scheduler(workers, sent, jobs, timeout, untrusted=True).run()
     except (InputError, RunError):
         raise
     except Exception as error:
         raise RunError(f"the run stopped ({one_line(error)}). {_GO_ON}") from error
+
+
+def check_jobs(jobs: int, backend: Backend, timeout: float | None) -> None:
+    """Refuse a number of jobs, a backend or a time limit that makes no sense."""
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+    if not isinstance(jobs, int) or jobs < 1:
+        raise InputError(f"jobs must be a whole number of 1 or more, not {jobs!r}.")
+    if timeout is not None and not (is_number(timeout) and 0 < timeout < float("inf")):
+        raise InputError(f"the time limit must be a number of seconds above 0, not {timeout!r}.")
 
 
 def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> bool:
@@ -151,13 +160,13 @@ class _Scheduler:
     def __init__(
         self,
         workers: Workers,
-        blocks: Sequence[Block],
+        blocks: Sequence[_Running],
         jobs: int,
         timeout: float | None,
         untrusted: bool = False,
     ) -> None:
         self._workers = workers
-        self._waiting = deque(_Running(block, _source(block.method)) for block in blocks)
+        self._waiting = deque(blocks)
         self._jobs = jobs
         self._timeout = timeout
         self._untrusted = untrusted

@@ -171,6 +171,9 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     scored = feasible_losses(losses, violations)
     if np.isnan(scored).any(axis=1).all():
         raise InputError(f"{where}: {why_infeasible(measured, suite.constraints)}")
+    for array in (losses, violations):
+        if array is not None:
+            array.setflags(write=False)  # results share them
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     if not suite.timed:  # one look-up in each unit of time
@@ -250,8 +253,11 @@ def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
     return f"no row with all objectives keeps {' and '.join(constraints)}."
 
 
-def _with_sources(suite: Suite, instance: Instance) -> Instance:
-    """Results can be read without the sources, so that make_instance leaves them out."""
+def with_sources(suite: Suite, instance: Instance) -> Instance:
+    """The instance with the tables that its methods may learn from.
+
+    Results can be read without them, so that make_instance leaves them out.
+    """
     if not suite.sources:
         return instance
     sources = sources_of(suite.sources, instance.installed, instance.objectives)
@@ -273,14 +279,14 @@ def suite_instances(
             table = load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = _with_sources(suite, make_instance(suite, table, name))
+            instances[table.name] = with_sources(suite, make_instance(suite, table, name))
             if instances[table.name].left_out:
                 skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = _with_sources(suite, make_instance(suite, load_table(name), name))
+            instances[name] = with_sources(suite, make_instance(suite, load_table(name), name))
             if instances[name].left_out:
                 skipped(f"{instances[name].left_out}.")
         except InputError as error:

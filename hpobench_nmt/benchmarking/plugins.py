@@ -25,7 +25,7 @@ from typing import Any
 import hpobench_nmt.methods
 from hpobench_nmt.benchmarking.method_settings import spec_text, split_spec, with_settings
 from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError, one_line, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, name_of
 from hpobench_nmt.methods import BUILT_IN, KNOWN, require
@@ -199,7 +199,7 @@ def _load(spec: str) -> MethodFactory:
         hint = "A class in a file is given as FILE.py:CLASS."
         raise InputError(f"method {spec!r}: there is no module {error.name!r}. {hint}") from error
     except (Exception, SystemExit) as error:
-        raise InputError(f"method {spec!r}: importing it raised {type(error).__name__}: {error}") from error
+        raise InputError(f"method {spec!r}: importing it raised {one_line(error)}.") from error
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):

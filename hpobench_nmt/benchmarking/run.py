@@ -7,17 +7,21 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.benchmarking.execution import Backend, run_blocks
-from hpobench_nmt.benchmarking.instance import Instance, make_instance
+import msgspec
+import numpy as np
+
+from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks
+from hpobench_nmt.benchmarking.instance import Instance, make_instance, with_sources
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, section_of_suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.trajectory import Trials
+from hpobench_nmt.core.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
@@ -27,6 +31,7 @@ _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
 _OWN_ARGUMENTS = {"name", "tables", "methods", "scores", "objectives", "trials", "score_at", "tolerance"}
 # Keys of a suite that hb.benchmark has no argument of its own for, and an old name of one that it has.
 _SETTINGS = {each.name for each in fields(Suite)} - _OWN_ARGUMENTS | {"budget"}
+_CHECKED = section_of_suite("name", "tables", "methods")
 
 
 def run_suite(
@@ -85,6 +90,7 @@ def run_to_folder(
         notify: told what a user should know.
     """
     check_methods(suite, methods)
+    check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
     report = progress or (lambda done, total: None)
     files = ResultsFolder(folder)
@@ -190,6 +196,8 @@ def benchmark(
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     score_at = settings.pop("budget", score_at)  # its name in the first version
+    trials, score_at, tolerance = map(_plain, (trials, score_at, tolerance))
+    settings = {name: _plain(value) for name, value in settings.items()}
     if isinstance(settings.get("time"), int | float):
         settings["time"] = {"default": settings["time"]}
     if score_at is None and settings.get("clock") != "cost":
@@ -199,16 +207,24 @@ def benchmark(
         usual = tuple(name for name in usual if not SCORES[name].needs_score_at)
     scores = tuple(scores) or usual
     needs_it = any(SCORES[name].needs_score_at for name in scores if name in SCORES)
-    suite = Suite(
-        name="benchmark",
-        scores=scores,
-        objectives=tuple(objectives),
-        trials=trials,
-        score_at={} if score_at is None or not needs_it else {"default": score_at},
-        tolerance={} if tolerance is None else {"default": tolerance},
+    given = {
+        "scores": scores,
+        "objectives": objectives,
+        "trials": trials,
+        "score_at": {} if score_at is None or not needs_it else {"default": score_at},
+        "tolerance": {} if tolerance is None else {"default": tolerance},
         **settings,
-    )
+    }
+    suite = Suite("benchmark", **msgspec.structs.asdict(checked(given, _CHECKED, "hb.benchmark")))
     suite = replace(suite, tables=tuple(t.name for t in loaded))
-    sources = [None if isinstance(t, Table) else t for t in several]
-    instances = {t.name: make_instance(suite, t, s) for t, s in zip(loaded, sources, strict=True)}
+    places = [None if isinstance(t, Table) else t for t in several]
+    instances = {
+        table.name: with_sources(suite, make_instance(suite, table, place))
+        for table, place in zip(loaded, places, strict=True)
+    }
     return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs, timeout=timeout)
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's types as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -234,7 +234,10 @@ class _Worker:
         self._connection = connection
         self._clock = clock
         self._tables: dict[str, TrialTable] = {}
-        self._home = str(Path.cwd())
+        try:
+            self._home = str(Path.cwd())
+        except FileNotFoundError:  # the folder in which the run was started is gone
+            self._home = os.sep
         self._process = os.getpid()
 
     def work(self) -> None:

@@ -18,6 +18,14 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
+def _freeze(made: object, *names: str) -> None:
+    """Make these arrays of a dataclass read-only views; who passed them can still write to their own."""
+    for name in names:
+        view = getattr(made, name).view()
+        view.setflags(write=False)
+        object.__setattr__(made, name, view)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Goal:
     """Rows to find. Scores are computed from goals, and a trial can end once all its goals are settled.
@@ -70,6 +78,10 @@ class Timeline:
     finishes: Floats
     workers: NDArray[np.int32]
 
+    def __post_init__(self) -> None:
+        """Keep the arrays from being changed."""
+        _freeze(self, "resources", "costs", "starts", "finishes", "workers")
+
     def part(self, first: int, stop: int) -> Timeline:
         """Trainings first to stop - 1; the arrays are shared."""
         here = slice(first, stop)
@@ -110,6 +122,10 @@ class Trajectory:
     failure: str = ""
     timing: Timeline | None = None
     own_seconds: float = math.nan
+
+    def __post_init__(self) -> None:
+        """Keep the arrays from being changed."""
+        _freeze(self, "rows", "losses")
 
     @property
     def timeline(self) -> Timeline:
@@ -154,6 +170,10 @@ class Trials(Sequence[Trajectory]):
     failures: Mapping[int, str]
     timing: Timeline | None = None
     losses: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the arrays from being changed: results are scored from them."""
+        _freeze(self, "table_losses", "looked_up", "starts", *([] if self.losses is None else ["losses"]))
 
     @classmethod
     def of(cls, table_losses: Floats, trajectories: Iterable[Trajectory]) -> Trials:

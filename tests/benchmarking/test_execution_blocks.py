@@ -168,7 +168,7 @@ def test_a_plan_covers_every_trial_once_in_blocks_of_25(two):
 @pytest.mark.parametrize(
     ("jobs", "backend", "message"),
     [
-        (0, "loky", "jobs must be at least 1, not 0"),
+        (0, "loky", "jobs must be a whole number of 1 or more, not 0"),
         (1, "slurm", "backend 'slurm' is not one of loky, dask, ray"),
     ],
 )

@@ -75,7 +75,8 @@ class Scripted:
 
 
 def scheduled(workers, blocks, jobs, timeout=None, untrusted=False):
-    return list(execution._Scheduler(workers, blocks, jobs, timeout, untrusted).run())
+    runs = [execution._Running(block, block.method.source) for block in blocks]
+    return list(execution._Scheduler(workers, runs, jobs, timeout, untrusted).run())
 
 
 def trial(*rows, failure=""):

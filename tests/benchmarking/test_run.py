@@ -33,11 +33,39 @@ def test_the_whole_benchmark_in_one_call(toy):
         ({"scores": "ftb"}, "scores must be a list"),
         ({"objectives": "bleu"}, "objectives must be a list"),
         ({"constraints": "seconds<=40"}, r"constraints must be a list, such as \['seconds<=40'\]"),
+        ({"trials": 2.5}, r"hb\.benchmark: trials must be a whole number"),
+        ({"n_initial": 1.5}, r"hb\.benchmark: n_initial must be a whole number"),
+        ({"workers": 1.5}, r"hb\.benchmark: workers must be a whole number"),
+        ({"score_at": "x"}, r"hb\.benchmark: score_at\.default must be "),
+        ({"tolerance": "x"}, r"hb\.benchmark: tolerance\.default must be "),
+        ({"timeout": "x"}, "the time limit must be a number of seconds above 0, not 'x'"),
+        ({"jobs": 1.5}, "jobs must be a whole number of 1 or more, not 1.5"),
+        ({"constraints": [3]}, r"hb\.benchmark: constraints\[0\] must be a string"),
+        ({"objectives": [3]}, r"hb\.benchmark: objectives\[0\] must be a string"),
+        ({"scores": [3]}, "."),
+        ({"time": "x"}, r"hb\.benchmark: time must be "),
+        ({"sources": [1]}, r"hb\.benchmark: sources\[0\] must be a string"),
     ],
 )
 def test_arguments_of_another_kind_are_named(toy, given, message):
     with pytest.raises(InputError, match=message):
         hb.benchmark(toy, **({"methods": ["RS"]} | given))
+
+
+def test_results_cannot_be_changed(toy):
+    results = hb.benchmark(toy, ["RS"], trials=2)
+    trials = results.trials["toy", "RS"]
+    trial = trials[0]
+    for array in (trials.looked_up, trials.starts, trial.losses, trial.timeline.costs, trial.rows):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        results.instances["toy"].losses[:] = 1
+
+
+def test_numbers_of_numpys_types_are_numbers(toy):
+    results = hb.benchmark(toy, ["RS"], trials=np.int64(2), score_at=np.int64(5), n_initial=np.int32(2))
+    assert (results.suite.trials, results.suite.n_initial, results.suite.score_at_for("toy")) == (2, 2, 5)
 
 
 def test_a_limit_of_time_may_be_a_number(toy):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.suite import Suite, load_suite
 from hpobench_nmt.benchmarking.transfer import as_source, sources_of, sources_sha256
@@ -89,6 +90,27 @@ def test_the_table_itself_is_never_a_source(home, two):
     assert sources_of((), toy, BLEU) == ()
     hashes = {sources_sha256(each.problem.sources) for each in instances.values()}
     assert len(hashes) == 2 and sources_sha256(()) == ""
+
+
+def test_sources_of_a_benchmark_in_memory(home, two):
+    toy, _ = two
+    for table in two:
+        save_folder(table, home / "tables" / table.name)
+    seen = []
+
+    class Sees:
+        def __init__(self, problem, rng):
+            seen.append([s.name for s in problem.sources])
+            self.left = list(range(len(problem.features)))
+
+        def ask(self):
+            return self.left[-1]
+
+        def tell(self, row, losses):
+            self.left.remove(row)
+
+    hb.benchmark([toy, "other"], [Sees], trials=1, sources=["toy", "other"])
+    assert seen == [["other"], ["toy"]]
 
 
 def test_settings_that_make_no_sense_are_refused():

@@ -172,6 +172,16 @@ def test_each_trial_starts_where_the_worker_did(ends, methods, toy):
     assert made == [(home, signal.SIG_IGN)] * 3
 
 
+def test_a_worker_whose_folder_is_gone_works_in_another(tmp_path, toy, ends):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    os.chdir(folder)
+    folder.rmdir()
+    other = Ends()  # `ends` goes back to the folder of this process afterwards
+    answers = other.work(block_of(toy).data, task_of(block_of(toy), untrusted=True))
+    assert [a.failure for a in answers[:3]] == [""] * 3
+
+
 def test_a_table_cannot_be_changed_by_a_method(ends, methods, toy):
     # A pickle keeps no flags, so the worker must set them.
     assert np.array(toy.features).flags.writeable
