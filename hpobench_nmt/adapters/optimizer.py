@@ -24,13 +24,13 @@ from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.files import read_json, write_whole
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
 from hpobench_nmt.core.text import printable
-from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, load_json
+from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
 from hpobench_nmt.methods import BUILT_IN, KNOWN, counts
 
 Floats = NDArray[np.float64]
@@ -156,7 +156,7 @@ class Optimizer:
         row = self._next_row()
         self._pending.append(row)
         config = self._problem.config(row)
-        self._events.append(Event(config))
+        self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
 
     def tell(self, config: Config, losses: float | Sequence[float] | Floats | None) -> None:
@@ -227,15 +227,17 @@ class Optimizer:
             InputError: what is wrong in the file.
         """
         where = Path(path)
-        state = load_json(where, State)
+        content = read_json(where)
+        if isinstance(content, dict) and content.get("format", _FORMAT) != _FORMAT:
+            raise InputError(
+                f"{where}: format {printable(repr(content['format']))[:60]} is not supported; "
+                f"this version reads {_FORMAT}."
+            )
+        state = checked(content, State, str(where))
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
                 "trust it, name it again: Optimizer.load(path, method=...)."
-            )
-        if state.format != _FORMAT:
-            raise InputError(
-                f"{where}: format {state.format} is not supported; this version reads {_FORMAT}."
             )
         try:
             made = cls(

@@ -41,7 +41,7 @@ def ledger() -> None:
 def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
     """Merge LEDGERS of one spec, such as those of shards, into one.
 
-    Where they do not belong together, every conflict is named and nothing is written. A ledger that is in
+    Where they do not belong together, every conflict is named and no ledger is written. A ledger that is in
     the folder --out is one of them; so the command can be repeated when more has been trained.
     """
     require_installed("filelock")

@@ -133,11 +133,20 @@ class Journal:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(self.path, whole)
+        lines = content[:whole].splitlines()
+        if lines and parse_json(lines[0], f"{self.path}, line 1") != json.loads(self._head()):
+            raise InputError(
+                f"{self.path}, line 1: is not what this version begins the journal of these settings with. "
+                "Move the file away to begin anew; trainings that the ledger has are not repeated."
+            )
         found = []
-        for number, line in enumerate(content[:whole].splitlines()[1:], start=2):
+        for number, line in enumerate(lines[1:], start=2):
             where = f"{self.path}, line {number}"
             found.append(checked(parse_json(line, where), _Line, where))
         return found
+
+    def _head(self) -> bytes:
+        return json.dumps({"tuning": 1, **self.settings}).encode()
 
     def append(self, line: _Line) -> None:
         """Note what has finished; when it returns, the line is on the disk."""
@@ -146,7 +155,7 @@ class Journal:
             new = not self.path.exists() or self.path.stat().st_size == 0
             with self.path.open("ab") as file:
                 if new:
-                    file.write(json.dumps({"tuning": 1, **self.settings}).encode() + b"\n")
+                    file.write(self._head() + b"\n")
                 file.write(msgspec.json.encode(line) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())

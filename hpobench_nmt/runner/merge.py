@@ -71,12 +71,14 @@ def merge(ledgers: Sequence[Path], out: Path, mix_devices: bool = False) -> Merg
     """
     paths = [path / LEDGER if path.is_dir() else path for path in ledgers]
     target = refuse_link(out / LEDGER)
+    # Before the folder is made: it may be that one of them is missing or damaged.
+    others = [_read(path) for path in paths if not (target.exists() and path.resolve() == target.resolve())]
     try:
         out.mkdir(parents=True, exist_ok=True)
         with locked(target):
             if target.exists():
-                paths = [target, *(p for p in paths if p.resolve() != target.resolve())]
-            sources = [_read(path) for path in paths]
+                paths = [target, *(source.path for source in others)]
+            sources = [_read(target), *others] if target.exists() else others
             spec = load_spec(paths[0].parent / SPEC, follow_link=False)
             held = len(sources[0].ledger.records) if paths[0] == target else 0
             conflicts = _conflicts(spec, sources, mix_devices)

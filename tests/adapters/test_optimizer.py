@@ -258,7 +258,7 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
     optimizer.save(path)
     good = json.loads(path.read_text())
     for change, message in [
-        ({"format": 2}, "format 2 is not supported"),
+        ({"format": 2, "new": 1}, "format 2 is not supported"),
         ({"method": "os:system"}, "the method 'os:system' is not one of the package's. If you trust it"),
         ({"method": "nowhere/x.py:A\x1b"}, r"the method 'nowhere/x.py:A.x1b' is not"),
         ({"events": [{"config": {"layers": 3}}]}, "state.json"),
@@ -275,6 +275,14 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="was given as an object"):
         Optimizer(SPACE, Stubborn).save(path)
+
+
+def test_what_was_asked_is_kept_as_it_was(tmp_path):
+    optimizer = Optimizer(SPACE)
+    first = dict(config := optimizer.ask())
+    config.clear()
+    optimizer.save(tmp_path / "state.json")
+    assert Optimizer.load(tmp_path / "state.json").pending == optimizer.pending == [first]
 
 
 KILLED = """

@@ -174,6 +174,21 @@ def test_a_tuning_run_is_not_done_twice_at_once(at):
     assert tuned(at, "once", lookups=1, workers=1, n_initial=1).failure == ""
 
 
+def test_a_journal_is_of_its_settings(tmp_path):
+    journal = Journal.of(tmp_path, {"method": "RS", "rows": (1, 2)})
+    for head in (
+        "{}",
+        '{"tuning": 2, "method": "RS", "rows": [1, 2]}',
+        '{"tuning": 1, "method": "RS"}',
+        "what",
+    ):
+        journal.path.write_text(head + "\n")
+        with pytest.raises(InputError, match="line 1"):
+            journal.read()
+    journal.path.write_text('{"tuning": 1, "rows": [1, 2], "method": "RS"}\n')
+    assert journal.read() == []
+
+
 def test_a_journal_is_not_written_through_a_link(tmp_path):
     journal = Journal.of(tmp_path, {"method": "RS"})
     journal.path.symlink_to(tmp_path / "victim")

@@ -167,3 +167,6 @@ def test_what_is_no_ledger_is_told(shard, tmp_path):
     (tmp_path / "x").write_text("hello\n")
     with pytest.raises(InputError, match="x, line 1"):
         merge([shard("a", [0]), tmp_path / "x"], tmp_path / "c")
+    with pytest.raises(InputError, match="missing"):
+        merge([tmp_path / "missing"], tmp_path / "c")
+    assert not (tmp_path / "c").exists()

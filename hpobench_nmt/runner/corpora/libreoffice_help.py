@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def _revisions(folder: Path, options: Options) -> str:
             with gzip.open(log, "rt", encoding="utf-8") as lines:
                 match = re.match(r"\S+ \((\S+)\)", lines.readline())
             found[package] = match[1] if match else "unknown"
-        except (OSError, EOFError, UnicodeDecodeError):
+        except (OSError, EOFError, UnicodeDecodeError, zlib.error):
             found[package] = "unknown"
     if len(set(found.values())) == 1:
         return found[_packages(options)[0]]
