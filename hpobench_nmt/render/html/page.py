@@ -31,7 +31,7 @@ from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, draw_report
 from hpobench_nmt.render.html.dark_colours import on_dark
 from hpobench_nmt.render.html.svg_figure import method_places
-from hpobench_nmt.render.plots.style import method_styles
+from hpobench_nmt.render.plots.style import Style, method_styles
 
 _MOST_REASONS = 20
 _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
@@ -75,7 +75,8 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     ]
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
-    known = [_method(name, place) for name, place in places.items()]
+    styles = method_styles(methods)
+    known = [_method(name, place, styles[name]) for name, place in places.items()]
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -204,8 +205,7 @@ def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return [(name, f"{SCORES[name].meaning(timed)}; {better[name]} is better") for name, timed in names]
 
 
-def _method(name: str, place: int) -> dict[str, Any]:
-    style = method_styles([*(f"{i}" for i in range(place)), name])[name]
+def _method(name: str, place: int, style: Style) -> dict[str, Any]:
     return {"name": name, "place": place, "dash": _DASHES[style.dash], "marker": _marker(style.marker)}
 
 

@@ -16,6 +16,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.render.plots import run_progress
 from hpobench_nmt.render.plots import run_statistics as statistics_plots
 from hpobench_nmt.render.plots.run_workers import plot_workers
+from hpobench_nmt.render.plots.style import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +81,7 @@ def plot(
         if not on_axes:
             raise InputError(f"the figure {kind!r} has several panels: it cannot be drawn on ax.")
         options["ax"] = ax
-    return draw(results, table, **options)
+    return plain(draw(results, table, **options))
 
 
 def _several(results: Results, table: str) -> bool:
