@@ -8,8 +8,8 @@ f_i        n        a draw from the posterior of source i at these rows (source_
 f_0        n        a draw of each observed loss given all others, by the model of the problem itself
 l_i        scalar   pairs j, k that f_i ranks otherwise than y does: (f_i[j] < f_i[k]) xor (y[j] < y[k]);
                     f_0[j] is compared with y[k]
-w_i        scalar   share of 256 draws in which l_i is the least; a tie that includes the problem's own
-                    model counts for it alone, any other in equal parts
+w_i        scalar   share of 256 draws in which l_i is the least. Of a tie, the problem's own model gets the
+                    whole draw if it is among the tied; otherwise they share it equally
 mean, var  N        sums over the models of w_i mean_i and of w_i^2 var_i
 
 A source whose median l_i is above the 95th percentile of l_0 has weight 0, so that many poor sources do not

@@ -24,7 +24,7 @@ def rows_with_curve(table: Table) -> NDArray[np.int64]:
     """Row numbers, ascending, of the rows that have a learning curve.
 
     Raises:
-        InputError: no row has one.
+        InputError: the table has no curves.
     """
     if table.curves is None:
         raise InputError(
@@ -38,7 +38,7 @@ def with_curves(table: Table) -> Table:
     """The table's rows that have a learning curve.
 
     Raises:
-        InputError: no row has one.
+        InputError: the table has no curves.
     """
     rows = rows_with_curve(table)
     if len(rows) == len(table) or table.curves is None:
@@ -132,7 +132,12 @@ def goal_of(
     scored: Floats,
     trainings: Trainings | None,
 ) -> Goal:
-    """The goal of a score of the suite; the losses scored, and the trainings, are those of feasible rows.
+    """The goal of one of the suite's scores.
+
+    Args:
+        suite, score, table, objectives: as they are.
+        losses: of all rows, shape (N, m).
+        scored, trainings: the losses, and the trainings on a clock, with NaN in rows that are not feasible.
 
     Raises:
         InputError: a setting is missing, or every row would meet it.

@@ -26,7 +26,7 @@ _SPEC = re.compile(r"(?P<base>.+)\((?P<settings>[^()]*)\)\s*", re.DOTALL)
 _LONGEST = 500
 _WORDS = {"true": True, "false": False}
 _OWN = ("name", "standardise", "influence")
-"""Fields that other names of methods are there for."""
+"""Fields that cannot be set in parentheses: each of their values has a method name of its own."""
 
 
 def split_spec(spec: str) -> tuple[str, dict[str, Setting]]:

@@ -60,7 +60,7 @@ class Worker:
 
 
 class Workers:
-    """Worker processes on this machine; none of them is left when the context ends, or this process.
+    """Worker processes on this machine. All end with the context, and when this process dies.
 
     Args:
         warm: methods of the package that are loaded before the workers are made, each with its number of

@@ -201,7 +201,7 @@ class Took:
 
     Attributes:
         seconds: until they were done, the loading of the method included.
-        own_seconds: processor time of the trials alone, but for the first one.
+        own_seconds: processor time of the trials without the first one, which also loads code.
         steps: how often the method was asked in these.
     """
 

@@ -81,6 +81,7 @@ def adaptation(
     import numpy as np
 
     from hpobench_nmt.core.files import write_whole
+    from hpobench_nmt.render.data_text import csv_text
     from hpobench_nmt.render.plots.adaptation import plot_adaptation
     from hpobench_nmt.render.plots.style import save
     from hpobench_nmt.render.section_files import FIGURE_FORMATS
@@ -109,7 +110,7 @@ def adaptation(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         for name, frame in frames.items():
-            write_whole(out / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
+            write_whole(out / f"{name}.csv", csv_text(frame).encode())
             if name in _TITLES:
                 figure = plot_adaptation(frame, _TITLES[name].format(parts=parts))
                 for form in FIGURE_FORMATS:

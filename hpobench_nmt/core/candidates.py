@@ -24,8 +24,8 @@ def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -
     """Codes of configurations drawn uniformly on each axis' scale, shape (at most N, H); each is there once.
 
     The first configurations are the same for a larger count. Numbers of a range are rounded to four digits,
-    more where its ends differ by less than a tenth, so that they are the same on every machine and can be
-    read. That leaves some thousand numbers of any range.
+    so that they are short, and the same on every machine. A narrow range keeps more: one digit for each power
+    of ten in the ratio of its larger end to its width.
 
     Args:
         axes: one per hyperparameter: ranges (continuous) or grids.

@@ -1,7 +1,7 @@
 """Inner loops compiled by numba, whose machine code is kept in the user's cache.
 
-Numba keeps it beside the source unless told otherwise. There no installer knows of it: it stays behind in
-site-packages when the package is uninstalled, and a later editable install is hidden by what is left.
+Numba keeps it beside the source unless told otherwise. Uninstalling the package does not remove these
+files, and the folder that stays then hides a later editable install.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorator: `numba.njit(cache=True, **options)` with its files outside of the package.
 
-    `NUMBA_CACHE_DIR`, numba's own variable, still says where they go.
+    `NUMBA_CACHE_DIR`, numba's own variable, still says where they go. Where they cannot be written, numba
+    tries the package's folder. Where it cannot write there either, each process compiles the function anew.
     """
     settings: Any = numba.config
     own_place = str(Path(platformdirs.user_cache_dir("hpobench-nmt", appauthor=False)) / "compiled")
@@ -30,6 +31,8 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
         settings.CACHE_DIR = place or own_place
         try:
             result: Function = numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # no place for the files can be written
+            result = numba.njit(**options)(function)
         finally:
             settings.CACHE_DIR = place
         return result

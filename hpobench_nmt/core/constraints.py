@@ -11,7 +11,7 @@ A method that has only `tell` is told a loss that makes a violating row unattrac
 worst of all feasible rows so far, or NaN, as for a failed training, where there is none yet. So it looks for
 feasible rows, though it cannot tell how far away they are.
 
-On a clock the same holds for each training that has come as far as was asked, whether or not it has ended.
+On a clock this holds whenever a training has come as far as was asked, whether or not it could go on.
 What is constrained are properties such as decoding time, memory or the number of parameters, which can be
 measured at any checkpoint: the violations of a row of a table are the same at all of them. A method that
 learns curves by `observe` is told NaN for all losses of a violating row, as for a failed training, so that

@@ -18,7 +18,8 @@ class Replicates:
     Attributes:
         starts: where the trainings of each row begin in losses, and their number at the end, shape (N + 1,).
         losses: of all T trainings, those of a row together, shape (T, m), NaN where one failed.
-        others: metrics of the same trainings whose means count besides, raw, shape (T, k): only hashed here.
+        others: other metrics of these trainings, as measured, shape (T, k). They are only part of the hash:
+            their means decide on costs and constraints.
     """
 
     starts: NDArray[np.int64]

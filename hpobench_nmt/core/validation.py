@@ -29,7 +29,7 @@ from hpobench_nmt.core.text import printable
 T = TypeVar("T")
 
 LARGEST = sys.float_info.max
-"""The bound of a number that may be any but infinite: Annotated[float, Meta(gt=0, le=LARGEST)]."""
+"""The largest finite number: Annotated[float, Meta(gt=0, le=LARGEST)] refuses infinity."""
 _LONG = 2**63 - 1
 
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]

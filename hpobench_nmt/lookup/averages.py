@@ -63,7 +63,7 @@ def wrong_seed(seeds: Floats, number: Integers) -> tuple[int, str] | None:
     wrong = ~((seeds == np.floor(seeds)) & (np.abs(seeds) <= _LARGEST_SEED))
     if wrong.any():
         line = int(np.flatnonzero(wrong)[0])
-        return line, "the seed is empty or not a whole number."
+        return line, "the seed is empty, not a whole number, or beyond 2^53."
     pairs = group_ids([number, np.unique(seeds, return_inverse=True)[1].astype(np.int64)])
     _, first = np.unique(pairs, return_index=True)
     if len(first) < len(pairs):

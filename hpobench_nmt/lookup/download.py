@@ -69,6 +69,8 @@ def download(
                 reason = f"the server answered {status} {error.response.reason}".rstrip()
                 if 400 <= status < 500 and status not in (408, 429):
                     break
+            except requests.ConnectTimeout:
+                reason = f"no connection within {limits.connect_s:g} s"
             except requests.Timeout:
                 reason = f"no answer within {limits.read_s:g} s"
             except requests.ConnectionError as error:

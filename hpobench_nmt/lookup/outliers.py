@@ -11,13 +11,15 @@ _LEAST_SHARE = 0.5
 
 
 def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Few rows that are far worse than the rest and carry most of the variance, worst first; none elsewhere.
+    """The few rows that are far worse than the rest and carry most of the variance, worst first.
+
+    Empty if there are no such rows.
 
     They are beyond the upper quartile by more than 3 times the distance of the quartiles (Tukey's outer
     fence), at most a tenth of the rows, and more than half of the variance goes with them.
 
     Args:
-        losses: shape (N,), lower is better. NaN is no row.
+        losses: shape (N,), lower is better. Rows with NaN are left out.
     """
     known = losses[~np.isnan(losses)]
     if len(known) < 2 or known.min() == known.max():
@@ -30,5 +32,5 @@ def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def variance_share(losses: NDArray[np.float64], rows: NDArray[np.intp]) -> float:
-    """The part of the variance that is not there without some rows, 0 to 1 (below 0 if it grows)."""
+    """By what share the variance falls when these rows are removed, 0 to 1; below 0 if it rises."""
     return 1.0 - float(np.nanvar(np.delete(losses, rows)) / np.nanvar(losses))

@@ -1,4 +1,4 @@
-"""The user's own folders, which HPOBENCH_NMT_HOME moves."""
+"""The user's own folders of tables, corpora and states, which HPOBENCH_NMT_HOME moves."""
 
 from __future__ import annotations
 

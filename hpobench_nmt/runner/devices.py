@@ -13,7 +13,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.ledger import Ledger
 
 THEN = ", then "
-"""Between the names of devices, in their order, on which one training went on."""
+"""Separates the names of the devices of a training that went on on another one, the first device first."""
 
 
 def find_devices(text: str) -> list[str]:

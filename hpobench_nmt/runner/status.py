@@ -81,7 +81,7 @@ class Status:
 
 
 def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status:
-    """The state of the trainings of a workspace, or of one of its shards. Nothing is changed.
+    """The state of the trainings of a workspace, or of one of its shards. No file is changed.
 
     Raises:
         InputError: there is no ledger yet, or it is of another spec.

@@ -36,3 +36,19 @@ def test_machine_code_is_kept_in_the_users_cache_and_not_beside_the_source(tmp_p
     assert done.stdout.strip() == repr(environment.get("NUMBA_CACHE_DIR", ""))
     assert compiled_files(package) | compiled_files(package / "methods") == before
     assert compiled_files(tmp_path / ("chosen" if chosen else "cache"))
+
+
+NOWHERE = """
+from hpobench_nmt.core.compiled import compiled
+names = {}
+exec(compile("def following(x): return x + 1", "/proc/no folder/of a package.py", "exec"), names)
+print(compiled()(names["following"])(1))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nobody can write below /proc")
+def test_where_no_folder_can_be_written_a_function_is_compiled_all_the_same():
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["XDG_CACHE_HOME"] = "/proc/nowhere"
+    done = subprocess.run([sys.executable, "-c", NOWHERE], env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")

@@ -85,8 +85,8 @@ def test_an_installed_one_can_be_added_elsewhere(source, tmp_path):
     ("change", "message"),
     [
         ({"run": [7, 7, 7, 9, 1]}, r"(line 4|row 2): seed 7 is there twice for this configuration"),
-        ({"run": [7, 7, 8, 9.5, 1]}, r"(line 5|row 3): the seed is empty or not a whole number"),
-        ({"run": [7, 7, 8, np.nan, 1]}, r"(line 5|row 3): the seed is empty or not a whole number"),
+        ({"run": [7, 7, 8, 9.5, 1]}, r"(line 5|row 3): the seed is empty, not a whole number"),
+        ({"run": [7, 7, 8, np.nan, 1]}, r"(line 5|row 3): the seed is empty, not a whole number"),
         ({"ppl": ["a", "b", "c", "d", "e"]}, "not a number|type .*string, not numbers"),
         ({"momentum": [0.5, 0.5, 0.5, np.nan, 0.5]}, r"(line 3|row 1)"),
         ({"more": [1, 2, 3, 4, 5]}, "column 'more' is not described"),
@@ -197,7 +197,7 @@ def test_a_seed_that_is_no_whole_number_of_53_bits(seed):
     assert wrong_seed(np.array([-(2.0**53), 2.0**53, -3, 0]), number) is None
     assert wrong_seed(np.array([1.0, 2.0, seed, seed]), number) == (
         2,
-        "the seed is empty or not a whole number.",
+        "the seed is empty, not a whole number, or beyond 2^53.",
     )
 
 

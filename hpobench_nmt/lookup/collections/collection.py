@@ -83,7 +83,11 @@ def published_file(name: str, sha256: str, source: Path | None, address: str, li
 
 
 def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:
-    """Write the tables of a collection as folders under target, all or none, and return these folders."""
+    """Write the tables of a collection as folders under target, and return these folders.
+
+    All are written before the first is moved into place, so that a full disk leaves none. Each is there whole
+    or not at all.
+    """
     with scratch_folder(target / collection) as work:
         for table in tables:
             save_folder(table, work / table.name)

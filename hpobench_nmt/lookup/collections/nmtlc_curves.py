@@ -89,7 +89,7 @@ def tuned_curves(
 ) -> Curves:
     """The curves of language models that were fine-tuned.
 
-    The file gives no times, so a checkpoint costs what the model is large.
+    The file gives no times, so the cost of a checkpoint is taken to be the size of the model.
 
     Args:
         perplexities, bleu: on dev at each checkpoint, one curve per row, of equal lengths.

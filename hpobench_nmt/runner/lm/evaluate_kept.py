@@ -45,7 +45,7 @@ class Evaluation:
 
 
 def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
-    """The numbers of tokens, and how many are out of the vocabulary: those have the number of <unk>.
+    """The numbers of tokens, and how many have that of <unk>: those out of the vocabulary, and <unk> itself.
 
     Args:
         vocabulary: of the model.

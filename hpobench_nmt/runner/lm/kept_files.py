@@ -88,14 +88,15 @@ def save_language_model(
         model: a LanguageModel.
         corpus: that it was trained on.
         settings: of its family.
-        losses: nats a token of dev and test, by the evaluation: "static", "cache" or "dynamic".
+        losses: nats a token of dev and test, by the evaluation: "static", "mc", "cache" or "dynamic".
         statistics: sqrt(MS_g), if the rule of the settings needs it.
     """
     save_tensors(folder / WEIGHTS, {name: p.detach().cpu() for name, p in model.named_parameters()})
     words = {"unit": corpus.unit, "tokens": corpus.vocabulary}
     (folder / VOCABULARY).write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
     small = np.min_scalar_type(len(corpus.vocabulary))
-    train = corpus.train[: settings["dynamic_statistics"] or len(corpus.train)]
+    # Of train what the rules need, and two tokens at least, as of every part.
+    train = corpus.train[: max(2, settings["dynamic_statistics"] or len(corpus.train))]
     parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
     # Any: for a type checker a keyword of savez may be its allow_pickle. NumPy before 2.2 has no such option.
     kept: dict[str, Any] = {part: tokens.astype(small) for part, tokens in parts.items()}
