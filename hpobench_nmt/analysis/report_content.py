@@ -219,7 +219,7 @@ def matrices(run: Run, table: str) -> list[Matrix]:
                 tuple(names),
                 tuple(lines),
                 _PAIR_HEAD,
-                tuple(_pair(score, row) for row in _rows(chosen)),
+                tuple(_pair(row) for row in _rows(chosen)),
             )
         )
     return found
@@ -307,7 +307,7 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
 
 
-def _pair(score: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _pair(row: Mapping[str, Any]) -> tuple[str, ...]:
     difference = "–"
     if not np.isnan(row["difference"]):
         difference = short(row["difference"])

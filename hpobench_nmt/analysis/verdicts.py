@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
@@ -114,6 +115,15 @@ class Statistics:
     verdicts: tuple[Verdict, ...]
     ranks: tuple[RankOutcome, ...]
     notes: tuple[str, ...]
+
+
+def shown_method(results: Results, table: str, statistics: Statistics | None) -> str:
+    """The method whose single trials are shown: the best one in the last score that has a best one.
+
+    Where no score has one, it is the last method that was run.
+    """
+    best = [v.best for v in (statistics.verdicts if statistics else ()) if v.table == table and v.best]
+    return best[-1] if best else methods_on(results, table)[-1]
 
 
 def run_statistics(results: Results) -> Statistics:

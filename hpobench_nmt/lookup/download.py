@@ -45,9 +45,7 @@ class _Unusable(Exception):
     """The answer is not the file. Asking again may help."""
 
 
-def download(
-    url: str, sha256: str, limits: Limits = DEFAULT_LIMITS, session: requests.Session | None = None
-) -> bytes:
+def download(url: str, sha256: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """The content at url.
 
     Raises:
@@ -55,7 +53,7 @@ def download(
     """
     import requests
 
-    with requests.Session() if session is None else session as http:
+    with requests.Session() as http:
         reason = ""
         for attempt in range(limits.tries):
             if attempt:

@@ -9,8 +9,7 @@ import numpy as np
 
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_fronts import Pair, attainment, moving_front, pairs_of_objectives
-from hpobench_nmt.analysis.selection import methods_on
-from hpobench_nmt.analysis.verdicts import Statistics
+from hpobench_nmt.analysis.verdicts import Statistics, shown_method
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints
 from hpobench_nmt.render.plots import run_progress
@@ -64,10 +63,7 @@ def _attained(
 
 def front_moves(results: Results, table: str, stem: str, statistics: Statistics | None) -> list[FigureSpec]:
     """One trial's front as it moves, in each two of the objectives."""
-    method = methods_on(results, table)[-1]
-    for verdict in statistics.verdicts if statistics else ():
-        if verdict.table == table and verdict.best:
-            method = verdict.best
+    method = shown_method(results, table, statistics)
     pairs = pairs_of_objectives(len(results.instances[table].objectives))
     return [_front_moves(results, table, stem, method, pair, len(pairs) > 1) for pair in pairs]
 

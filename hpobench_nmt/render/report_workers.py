@@ -5,16 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from hpobench_nmt.analysis.run_workers import worker_rows, worker_times, workers_finding
-from hpobench_nmt.analysis.selection import methods_on
-from hpobench_nmt.analysis.verdicts import Statistics
+from hpobench_nmt.analysis.verdicts import Statistics, shown_method
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.figure_spec import FigureSpec
 from hpobench_nmt.render.plots import run_workers
 
 
 def workers(results: Results, table: str, stem: str, statistics: Statistics | None) -> FigureSpec:
-    """What the workers did in one trial of the best method."""
-    method = _best_method(results, table, statistics)
+    """What the workers did in one trial of the method of `shown_method`."""
+    method = shown_method(results, table, statistics)
     found = worker_times(results, table, method)
     return FigureSpec(
         f"{stem}-workers",
@@ -28,11 +27,3 @@ def workers(results: Results, table: str, stem: str, statistics: Statistics | No
         own_size=True,
         on_white=True,
     )
-
-
-def _best_method(results: Results, table: str, statistics: Statistics | None) -> str:
-    method = methods_on(results, table)[-1]
-    for verdict in statistics.verdicts if statistics else ():
-        if verdict.table == table and verdict.best:
-            method = verdict.best
-    return method
