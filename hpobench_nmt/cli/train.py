@@ -125,6 +125,8 @@ def train(
         cluster_device,
         device_name,
         find_devices,
+        first_devices,
+        gpus_a_training,
         mixed_devices,
         refuse_other_device,
     )
@@ -136,7 +138,7 @@ def train(
         raise unknown("backend", backend, BACKENDS)
     require_family(spec.family)
     if backend == "loky":
-        devices = find_devices(device)
+        devices = first_devices(find_devices(device), gpus_a_training(spec))
     else:
         devices = [cluster_device(device, backend)]
         if not jobs:

@@ -98,7 +98,7 @@ def tune(
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.core.problem import only_suggests
-    from hpobench_nmt.runner.devices import find_devices, refuse_other_device
+    from hpobench_nmt.runner.devices import find_devices, first_devices, gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.spec_file import load_spec
     from hpobench_nmt.runner.tune import pick_constraints, pick_metrics, tune_in_parallel
     from hpobench_nmt.runner.tune import tune as tune_one_by_one
@@ -117,7 +117,7 @@ def tune(
         )
     if "," in device and workers == 1:
         raise InputError(f"--device {device}: name one device, or train several at a time with --workers.")
-    devices = find_devices(device)
+    devices = first_devices(find_devices(device), gpus_a_training(spec))
     workspace, ledger = open_workspace(spec, out or Path(spec.name), cache_folder())
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)

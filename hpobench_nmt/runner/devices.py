@@ -6,11 +6,13 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.ledger import Ledger
+from hpobench_nmt.runner.spec import Spec
 
 THEN = ", then "
 """Separates the names of the devices of a training that went on on another one, the first device first."""
@@ -40,6 +42,43 @@ def find_devices(text: str) -> list[str]:
         if device not in found:
             raise unknown("device", device, ["auto", "cpu", "cuda", *found], "(--device)")
     return wanted
+
+
+def gpus_a_training(spec: Spec) -> int:
+    """The most GPUs that one training of a spec uses: the setting `workers` of Sockeye's family."""
+    return int(max(spec.grid.get("workers", (spec.fixed.get("workers", 1),))))
+
+
+def first_devices(devices: Sequence[str], workers: int) -> list[str]:
+    """The devices on which trainings that use several GPUs each can begin: the others are those that follow.
+
+    Args:
+        devices: from find_devices.
+        workers: GPUs a training.
+
+    Returns:
+        of `devices`, as many as have GPUs of their own, in their order.
+
+    Raises:
+        InputError: the GPUs do not suffice for one.
+    """
+    if workers == 1 or list(devices) == ["cpu"]:
+        return list(devices)
+    import torch
+
+    count, taken, found = torch.cuda.device_count(), set[int](), []
+    for device in devices:
+        first = int(device.partition(":")[2] or 0)
+        own = set(range(first, first + workers))
+        if first + workers <= count and not own & taken:
+            taken |= own
+            found.append(device)
+    if not found:
+        raise InputError(
+            f"workers = {workers} needs as many CUDA devices from {devices[0]} on, and there are {count} in "
+            "all. Take fewer workers, or --device cuda:0."
+        )
+    return found
 
 
 def cluster_device(text: str, backend: str) -> str:
@@ -118,5 +157,7 @@ def library_versions(device: str) -> dict[str, str]:
         import torch
 
         found["cuda"] = str(torch.version.cuda)
-        found["cudnn"] = str(torch.backends.cudnn.version())
+        # It looks at all GPUs, and refuses where one is too old for it, even if another one is used.
+        with suppress(RuntimeError):
+            found["cudnn"] = str(torch.backends.cudnn.version())
     return found

@@ -98,6 +98,7 @@ _NO_MEMORY = (
     "allocate memory",
     "memoryallocation",
     "alloc_failed",
+    "allocation_failed",
     "memoryerror",
     "not enough memory",
     "calling `cublascreate",

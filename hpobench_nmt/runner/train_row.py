@@ -169,7 +169,7 @@ def _train(
         tuned=dict(outcome.tuned) if outcome else {},
         # Of a training that died: the name of a GPU's model is not asked for, which would open CUDA here.
         device=result.device or (device_name(device) if device == "cpu" else device),
-        versions=dict(result.versions) or library_versions(device),
+        versions=dict(result.versions) or library_versions("cpu"),  # CUDA's would open it, too
         started=started.isoformat(timespec="seconds"),
         seconds=round(result.seconds or time.perf_counter() - clock, 3),
         nondeterministic=result.nondeterministic,

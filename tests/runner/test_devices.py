@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.core.errors import InputError  # noqa: E402
-from hpobench_nmt.runner.devices import find_devices  # noqa: E402
+from hpobench_nmt.runner.devices import find_devices, first_devices  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,29 @@ def test_what_is_no_device_here(text, gpus, message, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     with pytest.raises(InputError, match=message):
         find_devices(text)
+
+
+@pytest.mark.parametrize(
+    ("named", "gpus", "workers", "found"),
+    [
+        ("cpu", 0, 2, "cpu"),
+        ("cuda:1,cuda:0", 2, 1, "cuda:1,cuda:0"),
+        ("cuda:0,cuda:1,cuda:2,cuda:3", 4, 2, "cuda:0,cuda:2"),
+        ("cuda:0,cuda:1", 4, 2, "cuda:0"),  # the second would share GPU 1 with the first
+        ("cuda:2,cuda:0", 4, 2, "cuda:2,cuda:0"),
+        ("cuda:0,cuda:1,cuda:2", 3, 2, "cuda:0"),
+        ("cuda:0,cuda:1,cuda:2,cuda:3", 4, 4, "cuda:0"),
+        ("cuda", 2, 2, "cuda"),
+    ],
+)
+def test_trainings_on_several_gpus_share_none(named, gpus, workers, found, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert first_devices(named.split(","), workers) == found.split(",")
+
+
+def test_too_few_gpus_for_one_training(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(
+        InputError, match="workers = 2 needs as many CUDA devices from cuda:1 on, and there are 2"
+    ):
+        first_devices(["cuda:1"], 2)

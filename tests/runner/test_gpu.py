@@ -9,6 +9,7 @@ from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
 from hpobench_nmt.runner.families.awd_lstm import build, fit  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
 
@@ -56,7 +57,7 @@ def test_a_seed_gives_the_same_bytes(corpus):
 def test_dynamic_evaluation_is_that_of_the_cpu(corpus, rule):
     found = {}
     for device in ("cpu", "cuda"):
-        model = build(settings(), 40, torch.Generator("cpu").manual_seed(1)).to(device)
+        model = build(settings(), 40, torch.Generator("cpu").manual_seed(1)).to(set_up(device))
         asked = UpdateRule(rule, 0.01, 5, 0.02, 0.001, 8)
         units = asked.units if rule == "sparse" else 0
         rms = gradient_rms(model, corpus.train[:500], 2, 5, units) if asked.needs_rms else None

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
 from hpobench_nmt.runner.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.nmt.commands import run_command
@@ -187,7 +189,7 @@ def train(job: Job) -> Outcome:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
-    _refuse_missing_gpus(job.device, settings["workers"])
+    first_devices([job.device], settings["workers"])
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = measuring_lock(job.cache)
     prepared = prepare(
@@ -239,7 +241,7 @@ def train(job: Job) -> Outcome:
         "num_param": read_parameter_count(training.log),
     }
     if job.device != "cpu":
-        metrics["gpu_memory"] = last.gpu_memory
+        metrics["gpu_memory"] = max(c.gpu_memory for c in checkpoints)  # each process counts anew
     return Outcome(
         metrics,
         curve,
@@ -260,20 +262,6 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     import sacrebleu
 
     return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
-
-
-def _refuse_missing_gpus(device: str, workers: int) -> None:
-    """Raise InputError where there are too few GPUs for a GPU a worker."""
-    if device == "cpu" or workers == 1:
-        return
-    import torch
-
-    first, count = int(device.partition(":")[2] or 0), torch.cuda.device_count()
-    if first + workers > count:
-        raise InputError(
-            f"workers = {workers} needs as many CUDA devices from {device} on, and there are {count} in all. "
-            "Take fewer workers, or --device cuda:0."
-        )
 
 
 def _load(job: Job) -> ParallelText:
@@ -315,7 +303,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("sockeye", "torch", "sacrebleu", "sentencepiece", "numpy")}
+    found = {name: version(name) for name in ("sockeye", "torch", "sacrebleu", "sentencepiece", "numpy")}
+    with suppress(PackageNotFoundError):
+        found["apex"] = version("apex")  # on a GPU, Sockeye takes its optimiser if it is installed
+    return found
 
 
 FAMILY = Family(

@@ -26,7 +26,7 @@ from typing import Any
 
 from hpobench_nmt.runner.curve_file import write_curve
 from hpobench_nmt.runner.nmt.sockeye_logs import read_checkpoints
-from hpobench_nmt.runner.nmt.sockeye_workers import end_with, join, rank
+from hpobench_nmt.runner.nmt.sockeye_workers import end_with, join, keep_gpu_state, rank
 
 _COPY = re.compile(r"checkpoint-(\d{5})")
 COSTS = "costs.json"
@@ -146,6 +146,8 @@ def main() -> None:
     _score_bleu_alone()
     model = Path(chosen.output)
     others = join(int(workers), None if chosen.use_cpu else chosen.device_id, model)
+    if not chosen.use_cpu:
+        keep_gpu_state(model)
     over = end_with(others)
     train: Any = importlib.import_module("sockeye.train").train
     elapsed = _watch(clock)  # imports are no part of what training costs: a pause would add them again

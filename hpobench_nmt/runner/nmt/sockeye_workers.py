@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Pope
         init_method=f"file://{os.environ[_MEETING]}",
         rank=number,
         world_size=count,
+        # The others wait while the first decodes dev, or stands still because another job measures a time.
+        timeout=timedelta(days=7),
         # Sockeye's first exchange comes before it says which GPU it uses: torch would guess, from 0 on.
         device_id=None if first_gpu is None else torch.device("cuda", gpu),
     )
@@ -101,6 +104,26 @@ def _start(number: int, model: Path) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             env=os.environ | {"RANK": str(number)},
         )
+
+
+def keep_gpu_state(model: Path) -> None:
+    """Let Sockeye's trainer save and load the state of the GPU's random numbers: it begins them anew."""
+    import torch
+
+    trainer: Any = importlib.import_module("sockeye.training").EarlyStoppingTrainer
+    save, load = trainer._save_training_state, trainer._load_training_state
+    path = model / f"worker-{rank()}.gpu-random"
+
+    def save_state(self: Any, data: Any) -> None:
+        path.write_bytes(torch.cuda.get_rng_state().numpy().tobytes())
+        save(self, data)
+
+    def load_state(self: Any, data: Any) -> None:
+        load(self, data)
+        if path.exists():  # not in a checkpoint of an earlier version
+            torch.cuda.set_rng_state(torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8))
+
+    trainer._save_training_state, trainer._load_training_state = save_state, load_state
 
 
 def _keep_own_state(model: Path, number: int) -> None:

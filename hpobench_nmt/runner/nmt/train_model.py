@@ -147,6 +147,8 @@ def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[
     # Models that an earlier version kept have settings without it.
     if job.settings.get("decode_dtype", "float32") != "float32":
         options["dtype"] = job.settings["decode_dtype"]
+    if not job.settings.get("tf32", True):  # Sockeye's own default is that of the setting
+        options["tf32"] = False
     return _command_line(options) + _device(job.device)
 
 

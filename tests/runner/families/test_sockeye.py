@@ -352,7 +352,7 @@ def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
         if not changed:  # what was done before the settings were there
             assert values == [getattr(defaults, name) for name in names]
         found = decode.parse_args(decode_arguments(this, tmp_path, Path(dev[0]), tmp_path / "b"))
-        assert found.dtype == ("bfloat16" if changed else None)
+        assert (found.dtype, found.tf32) == (("bfloat16", False) if changed else (None, True))
     for setting in sockeye.FAMILY.settings:
         if setting.name == "learning_rate_scheduler":
             action = next(a for a in train._actions if a.dest == "learning_rate_scheduler_type")

@@ -49,4 +49,20 @@ def test_each_worker_exchanges_gradients_on_its_own_gpu(first_gpu, device, tmp_p
     found = torch.distributed.init_process_group()
     assert found["device_id"] == (device and torch.device(device))
     assert (found["rank"], found["world_size"]) == (1, 2)
+    assert found["timeout"].days == 7  # torch's own is 10 minutes, and an evaluation may take longer
     assert os.environ["LOCAL_RANK"] == str((first_gpu or 0) + 1)
+
+
+def test_the_random_numbers_of_a_gpu_go_on(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+    training = pytest.importorskip("sockeye.training", reason="sockeye is not installed")
+    trainer, done = training.EarlyStoppingTrainer, []
+    monkeypatch.setattr(trainer, "_save_training_state", lambda self, data: done.append(("save", data)))
+    monkeypatch.setattr(trainer, "_load_training_state", lambda self, data: done.append(("load", data)))
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: torch.tensor([1, 2, 250], dtype=torch.uint8))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state: done.append(state.tolist()))
+    sockeye_workers.keep_gpu_state(tmp_path)
+    trainer._load_training_state(None, "data")  # of an earlier version: there is no state of it
+    trainer._save_training_state(None, "data")
+    trainer._load_training_state(None, "data")
+    assert done == [("load", "data"), ("save", "data"), ("load", "data"), [1, 2, 250]]
