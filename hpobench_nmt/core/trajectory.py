@@ -21,9 +21,11 @@ Rows = NDArray[np.int64]
 def _freeze(made: object, *names: str) -> None:
     """Make these arrays of a dataclass read-only views; who passed them can still write to their own."""
     for name in names:
-        view = getattr(made, name).view()
-        view.setflags(write=False)
-        object.__setattr__(made, name, view)
+        array = getattr(made, name)
+        if array.flags.writeable:
+            view = array.view()
+            view.setflags(write=False)
+            object.__setattr__(made, name, view)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,10 +124,6 @@ class Trajectory:
     failure: str = ""
     timing: Timeline | None = None
     own_seconds: float = math.nan
-
-    def __post_init__(self) -> None:
-        """Keep the arrays from being changed."""
-        _freeze(self, "rows", "losses")
 
     @property
     def timeline(self) -> Timeline:

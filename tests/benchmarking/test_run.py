@@ -55,12 +55,15 @@ def test_arguments_of_another_kind_are_named(toy, given, message):
 def test_results_cannot_be_changed(toy):
     results = hb.benchmark(toy, ["RS"], trials=2)
     trials = results.trials["toy", "RS"]
-    trial = trials[0]
-    for array in (trials.looked_up, trials.starts, trial.losses, trial.timeline.costs, trial.rows):
+    for array in (trials.looked_up, trials.starts, trials.table_losses):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 1
     with pytest.raises(ValueError, match="read-only"):
         results.instances["toy"].losses[:] = 1
+    clock = hb.benchmark(toy, ["RS"], trials=2, workers=2, score_at=5).trials["toy", "RS"]
+    for array in (clock.losses, clock[0].losses, clock.timing.costs, clock[0].timing.finishes):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 1
 
 
 def test_numbers_of_numpys_types_are_numbers(toy):

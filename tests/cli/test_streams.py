@@ -175,6 +175,8 @@ def test_ctrl_c_at_any_moment_is_one_line_and_ends_all_workers(toy_home, when):
         os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to the whole group
         out, err = process.communicate(timeout=60)
         assert until(lambda: not children_of(process)), "workers are left"
+        if "Failed to import the site module" in err:
+            pytest.skip("on this busy machine, Ctrl-C came before Python itself had started")
     finally:
         for child in children_of(process):
             os.kill(child, signal.SIGKILL)
