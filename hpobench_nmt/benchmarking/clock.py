@@ -135,7 +135,7 @@ def goal_of(
     """The goal of one of the suite's scores.
 
     Args:
-        suite, score, table, objectives: as they are.
+        score: its name.
         losses: of all rows, shape (N, m).
         scored, trainings: the losses, and the trainings on a clock, with NaN in rows that are not feasible.
 

@@ -70,14 +70,13 @@ def run_blocks(
     others = [b for b in ordered if not _needs_process(b.method, jobs, timeout)]
     # Before anything runs, because a method that cannot be sent is refused here.
     sent = [_Running(block, _source(block.method)) for block in alone]
-    named = [_Running(block, block.method.source) for block in others]
     small = jobs == 1 or sum(block.work for block in others) < _SMALL_WORK
     try:
         if backend != "loky":
             yield from _run_on_cluster(others, jobs, backend)
         elif small:
             yield from _run_here(others)
-        pooled = named if backend == "loky" and not small else []
+        pooled = [_Running(b, b.method.source) for b in others] if backend == "loky" and not small else []
         if pooled or sent:
             warm = {(r.block.method.spec, r.block.data.problem.n_objectives) for r in pooled}
             with Workers(sorted(warm)) as workers:

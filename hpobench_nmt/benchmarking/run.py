@@ -196,7 +196,7 @@ def benchmark(
     several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     score_at = settings.pop("budget", score_at)  # its name in the first version
-    trials, score_at, tolerance = map(_plain, (trials, score_at, tolerance))
+    trials, score_at, tolerance, jobs = map(_plain, (trials, score_at, tolerance, jobs))
     settings = {name: _plain(value) for name, value in settings.items()}
     if isinstance(settings.get("time"), int | float):
         settings["time"] = {"default": settings["time"]}

@@ -76,18 +76,17 @@ def merge(ledgers: Sequence[Path], out: Path, mix_devices: bool = False) -> Merg
     try:
         out.mkdir(parents=True, exist_ok=True)
         with locked(target):
-            if target.exists():
-                paths = [target, *(source.path for source in others)]
             sources = [_read(target), *others] if target.exists() else others
-            spec = load_spec(paths[0].parent / SPEC, follow_link=False)
-            held = len(sources[0].ledger.records) if paths[0] == target else 0
+            first = sources[0]
+            spec = load_spec(first.path.parent / SPEC, follow_link=False)
+            held = len(first.ledger.records) if first.path == target else 0
             conflicts = _conflicts(spec, sources, mix_devices)
             lines, twice = _union(sources)
             if conflicts or twice:
                 return Merged((*conflicts, *twice), held, 0)
             if not (out / SPEC).exists():
                 write_whole(out / SPEC, copy_for(spec, out).encode())
-            write_whole(target, b"".join(line + b"\n" for line in [sources[0].head, *lines]))
+            write_whole(target, b"".join(line + b"\n" for line in [first.head, *lines]))
             return Merged((), len(lines), len(lines) - held)
     except OSError as error:
         raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error

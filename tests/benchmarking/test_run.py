@@ -67,7 +67,9 @@ def test_results_cannot_be_changed(toy):
 
 
 def test_numbers_of_numpys_types_are_numbers(toy):
-    results = hb.benchmark(toy, ["RS"], trials=np.int64(2), score_at=np.int64(5), n_initial=np.int32(2))
+    results = hb.benchmark(
+        toy, ["RS"], trials=np.int64(2), score_at=np.int64(5), n_initial=np.int32(2), jobs=np.int64(1)
+    )
     assert (results.suite.trials, results.suite.n_initial, results.suite.score_at_for("toy")) == (2, 2, 5)
 
 
