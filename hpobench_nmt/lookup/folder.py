@@ -207,8 +207,8 @@ def add_table(
             if sheet.curves is None or sheet.curves.sha256 is not None:
                 table = load_folder(source)
             else:  # the curves are new
-                parts = _rows(source, ROWS, sheet.rows, "rows"), read_rows(source / CURVES)
-                table, _ = build_table(parts[0], sheet, source / ROWS, source / DATASHEET, parts[1])
+                content, new = _rows(source, ROWS, sheet.rows, "rows"), read_rows(source / CURVES)
+                table, _ = build_table(content, sheet, source / ROWS, source / DATASHEET, new)
             hashed = sheet.replicates is not None and sheet.replicates.sha256 is not None
             replicates = load_replicates(source) if hashed else _beside(sheet, table, source / REPLICATES)
             beside = {

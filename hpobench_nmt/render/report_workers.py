@@ -12,7 +12,7 @@ from hpobench_nmt.render.plots import run_workers
 
 
 def workers(results: Results, table: str, stem: str, statistics: Statistics | None) -> FigureSpec:
-    """What the workers did in one trial of the method of `shown_method`."""
+    """What the workers did in one trial of the table's `shown_method`."""
     method = shown_method(results, table, statistics)
     found = worker_times(results, table, method)
     return FigureSpec(

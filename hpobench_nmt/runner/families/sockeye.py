@@ -189,7 +189,7 @@ def train(job: Job) -> Outcome:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
-    first_devices([job.device], settings["workers"])
+    first_devices([job.device], settings["workers"])  # an error where there are too few GPUs
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = measuring_lock(job.cache)
     prepared = prepare(
