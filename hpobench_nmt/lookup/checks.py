@@ -203,10 +203,12 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             yield "warning", f"{metric.name} is missing in every row", "it cannot be an objective."
         elif missing:
             sentinel = f" (written as {metric.missing:g})" if metric.missing is not None else ""
+            kept = _with_checkpoints(table, metric.name, values)
             yield (
                 "warning",
                 f"no {metric.name} in {missing} of {n_rows} rows{sentinel}",
-                "as an objective it leaves them out: they are never best and never on a front.",
+                "as an objective it leaves them out: they are never best and never on a front."
+                + (f" Along curves, the best checkpoint of {kept} of them counts." if kept else ""),
             )
         if len(known) > 1 and (known == known[0]).all():
             yield (
@@ -228,6 +230,15 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     yield from _trained(table)
     yield from _published_front(table)
     yield from _twins(table)
+
+
+def _with_checkpoints(table: Table, metric: str, values: Floats) -> int:
+    """How many rows lack the metric, but have it at a checkpoint of their curve."""
+    if table.curves is None or all(m.name != metric for m in table.curves.metrics):
+        return 0
+    rows = np.repeat(np.arange(len(table)), table.curves.lengths)
+    measured = np.unique(rows[~np.isnan(table.curves.column(metric))])
+    return int(np.isnan(values[measured]).sum())
 
 
 def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.checks import check_table
 from hpobench_nmt.lookup.curve_checks import best_places, curve_facts
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
@@ -58,7 +63,7 @@ def test_what_is_said_of_sound_curves():
         ("last", [8, 7], "ok", ""),
         ("last", [7, 5], "warning", "rows 0, 1"),
         ("best", [7, 6], "warning", "rows 1"),
-        ("best", [7.0, np.nan], "warning", "rows 1"),
+        ("best", [7.0, np.nan], "ok", ""),  # it failed later
     ],
 )
 def test_the_rows_own_values_are_those_of_their_curves(own, values, kind, wrong):
@@ -152,3 +157,14 @@ def test_curves_that_do_not_end_where_the_training_did():
 def test_best_places_take_the_earliest_and_never_nan():
     losses = np.array([3.0, 2.0, 2.0, np.nan, 1.0, np.nan])
     assert best_places(losses, np.array([0, 3, 5, 6])).tolist() == [1, 4, 5]
+
+
+def test_rows_without_the_metric_whose_checkpoints_count_are_said(curved):
+    values = curved.values.copy()
+    values[[3, 5], 0] = np.nan
+    failed = replace(curved, values=values)
+    (meaning,) = [f.meaning for f in check_table(failed) if f.fact.startswith("no bleu in 2 of 36 rows")]
+    assert meaning.endswith("never on a front. Along curves, the best checkpoint of 2 of them counts.")
+    trained = make_instance(Suite("s", ("ftb",), clock="cost", curves=True), failed)
+    assert not np.isnan(trained.losses[[3, 5]]).any()
+    assert np.isnan(make_instance(Suite("s", ("ftb",)), failed).losses[[3, 5]]).all()
