@@ -38,8 +38,9 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
         workers: W rows are looked up in each unit of time.
 
     Returns:
-        NaN where there is no value: too few targets, or so many rows without a loss that all rows drawn may
-        lack one. The share of the hypervolume has a mean only, for two losses and up to MAX_ROWS rows.
+        NaN where there are too few targets. A gap is that of trials that saw a row with a loss: one that saw
+        none has no score. The share of the hypervolume has a mean only, for two losses and up to MAX_ROWS
+        rows.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if goal.score_at is None:
@@ -68,9 +69,12 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
     gaps = np.sort(goal.gaps)  # NaN last
     none_of_better = _none_drawn(n_rows, drawn)[:-1]
     probability = none_of_better - np.append(none_of_better[1:], 0.0)
-    possible = probability > 0
-    mean = (gaps[possible] * probability[possible]).sum()
-    return _moments(mean, (gaps[possible] ** 2 * probability[possible]).sum())
+    possible = (probability > 0) & ~np.isnan(gaps)
+    gaps, probability = gaps[possible], probability[possible]
+    if np.isnan(goal.gaps).any():
+        probability = probability / probability.sum()
+    mean = (gaps * probability).sum()
+    return _moments(mean, (gaps**2 * probability).sum())
 
 
 def _none_drawn(n_rows: int, k: int) -> Floats:
