@@ -27,9 +27,9 @@ class Curve:
 
     Attributes:
         lookups: after how many, or at which times, shape (T,).
-        mean: over the trials that have a value, shape (T,).
-        quantiles: of all trials, infinite where that many have no value yet, shape (levels, T).
-        trials: how many trials the mean is over, shape (T,).
+        mean: over the trials, shape (T,); NaN where one of them has no value yet.
+        quantiles: of the trials, infinite where that many have no value yet, shape (levels, T).
+        trials: how many trials have a value, shape (T,).
     """
 
     lookups: NDArray[np.int64] | Floats
@@ -79,8 +79,9 @@ def summarise_curves(
     curves, known, n_known = curves[:, :end], known[:, :end], n_known[:end]
     there = known & ~np.isinf(curves)
     n_there = there.sum(axis=0)
+    # Of some trials only, the mean would rise when a bad one finds its first value.
     total = np.where(there, curves, 0.0).sum(axis=0)
-    mean = np.where(n_there > 0, total / np.maximum(n_there, 1), np.nan)
+    mean = np.where((n_there > 0) & (n_there == n_known), total / np.maximum(n_there, 1), np.nan)
     ordered = np.sort(curves, axis=0)  # NaN last
     index = np.maximum(np.ceil(np.outer(levels, n_known) - 1e-9).astype(np.int64) - 1, 0)
     quantiles = ordered[index, np.arange(end)]

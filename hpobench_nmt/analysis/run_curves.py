@@ -23,6 +23,7 @@ from hpobench_nmt.analysis.selection import (
     sound_trials,
 )
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import gap_trial, table_gaps
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
@@ -49,6 +50,9 @@ _STEPS = 40
 # Of a curve against time.
 _TIMES = 200
 LOOKUPS = "look-ups"
+_NOTHING_FEASIBLE = (
+    "Until a trial has found a feasible row, its regret is that of the worst feasible one, as in fb."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,49 +83,36 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
     """Simple regret: the gap between the best value so far and the best of the table.
 
     The frame has best_value besides, the mean of the best value so far in the metric's own unit. A method's
-    curve ends where a trial stopped short of the best, so that its mean is over the same trials throughout.
-    A trial that ended at the best stays there, for as many look-ups as any method made. Under constraints, a
-    mean begins where half of the trials have found a feasible row.
+    mean begins where each of its trials has found a value, and ends where one stopped short of the best, so
+    that it is over the same trials throughout. A trial that ended at the best stays there, for as many
+    look-ups as any method made. Under constraints, a trial that has found no feasible row is as far away as
+    the worst of them, as in fb.
 
     Args:
         also: times to have a point at, on a clock.
     """
-    found = _regret_curves(results, table, also)
-    return _once_half_are_there(found, results) if results.suite.constraints else found
-
-
-def _once_half_are_there(curves: Curves, results: Results) -> Curves:
-    """Without means of few trials: those that find something feasible by chance say little of the others."""
-    sound = {m: len(sound_trials(results, curves.table, m)) for m in methods_on(results, curves.table)}
-    needed = _LEAST_SHARE * curves.frame["method"].map(sound).fillna(0)  # of EXACT there are no trials
-    few = (curves.frame["trials"] < needed).to_numpy()
-    frame = curves.frame.copy()
-    frame.loc[few, ["mean", "best_value"]] = np.nan
-    note = (
-        "A curve begins where half of the method's trials have found a feasible row; its mean is over these."
-    )
-    return replace(curves, frame=frame, notes=(*curves.notes, note))
-
-
-def _regret_curves(results: Results, table: str, also: Sequence[float]) -> Curves:
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.scored[:, 0]))
     objective = instance.objectives[0]
     quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
+    gaps = table_gaps(instance)
+    rule = [_NOTHING_FEASIBLE] if results.suite.constraints else []
     if instance.trainings is not None:
-        found = _timed(results, table, quantity, True, lambda t, times: timed_regret(t, best, times), also)
+        found = _timed(
+            results, table, quantity, True, lambda t, times: timed_regret(t, best, times), also, _gap_trials
+        )
         frame = found.frame
         if instance.problem.clock == "lookups" and len(frame):
             workers, rounds = instance.problem.workers, np.arange(1, int(frame["lookups"].max()) + 1)
-            exact = random_search_regret(instance.scored[:, 0] - best, len(rounds) * workers)
+            exact = random_search_regret(gaps, len(rounds) * workers)
             last = np.minimum(rounds * workers, len(exact.mean)) - 1
             curve = Curve(rounds, exact.mean[last], exact.quantiles[:, last], exact.trials[last])
             frame = pd.concat([frame, _frame({EXACT: curve})], ignore_index=True)
-        return replace(found, frame=_with_best_value(frame, objective, best))
-    curves, notes = {}, failure_notes(results, table)
+        return replace(found, frame=_with_best_value(frame, objective, best), notes=(*found.notes, *rule))
+    curves, notes = {}, [*failure_notes(results, table), *rule]
     width = _longest(results, table)
     for method in methods_on(results, table):
-        trials = sound_trials(results, table, method)
+        trials = _gap_trials(results, table, method)
         if trials:
             curve = curves[method] = summarise_curves(_carried_on(simple_regret(trials, best), width, 0.0))
             longest = max(len(t.rows) for t in trials)
@@ -130,9 +121,15 @@ def _regret_curves(results: Results, table: str, also: Sequence[float]) -> Curve
                     f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
                 )
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
-    curves[EXACT] = random_search_regret(instance.scored[:, 0] - best, longest)
+    curves[EXACT] = random_search_regret(gaps, longest)
     frame = _with_best_value(_frame(curves), objective, best)
     return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
+
+
+def _gap_trials(results: Results, table: str, method: str) -> list[Trajectory]:
+    """The trials that did not fail, with losses as gaps count them."""
+    instance = results.instances[table]
+    return [gap_trial(instance, trial) for trial in results.trials[table, method] if not trial.failure]
 
 
 def _with_best_value(frame: pd.DataFrame, objective: Objective, best: float) -> pd.DataFrame:
@@ -146,10 +143,11 @@ def _timed(
     lower: bool,
     curves_of: Callable[[Sequence[Trajectory], Floats], Floats],
     also: Sequence[float],
+    trials_of: Callable[[Results, str, str], list[Trajectory]] = sound_trials,
 ) -> Curves:
     """Curves against time: at evenly spaced times on a log scale, and at those of `also`."""
     instance, notes = results.instances[table], failure_notes(results, table)
-    sound = {method: sound_trials(results, table, method) for method in methods_on(results, table)}
+    sound = {method: trials_of(results, table, method) for method in methods_on(results, table)}
     spaced = spaced_times([trial for trials in sound.values() for trial in trials], _TIMES)
     if instance.problem.clock == "lookups" and len(spaced):
         spaced = np.arange(1.0, spaced[-1] + 1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.constraints import is_feasible
@@ -18,6 +19,8 @@ from hpobench_nmt.evaluation.timed_scores import (
     timed_answer,
 )
 
+Floats = NDArray[np.float64]
+
 
 def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
     """The score of one trial; NaN where it stopped too early to have one."""
@@ -25,9 +28,8 @@ def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
     if trainings is None:
         return answer(goal, trial.rows, problem.n_initial)
     least = design_finish(trial, problem.n_initial)
-    # In fb, as on look-ups, a row that is not feasible counts as the worst that is.
-    missed = np.nan if goal.gaps is None else float(np.nanmax(trainings.best[:, 0]))
-    return timed_answer(goal, scored_trial(instance, trial, missed), trainings, least, problem.lookups)
+    counted = scored_trial(instance, trial) if goal.gaps is None else gap_trial(instance, trial)
+    return timed_answer(goal, counted, trainings, least, problem.lookups)
 
 
 def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) -> Trajectory:
@@ -36,6 +38,25 @@ def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) 
         return trial
     misses = ~is_feasible(instance.violations)[trial.rows, None]
     return replace(trial, losses=np.where(misses & ~np.isnan(trial.losses), missed, trial.losses))
+
+
+def gap_trial(instance: Instance, trial: Trajectory) -> Trajectory:
+    """The trial as gaps count it: a row that misses a constraint is as the worst that keeps all of them."""
+    return scored_trial(instance, trial, _worst_feasible(instance))
+
+
+def table_gaps(instance: Instance) -> Floats:
+    """Each row's gap to the best value in the first loss, shape (N,), as `gap_trial` counts it."""
+    scored = instance.scored[:, 0]
+    misses = np.isnan(scored) & ~np.isnan(instance.losses[:, 0])
+    return np.asarray(np.where(misses, _worst_feasible(instance), scored) - np.nanmin(scored))
+
+
+def _worst_feasible(instance: Instance) -> float:
+    """The largest first loss of a feasible row, at its worst checkpoint."""
+    trainings = instance.scored_trainings
+    seen = instance.scored if trainings is None else trainings.best
+    return float(np.nanmax(seen[:, 0]))
 
 
 def length_of(trial: Trajectory) -> float:

@@ -31,21 +31,25 @@ def halved(curved):
 
 
 def test_regret_over_time(halved):
-    found = regret_curves(halved, "toy", [5.0])
+    found = regret_curves(halved, "toy", [5.0, 20.0])
     assert found.unit == "s"
     assert EXACT not in set(found.frame["method"])
     best = halved.instances["toy"].losses.min()
     for method in halved.methods:
         curve = found.frame[found.frame["method"] == method].set_index("lookups")
-        at_5 = [
-            t.losses[t.timing.finishes <= 5.0, 0].min(initial=np.inf) - best
-            for t in halved.trials["toy", method]
-        ]
-        there = [x for x in at_5 if np.isfinite(x)]
-        assert curve.loc[5.0, "mean"] == pytest.approx(np.mean(there))
+        for time in (5.0, 20.0):
+            at_time = [
+                t.losses[t.timing.finishes <= time, 0].min(initial=np.inf) - best
+                for t in halved.trials["toy", method]
+            ]
+            mean = np.mean(at_time)
+            # Of some trials only there is no mean.
+            assert curve.loc[time, "mean"] == pytest.approx(mean if mean < np.inf else np.nan, nan_ok=True)
+            assert curve.loc[time, "trials"] == np.isfinite(at_time).sum()
+        assert np.isnan(curve["mean"].iloc[0])
         assert curve["mean"].iloc[-1] == 0.0
         np.testing.assert_allclose(curve["best_value"], -(best + curve["mean"]))
-    assert curves_finding(found, 5.0).startswith("Mean simple regret in bleu (BLEU) after 5 s: ")
+    assert curves_finding(found, 20.0).startswith("Mean simple regret in bleu (BLEU) after 20 s: ")
 
 
 def test_with_workers_on_look_ups_random_search_has_its_exact_curve(toy):

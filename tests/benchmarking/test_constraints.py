@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.report_runs import load_runs
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import target_runtimes
+from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import front_of
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.suite import Suite
@@ -120,6 +121,16 @@ def test_trials_without_a_feasible_row_are_counted_and_named(toy, tmp_path, run_
     assert best[1] in run.goal
     assert f"--constraint '{best[1]}'" in command(run)
     assert score_records(results)
+    # The curve of regret counts as fb does, and so does that of random search.
+    frame = regret_curves(results, "toy").frame
+    goal = results.instances["toy"].goals[-1]
+    for method, fb in (
+        ("RS", results.scores().set_index("score")["mean"]["fb"]),
+        (EXACT, exact_random_search(goal, 3)[0]),
+    ):
+        own = frame[frame["method"] == method].set_index("lookups")
+        assert own.loc[goal.score_at, "mean"] == pytest.approx(fb)
+        assert own["mean"].notna().all()
 
 
 def test_figures_are_of_feasible_rows(toy):

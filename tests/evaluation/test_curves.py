@@ -46,7 +46,7 @@ def test_mean_and_quantiles_of_whole_curves(data, n, width, level):
     for t, column in enumerate(curves.T):
         there = column[np.isfinite(column)]
         assert found.trials[t] == len(there)
-        assert found.mean[t] == pytest.approx(there.mean()) if len(there) else np.isnan(found.mean[t])
+        assert found.mean[t] == pytest.approx(there.mean()) if len(there) == n else np.isnan(found.mean[t])
         # The least value that at least this share of the trials has reached.
         reached = [v for v in column if (column <= v).mean() >= level - 1e-9]
         assert found.quantiles[0, t] == min(reached)
