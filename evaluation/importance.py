@@ -72,6 +72,7 @@ class Importance:
         direction: which way the metric is better.
         n_rows: rows that have the metric.
         n_grid: points of the grid of the values that occur.
+        inactive: names of the hyperparameters that are inactive in some of these rows.
         n_best: rows in the best part; n_rows for the whole space.
         effects: columns first, second ("" for a single hyperparameter), share, spread (standard deviation
             over the trees; NaN where exact), most important first.
@@ -87,6 +88,7 @@ class Importance:
     direction: Direction
     n_rows: int
     n_grid: int
+    inactive: tuple[str, ...]
     n_best: int
     effects: pd.DataFrame
     trees: int
@@ -121,6 +123,7 @@ class GridModel:
         places: of these rows' values among those that occur, shape (n, H).
         axes: by hyperparameter, the features of the k values that occur, shape (k, columns); the grid is the
             product of these values.
+        inactive: names of the hyperparameters that are inactive in some of these rows.
         forest: a scikit-learn forest fitted to these rows; None where every point of the grid has a row.
         out_of_bag_r2: R^2 of the forest on rows that its trees did not see; NaN without one.
     """
@@ -130,6 +133,7 @@ class GridModel:
     losses: Floats
     places: NDArray[np.int64]
     axes: tuple[Floats, ...]
+    inactive: tuple[str, ...]
     forest: RandomForestRegressor | None
     out_of_bag_r2: float
 
@@ -167,14 +171,15 @@ def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -
     values, places = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
     axes = tuple(h.features(v) for h, v in zip(hyperparameters, values, strict=True))
     features = np.hstack([axis[place] for axis, place in zip(axes, places, strict=True)])
-    whole = GridModel(response, features, losses, np.column_stack(places), axes, None, np.nan)
+    inactive = tuple(h.name for h, c in zip(hyperparameters, configs.T, strict=True) if np.isnan(c).any())
+    whole = GridModel(response, features, losses, np.column_stack(places), axes, inactive, None, np.nan)
     # Where some are inactive, two rows may count as one point.
-    if len(known) == whole.n_grid and not np.isnan(configs).any():
+    if len(known) == whole.n_grid and not inactive:
         return whole
     if len(known) < _FEWEST_ROWS:
         raise InputError(
-            f"{response.where}: {len(known)} of the {whole.n_grid:,} configurations of the grid have it; "
-            f"with fewer than {_FEWEST_ROWS} the others cannot be estimated."
+            f"{response.where}: {len(known)} rows have it; with fewer than {_FEWEST_ROWS} the other "
+            "configurations of the grid cannot be estimated."
         )
     if trees is None:
         trees = max(_FEWEST_TREES, min(N_TREES, MOST_TREE_ROWS // len(known)))
@@ -240,6 +245,7 @@ def importance(
         direction=response.objective.direction,
         n_rows=len(losses),
         n_grid=model.n_grid,
+        inactive=model.inactive,
         n_best=int((losses <= limit).sum()),
         effects=_effects([h.name for h in response.hyperparameters], found, model.forest is None),
         trees=0 if model.forest is None else len(model.forest.estimators_),

@@ -72,7 +72,8 @@ class SeedNoise:
             has: with "_" after it), in_table (the table's value),
             n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
             value is than the mean of the replicates, in units of the pooled sd; NaN for a mean).
-        pooled: over all configurations.
+        n_again: how many configurations were trained again; of more than 50, `configurations` has some.
+        pooled: over all configurations in `configurations`.
         averaged_over: of how many trainings a row is the mean, in the median.
         shared_seeds: seeds that several configurations were trained with.
         kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th
@@ -90,6 +91,7 @@ class SeedNoise:
     metric: str
     trainings: pd.DataFrame
     configurations: pd.DataFrame
+    n_again: int
     pooled: PooledNoise
     averaged_over: int
     shared_seeds: int
@@ -135,8 +137,8 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
 def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = False) -> SeedNoise:
     """Noise of a table's metric from trainings with other seeds.
 
-    Of more than 50 configurations that were trained again, 50 are looked at: from the best to the median one
-    in equal steps. Of the worse half some may have diverged, and one such would outweigh all others.
+    Of more than 50 configurations that were trained again, 50 at most are looked at: from the best to the
+    median one in equal steps. Of the worse half some may have diverged, and one such would outweigh all others.
 
     Args:
         response: one training of each configuration, which counts as one more; or their means.
@@ -165,7 +167,8 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
     row_of = {config: row for row, config in enumerate(in_order)}
     configs = _configs([_column(h, replicates[h.name]) for h in axes])
     own_values = {c: float(in_table[row_of[c]]) if c in row_of else np.nan for c in configs}
-    if len(own_values) > _MOST_CONFIGURATIONS:
+    n_again = len(own_values)
+    if n_again > _MOST_CONFIGURATIONS:
         own_values = _some(own_values, objective.to_loss(1.0))
         chosen = np.array([config in own_values for config in configs])
         replicates, configs = replicates[chosen], [c for c in configs if c in own_values]
@@ -196,6 +199,7 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
         metric=objective.metric,
         trainings=_trainings(groups, averaged),
         configurations=_configurations(groups, trainings, names, np.nan if averaged else pooled.sd, sign),
+        n_again=n_again,
         pooled=pooled,
         averaged_over=each,
         shared_seeds=shared,

@@ -4,7 +4,8 @@ All distances in a metric are gaps to the best value of the table, in raw units,
 if its gap is at most a tolerance d. Distances between configurations are counted in grid steps: the number
 of moves to a neighbouring value, over all hyperparameters, that lead from one to the other. (A step of a
 hyperparameter with more than 9 values is an eighth of them, so that a fine grid has neighbours too.) Any two
-categories are one step apart. A hyperparameter counts as its default where it is inactive.
+categories are one step apart. For distances, a hyperparameter counts as its default where it is inactive. On
+a grid, an inactive one has no value to choose, so that such a row is on the grids of all its values.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scipy.spatial import cKDTree
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, covered_share
 from hpobench_nmt.evaluation.scores import make_goal
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,8 @@ class Sensitivity:
         n_near, n_far: how many rows these are.
         reach: by hyperparameter: best (its value in the first best row), lowest and highest value that
             still count when it alone is changed, share (of its values, those in between). Of categories,
-            which have no order, lowest and highest are all that still count, joined by " or ".
+            which have no order, lowest and highest are all that still count, joined by " or ". What is
+            inactive on either side does not matter; one that is inactive in the best row has no values.
         interval_trials: trials of the grid that has one value in every interval of that length: the product
             of ceil(1 / share), Melis et al.'s reckoning.
         random_trials: trials of a search in random order until a row counts: mean, median, and the number
@@ -64,8 +66,8 @@ class Sensitivity:
         grids: by number of values per hyperparameter: trials (rows of the table on such a grid, mean),
             choices (of values: how many such grids there are), success (share of them that hold a row that
             counts), exact (whether all were tried, or a sample).
-        coverage: share of the grid's points that have a row. Where it is small, `grids` is of
-            little use.
+        coverage: share of the grid's points that have a row (`covered_share`). Where it is small, `grids`
+            is of little use.
     """
 
     table: str
@@ -94,8 +96,7 @@ def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensi
         seed: of the sample of coarse grids, where there are too many to try all.
     """
     loss, axes = response.losses, response.hyperparameters
-    columns = zip(axes, response.configs.T, strict=True)
-    configs = np.column_stack([h.counted_as(column) for h, column in columns])
+    configs = response.configs
     if np.isnan(loss).all():
         raise InputError(f"{response.where} is missing in every row.")
     if np.nanmin(loss) == np.nanmax(loss):
@@ -106,7 +107,8 @@ def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensi
     known = ~np.isnan(loss)
     best = np.flatnonzero(loss == np.nanmin(loss))
     gaps = loss - np.nanmin(loss)
-    steps = grid_steps(axes, configs, best)
+    columns = zip(axes, configs.T, strict=True)
+    steps = grid_steps(axes, np.column_stack([h.counted_as(column) for h, column in columns]), best)
     near = known & (steps >= 1) & (steps <= NEAR)
     far = known & (steps > NEAR)
     reach = _reach(axes, configs, int(best[0]), counts)
@@ -125,7 +127,7 @@ def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensi
         interval_trials=prod(ceil(1 / share - 1e-9) for share in reach["share"]),
         random_trials=random_order(len(response), int(counts.sum())),
         grids=coarse_grids(axes, configs, counts, seed=seed),
-        coverage=len(response) / prod(len(h.values) for h in axes),
+        coverage=covered_share(axes, configs),
     )
 
 
@@ -184,11 +186,12 @@ def coarse_grids(
     """Grid searches that try g values per hyperparameter, over every choice of these values.
 
     A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values
-    are good, so all choices are alike; a grid succeeds if it holds a row that counts.
+    are good, so all choices are alike; a grid succeeds if it holds a row that counts. What is inactive in a
+    row does not keep it from a grid.
 
     Args:
         axes: their declared values are those that may be tried.
-        configs: of the rows, shape (N, H).
+        configs: of the rows, NaN where inactive, shape (N, H).
         counts: rows that count, shape (N,).
         seed: for more than 20,000 choices, 5,000 are drawn with it.
 
@@ -205,8 +208,9 @@ def coarse_grids(
         exact = choices <= _MOST_GRIDS
         rng = np.random.default_rng([seed, g])
         options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
-        # Every row is on the same share of the grids.
-        trials = len(configs) * prod(k / size for k, size in zip(taken, sizes, strict=True))
+        # Rows are on the same share of the grids, unless some of their hyperparameters are inactive.
+        share = np.array(taken) / np.array(sizes)
+        trials = float(np.where(np.isnan(configs), 1.0, share).prod(axis=1).sum())
         lines.append((g, trials, float(choices), float(_hits(options, which, targets).mean()), exact))
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
 
@@ -250,8 +254,10 @@ def _marked(chosen: NDArray[np.int64], size: int) -> Bools:
 def _hits(options: Sequence[Bools], which: Sequence[NDArray[np.int64]], targets: NDArray[np.int64]) -> Bools:
     """Whether each grid holds one of the targets (ranks of their values, shape (T, H)), shape (grids,).
 
-    Targets are bits: those on a grid are those that all hyperparameters' sets have in common.
+    Targets are bits: those on a grid are those that all hyperparameters' sets have in common. The rank of an
+    inactive one is past the last, which is in every set.
     """
+    options = [np.pad(option, ((0, 0), (0, 1)), constant_values=True) for option in options]
     hit = np.zeros(len(which[0]), dtype=bool)
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
@@ -278,8 +284,12 @@ def _by_steps(gaps: Floats, steps: NDArray[np.int64], counts: Bools) -> pd.DataF
 def _reach(axes: Sequence[Hyperparameter], configs: Floats, best: int, counts: Bools) -> pd.DataFrame:
     lines: list[tuple[str, float | str, float | str, float | str, float]] = []
     for j, h in enumerate(axes):
+        if np.isnan(configs[best, j]):
+            lines.append((h.name, "inactive", "", "", 1.0))
+            continue
         others = np.delete(configs, j, axis=1)
-        line = (others == others[best]).all(axis=1) & counts
+        alike = (others == others[best]) | np.isnan(others) | np.isnan(others[best])
+        line = alike.all(axis=1) & counts
         good = np.isin(h.numbers, configs[line, j])
         here = h.numbers.index(configs[best, j])
         if h.kind == "categorical":

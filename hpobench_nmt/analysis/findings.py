@@ -86,10 +86,11 @@ def of_far_rows(count: int, share: float, rest: Importance) -> str:
 def _method(found: Importance) -> str:
     if found.method == "exact":
         return f"Exact: all {found.n_grid:,} configurations of the grid have a row."
-    note = (
-        f"Estimated with a random forest of {found.trees} trees, because only {found.n_rows:,} of the "
-        f"{found.n_grid:,} configurations of the grid have a row."
-    )
+    because = f"only {found.n_rows:,} of the {found.n_grid:,} configurations of the grid have {found.metric}"
+    if found.inactive:
+        verb = "is" if len(found.inactive) == 1 else "are"
+        because = f"{', '.join(found.inactive)} {verb} inactive in some rows"
+    note = f"Estimated with a random forest of {found.trees} trees, because {because}."
     fit = found.out_of_bag_r2
     if np.isnan(fit):
         return note
@@ -190,12 +191,11 @@ def _near_and_far(found: Sensitivity) -> str:
 def of_noise(found: SeedNoise, unit: str) -> Notes:
     """Sentences on trainings with other seeds."""
     pooled = found.pooled
-    count = len(found.configurations)
-    again = f"{count} configurations were" if count > 1 else "1 configuration was"
-    if found.averaged_over > 1:
-        again = f"{count} configurations, from the best to the median one, were"
+    count, looked_at = found.n_again, len(found.configurations)
+    again = f"{count:,} configurations were" if count > 1 else "1 configuration was"
+    some = f"; this is of {looked_at} of them, from the best to the median one" if looked_at < count else ""
     notes = [
-        f"{again} trained again with other seeds. Standard deviation within a configuration: "
+        f"{again} trained again with other seeds{some}. Standard deviation within a configuration: "
         f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
         f"degree{'s' * (pooled.df != 1)} of freedom).",
         f"The smallest difference between two single trainings that is more than seed noise is "

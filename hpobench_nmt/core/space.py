@@ -228,6 +228,20 @@ def scaled_features(axes: Sequence[Hyperparameter], codes: Floats) -> Floats:
     return np.hstack([axis.features(codes[:, j]) for j, axis in enumerate(axes)])
 
 
+def covered_share(axes: Sequence[Hyperparameter], codes: Floats) -> float:
+    """The share of the grid's points that have a row, 1 if all do.
+
+    A row stands for all points that differ in what is inactive there.
+
+    Args:
+        axes: the grid is the product of their values.
+        codes: of the rows, all distinct, shape (N, H).
+    """
+    sizes = np.array([len(h.values) for h in axes], dtype=np.float64)
+    covered = (1.0 / np.where(np.isnan(codes), 1.0, sizes)).prod(axis=1).sum()
+    return min(float(covered), 1.0)  # rounding
+
+
 def row_index(codes: Floats) -> dict[bytes, int]:
     """The row of each configuration, by `config_key` of its codes; of equal ones the first."""
     index: dict[bytes, int] = {}

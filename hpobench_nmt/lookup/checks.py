@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
-from hpobench_nmt.core.space import short_label
+from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.lookup.curve_checks import curve_facts
 from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.lookup.groups import group_ids, in_groups
@@ -178,10 +178,12 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         h.name for h, c in zip(table.hyperparameters, table.configs.T, strict=True) if np.isnan(c).any()
     ]
     if inactive:
+        covered = covered_share(table.hyperparameters, table.configs)
         yield (
             "note",
-            f"{_listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows",
-            "models see the default there; the grid's points cannot be counted.",
+            f"{_listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
+            f"for {covered:.0%} of the grid",
+            "models see the default there. A row stands for all values of what is inactive in it.",
         )
     elif n_rows < grid:
         yield (

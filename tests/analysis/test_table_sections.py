@@ -105,7 +105,7 @@ def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
     expected = analyze_tables([part], replicates={"toy": left})
     pd.testing.assert_frame_equal(only(sections, "importance").shown, only(expected, "importance").shown)
     # Who searches has to train the others as well, as they have to train what fails.
-    assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == 36
+    assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == "36"
     front, own = (only(found, "front").files["toy-front"] for found in (sections, expected))
     assert front["row"].tolist() == rows[own["row"]].tolist()
     assert only(sections, "front").notes == only(expected, "front").notes
@@ -161,6 +161,35 @@ def test_the_best_row_trained_again_is_told(toy, again):
     mean = frame["bleu"][::2].mean()
     own = toy.column("bleu")[best]
     assert f"The best row has {own:.3g} BLEU; trained again 4 times, {mean:.3g} on average." in notes
+
+
+def test_of_many_configurations_that_were_trained_again_some_are_looked_at(again):
+    x = np.arange(60.0)
+    wide = Table(
+        "wide", (Hyperparameter("x", tuple(x)),), (Metric("bleu", "max"),), x[:, None], x[:, None], ("bleu",)
+    )
+    notes = only(analyze_tables([wide], replicates={"wide": again(wide, range(60), times=1)}), "noise").notes
+    assert notes[0].startswith(
+        "60 configurations were trained again with other seeds; this is of 31 of them, from the best to the "
+        "median one. Standard deviation within"
+    )
+
+
+def test_why_importance_is_estimated(toy):
+    values = toy.values.copy()
+    values[:6, 0] = np.nan
+    notes = only(analyze_tables([replace(toy, values=values)]), "importance").notes
+    assert "because only 30 of the 36 configurations of the grid have bleu." in notes[0]
+    rate = replace(toy.hyperparameters[-1], active_if=(("layers", toy.hyperparameters[0].values[1:]),))
+    configs = toy.configs.copy()
+    configs[configs[:, 0] == 1.0, 2] = np.nan
+    _, first = np.unique(np.nan_to_num(configs, nan=-1.0), axis=0, return_index=True)
+    some = replace(toy, hyperparameters=(*toy.hyperparameters[:-1], rate), configs=configs[first],
+                   values=toy.values[first])  # fmt: skip
+    assert (
+        "because learning_rate is inactive in some rows."
+        in only(analyze_tables([some]), "importance").notes[0]
+    )
 
 
 def test_a_relation_that_may_be_none_is_called_so(toy):

@@ -266,3 +266,53 @@ def test_the_frames_have_their_columns():
     assert list(found.by_steps.columns) == ["steps", "rows", "within", "share", "median_gap"]
     assert list(found.grids.columns) == ["values", "trials", "choices", "success", "exact"]
     assert (found.table, found.objective) == ("grid", "loss:min")
+
+
+def conditional():
+    """Momentum is active for sgd only, beta for adam only; the best row is one of adam's."""
+    rate = Hyperparameter("rate", (1.0, 2.0, 3.0))
+    optimizer = Hyperparameter("optimizer", ("sgd", "adam"), kind="categorical")
+    momentum = Hyperparameter("momentum", (0.5, 0.9), active_if=(("optimizer", ("sgd",)),))
+    beta = Hyperparameter("beta", (0.1, 0.2, 0.3), active_if=(("optimizer", ("adam",)),))
+    nan = np.nan
+    configs = [(r, 0, m, nan) for r in rate.values for m in momentum.values]
+    configs += [(r, 1, nan, b) for r in rate.values for b in beta.values]
+    loss = {(2, 0, 0.9): 0.5, (2, 1, 0.1): 0.0, (2, 1, 0.2): 1.0, (3, 1, 0.1): 0.9}
+    values = [loss.get((c[0], c[1], c[2] if c[1] == 0 else c[3]), 5.0) for c in configs]
+    axes = (rate, optimizer, momentum, beta)
+    return Table("grid", axes, (Metric("loss", "min", tolerance=1.0),), np.array(configs),
+                 np.array(values)[:, None], ("loss",))  # fmt: skip
+
+
+def test_what_is_inactive_in_the_best_row_cannot_be_changed():
+    found = of(conditional())
+    reach = found.reach.set_index("hyperparameter")
+    assert reach.loc["rate"].tolist() == [2.0, 2.0, 3.0, 2 / 3]
+    # With sgd, beta is gone and momentum comes: one of its values counts.
+    assert reach.loc["optimizer"].tolist() == ["adam", "sgd or adam", "sgd or adam", 1.0]
+    assert reach.loc["momentum"].tolist() == ["inactive", "", "", 1.0]
+    assert reach.loc["beta"].tolist() == [0.1, 0.1, 0.2, 2 / 3]
+    assert found.interval_trials == 2 * 1 * 1 * 2
+    assert found.coverage == 1.0
+
+
+def test_an_inactive_value_does_not_keep_a_row_from_a_grid():
+    table = conditional()
+    counts = table.column("loss") <= 1.0
+    found = grids_of(table, counts)
+    for line in found.itertuples():
+        successes, sizes = [], []
+        sets = [combinations(h.numbers, min(line.values, len(h.values))) for h in table.hyperparameters]
+        for choice in product(*sets):
+            on_grid = [
+                all(np.isnan(v) or v in tried for v, tried in zip(c, choice, strict=True))
+                for c in table.configs
+            ]
+            successes.append((counts & on_grid).any())
+            sizes.append(sum(on_grid))
+        assert line.success == pytest.approx(np.mean(successes))
+        assert line.trials == pytest.approx(np.mean(sizes))
+    some = np.arange(15) != 2  # momentum 0.5 at rate 2: three points of the grid's 36
+    assert of(
+        replace(table, configs=table.configs[some], values=table.values[some])
+    ).coverage == pytest.approx(33 / 36)
