@@ -16,7 +16,8 @@ it. `checks_for(MyMethod)` gives those that a method needs, by the functions tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.constraints import Violations
+from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.timed_loop import run_timed_trial
@@ -47,12 +49,13 @@ def _grid_problem(n_objectives: int, per_axis: int = 4, n_initial: int = 3) -> t
     return Problem(features, n_objectives, len(features), n_initial), losses
 
 
-def _call(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method's code; what it raises is its failure, not the check's."""
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    """What a method does wrong, as the loops find it, is what the check says."""
     try:
-        return call(*arguments)
-    except (Exception, SystemExit) as error:
-        raise NonConformance(f"{what} raised {type(error).__name__}: {error}") from error
+        yield
+    except MethodFailure as failure:
+        raise NonConformance(failure_text(str(failure))) from failure
 
 
 def _global_state() -> list[object]:
@@ -80,14 +83,16 @@ def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> No
 def repeats_an_unanswered_question(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Asked twice without being told in between, it gives the same row."""
     problem, losses = _grid_problem(n_objectives)
-    method = _call("making it", factory, problem, np.random.default_rng(0))
-    for row in range(problem.n_initial):
-        _call("tell", method.tell, row, losses[row].copy())
-    for _ in range(10):
-        first, second = _call("ask", method.ask), _call("ask", method.ask)
-        if first != second:
-            raise NonConformance(f"ask gave row {first}, and row {second} when asked again before tell.")
-        _call("tell", method.tell, first, losses[first].copy())
+    with _failures_told():
+        method = guarded("making it", factory, problem, np.random.default_rng(0))
+        ask, tell = function_of(method, "ask"), function_of(method, "tell")
+        for row in range(problem.n_initial):
+            guarded("tell", tell, row, losses[row].copy())
+        for _ in range(10):
+            first, second = (row_number("ask", guarded("ask", ask), len(losses)) for _ in range(2))
+            if first != second:
+                raise NonConformance(f"ask gave row {first}, and row {second} when asked again before tell.")
+            guarded("tell", tell, first, losses[first].copy())
 
 
 def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -153,13 +158,16 @@ def leaves_its_input_alone(factory: MethodFactory, n_objectives: int = 1) -> Non
     problem, losses = _grid_problem(n_objectives)
     features = problem.features.copy()
     given = Problem(features, n_objectives, problem.lookups, problem.n_initial)
-    method = _call("making it", factory, given, np.random.default_rng(0))
-    for step in range(20):
-        row = step if step < problem.n_initial else _call("ask", method.ask)
-        told = losses[row].copy()
-        _call("tell", method.tell, row, told)
-        if not np.array_equal(told, losses[row]):
-            raise NonConformance("tell changed the losses that it was given.")
+    with _failures_told():
+        method = guarded("making it", factory, given, np.random.default_rng(0))
+        ask, tell = function_of(method, "ask"), function_of(method, "tell")
+        for step in range(20):
+            initial = step < problem.n_initial
+            row = step if initial else row_number("ask", guarded("ask", ask), len(losses))
+            told = losses[row].copy()
+            guarded("tell", tell, row, told)
+            if not np.array_equal(told, losses[row]):
+                raise NonConformance("tell changed the losses that it was given.")
     if not np.array_equal(features, problem.features):
         raise NonConformance("it changed problem.features.")
 
@@ -271,6 +279,7 @@ def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -
 def suggests_the_same_again(factory: MethodFactory, n_objectives: int = 1) -> None:
     """Asked twice while nothing has changed, it suggests the same."""
     problem, trainings = _timed_problem(n_objectives, workers=4)
+    different: list[str] = []
 
     def twice(problem: Problem, rng: np.random.Generator) -> Any:
         method: Any = factory(problem, rng)
@@ -278,14 +287,16 @@ def suggests_the_same_again(factory: MethodFactory, n_objectives: int = 1) -> No
 
         def checked(running: Any) -> Any:
             first, second = suggest(running), suggest(running)
-            if first != second:
-                raise NonConformance(f"suggest gave {first}, and {second} when asked again.")
+            if not np.array_equal(first, second):
+                different.append(f"suggest gave {first}, and {second} when asked again.")
             return first
 
         method.suggest = checked
         return method
 
     _timed_trial(twice, problem, trainings)
+    if different:
+        raise NonConformance(different[0])
 
 
 def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -348,7 +359,8 @@ PARALLEL_CHECKS: tuple[Check, ...] = (
 def checks_for(factory: MethodFactory, n_objectives: int = 1) -> tuple[Check, ...]:
     """The checks for a method, by the functions that it has: `ask`, `suggest` or both."""
     problem, _ = _timed_problem(n_objectives, workers=1)
-    method = _call("making it", factory, problem, np.random.default_rng(0))
+    with _failures_told():
+        method = guarded("making it", factory, problem, np.random.default_rng(0))
     parallel = PARALLEL_CHECKS if callable(getattr(method, "suggest", None)) else ()
     sequential = CONFORMANCE_CHECKS if callable(getattr(method, "ask", None)) or not parallel else ()
     return sequential + parallel

@@ -103,6 +103,29 @@ def test_a_bad_method_is_caught(method, check):
     assert str(error.value)
 
 
+class Nonsense(Good):
+    answer = None
+
+    def ask(self):
+        return type(self).answer
+
+
+@pytest.mark.parametrize("answer", [None, -1, 10_000, 1.5, "row", True, np.zeros(3), (1, 2)], ids=str)
+@pytest.mark.parametrize("check", CONFORMANCE_CHECKS, ids=lambda check: check.__name__)
+def test_an_answer_that_is_no_row_is_the_methods_fault(check, answer):
+    Nonsense.answer = answer
+    with pytest.raises(NonConformance, match="ask returned"):
+        check(Nonsense)
+
+
+@pytest.mark.parametrize("missing", ["ask", "tell"])
+def test_a_method_that_lacks_a_function_is_told(missing):
+    lacking = type("Lacking", (Good,), {missing: None})
+    for check in checks_for(lacking):
+        with pytest.raises(NonConformance, match=f"has no {missing}"):
+            check(lacking)
+
+
 def test_the_global_state_is_put_back():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     testing.depends_on_its_generator_alone(Good)

@@ -105,14 +105,13 @@ class Optimizer:
         candidates: int = N_CANDIDATES,
     ) -> None:
         self.space = space if isinstance(space, Space) else Space.of(space)
+        _check_whole("objectives", objectives, 1)
         self._method = _named(method, objectives)
-        if not 1 <= candidates <= MOST_CANDIDATES:
-            raise InputError(f"candidates must be from 1 to {MOST_CANDIDATES:,}, not {candidates:,}.")
         check_seed(seed)
-        least = {"budget": (budget, 1), "n_initial": (n_initial, 0)}
-        for name, (given, bound) in least.items():
-            if given is not None and given < bound:
-                raise InputError(f"{name} must be {bound} or more, not {given}.")
+        if budget is not None:
+            _check_whole("budget", budget, 1)
+        _check_whole("n_initial", n_initial, 0)
+        _check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         configs = _candidates(self.space, candidates, seed)
         lookups = len(configs) if budget is None else min(budget, len(configs))
         n_initial = min(n_initial, lookups)
@@ -321,6 +320,12 @@ def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
         raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
     return named
+
+
+def _check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
+        bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
+        raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")
 
 
 def _candidates(space: Space, count: int, seed: int) -> Floats:

@@ -64,6 +64,8 @@ def check_label(kind: str, text: str) -> str:
 
 def check_column(kind: str, name: str, unit: str) -> None:
     """Raise InputError where a column's name or unit cannot be shown as it is, or the name is empty."""
+    if not isinstance(name, str):
+        raise InputError(f"the name of a {kind} must be a text, not {name!r}.")
     if not name:
         raise InputError(f"a {kind} has an empty name.")
     check_label(kind, name)

@@ -159,6 +159,9 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     for key in ("hyperparameters", "metrics"):
         if not getattr(sheet, key):
             raise InputError(f"{path}: needs a section [{key}.NAME].")
+    both = [name for name in sheet.hyperparameters if name in sheet.metrics]
+    if both:
+        raise InputError(f"{path}: {both[0]!r} is a hyperparameter and a metric; a column is one of them.")
     claims = checked(sheet.claims, Claims, f"{path}, [claims]")
     try:
         if sheet.name is not None:

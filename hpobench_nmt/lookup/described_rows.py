@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.space import Hyperparameter, Space, label
@@ -18,7 +18,7 @@ from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.file_names import CURVES
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
-from hpobench_nmt.lookup.rows import parse_columns
+from hpobench_nmt.lookup.rows import first_label, parse_columns
 from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
 
 _PARQUET = ".parquet"
@@ -50,6 +50,8 @@ def build_table(
         columns = parquet_columns(content, names, csv_path, {*labels, *either})
     else:
         columns = parse_columns(content, names, csv_path, labels, either)
+        for name in either:
+            _refuse_mixed(name, columns[name], csv_path)
     trainings = None
     try:
         metrics = tuple(sheet.metric(name) for name in sheet.metrics)
@@ -105,6 +107,16 @@ def build_table(
             raise
         raise InputError(f"{sheet_path}: {error}") from None
     return table, trainings
+
+
+def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:
+    """Refuse a column of numbers and of texts whose datasheet does not say which it means: a typo, likely."""
+    place = first_label(cells) if cells.dtype == object else None
+    if place is not None:
+        raise InputError(
+            f"{_line(path, place)}: {name} is {shortened(cells[place])}, but others of its cells are numbers."
+            ' If all are labels, say so in its section: kind = "categorical".'
+        )
 
 
 def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:

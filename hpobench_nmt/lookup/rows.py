@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,18 @@ def _numbers_if_all(texts: Column) -> Column:
         return texts
 
 
+def first_label(texts: Column) -> int | None:
+    """The place of the first text that is no number, in a column that holds numbers besides; else None."""
+    known = {text: _is_number(text) for text in set(texts) if text not in _EMPTY}
+    if not any(known.values()) or all(known.values()):
+        return None
+    return next(place for place, text in enumerate(texts) if not known.get(text, True))
+
+
+def _is_number(text: str) -> bool:
+    return _numbers_if_all(np.array([text], dtype=object)).dtype != object
+
+
 def _doubles(chunk: Any) -> Floats:
     """An array of Arrow's doubles, NaN where there is none. Its own to_numpy would import pandas."""
     here = slice(chunk.offset, chunk.offset + len(chunk))
@@ -163,6 +176,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     try:
+        _check_cells(content, path)
         with warnings.catch_warnings():
             # Lines longer than the header would be cut with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -172,12 +186,32 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
                 if len(block):
                     empty = False
                     yield block
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+    except UnicodeDecodeError:
+        raise InputError(f"{path}, line {_first_line_not_utf8(content)}: not UTF-8 text.") from None
+    except (csv.Error, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{path}: not a CSV table ({' '.join(str(error).split())}).") from None
     if empty:
         raise InputError(f"{path}: has no rows.")
+
+
+def _check_cells(content: bytes, path: Path) -> None:
+    """Refuse a column that is there twice, and lines that end before the last column but are not blank."""
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
+    names = next(lines, [])
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise InputError(f"{path}: column {shortened(name)} is there twice.")
+    for number, cells in enumerate(lines, start=2):
+        if 0 < len(cells) < len(names):
+            raise InputError(f"{path}, line {number}: only {len(cells)} of {len(names)} cells.")
+
+
+def _first_line_not_utf8(content: bytes) -> int:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return content[: error.start].count(b"\n") + 1
+    return 1
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -185,7 +219,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     if not path.is_file():
-        raise InputError(f"{path}: no such file.")
+        raise InputError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'no such file'}.")
     return pd.concat(_text_blocks(read_bytes(path, MAX_BYTES), path), ignore_index=True)
 
 

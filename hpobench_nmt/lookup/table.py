@@ -76,6 +76,11 @@ class Table:
             array = np.array(getattr(self, attribute), dtype=np.float64)
             array.setflags(write=False)
             object.__setattr__(self, attribute, array)
+        for attribute, kind in (("hyperparameters", Hyperparameter), ("metrics", Metric)):
+            parts = getattr(self, attribute)
+            if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
+                raise InputError(f"{where}: {attribute} must be a tuple of {kind.__name__} objects.")
+            object.__setattr__(self, attribute, tuple(parts))
         expected = {"configs": len(self.hyperparameters), "values": len(self.metrics)}
         for attribute, columns in expected.items():
             shape = getattr(self, attribute).shape
@@ -162,8 +167,17 @@ class Table:
         return Space(self.hyperparameters)
 
     def config(self, row: int) -> dict[str, Value]:
-        """A row's hyperparameters by name; one that is inactive there is not in it."""
-        return self.space.decode(self.configs[row])
+        """A row's hyperparameters by name; one that is inactive there is not in it.
+
+        Raises:
+            InputError: rows go from 0 to N - 1.
+        """
+        return self.space.decode(self.configs[self._checked(row)])
+
+    def _checked(self, row: int) -> int:
+        if not 0 <= row < len(self):
+            raise InputError(f"table {self.name!r} has rows 0 to {len(self) - 1:,}, and no row {row}.")
+        return row
 
     def row(self, config: Config) -> int:
         """The row of a configuration. The first call takes O(N), others O(H).
@@ -255,9 +269,9 @@ class Table:
         """The learning curve of a row; without checkpoints if it has none.
 
         Raises:
-            InputError: the table has no curves.
+            InputError: the table has no curves, or no such row.
         """
-        return self._some_curves[row]
+        return self._some_curves[self._checked(row)]
 
     def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
         """The trainings of all rows with their costs, to be simulated on a clock (core/timed_loop.py).

@@ -108,13 +108,21 @@ def test_failures_two_losses_and_conditions():
         (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objectives, not 2"),
         (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA trains part of the way"),
         (lambda o: Optimizer(SPACE, "BO_M", objectives=11), "method BO_M is for 2 to 10 objectives, not 11"),
-        (lambda o: Optimizer(SPACE, candidates=0), "candidates must be from 1 to 100,000, not 0"),
+        (
+            lambda o: Optimizer(SPACE, candidates=0),
+            "candidates must be a whole number from 1 to 100,000, not 0",
+        ),
         (lambda o: Optimizer({"x": "abc"}), "hyperparameter 'x' must be a list of values"),
-        (lambda o: hb.minimize(loss, SPACE, budget=0), "budget must be 1 or more"),
-        (lambda o: Optimizer(SPACE, budget=0), "budget must be 1 or more, not 0"),
+        (lambda o: hb.minimize(loss, SPACE, budget=0), "budget must be a whole number of 1 or more, not 0"),
+        (lambda o: Optimizer(SPACE, budget=0), "budget must be a whole number of 1 or more, not 0"),
+        (
+            lambda o: hb.minimize(loss, SPACE, budget=2.5),
+            "budget must be a whole number of 1 or more, not 2.5",
+        ),
+        (lambda o: Optimizer({1: [1, 2]}), "the name of a hyperparameter must be a text, not 1"),
         (lambda o: Optimizer(SPACE, seed=-1), "seed must be a whole number of 0 or more, not -1"),
         (lambda o: Optimizer(SPACE, seed=None), "seed must be a whole number of 0 or more, not None"),
-        (lambda o: Optimizer(SPACE, n_initial=-1), "n_initial must be 0 or more, not -1"),
+        (lambda o: Optimizer(SPACE, n_initial=-1), "n_initial must be a whole number of 0 or more, not -1"),
         (lambda o: Optimizer(SPACE, Watching), "method Watching has no tell, and a function is evaluated"),
     ],
 )
@@ -438,7 +446,7 @@ def test_budgets_initial_designs_and_usual_methods():
         assert Seen.rules == rules
     names = [repr(Optimizer(SPACE, objectives=m)).split(",")[0] for m in (1, 2, 3, 4)]
     assert names == [f"Optimizer({name}" for name in ("BO_EI_M_std", "BO_M_std", "ParEGO_M", "ParEGO_M")]
-    with pytest.raises(InputError, match="candidates must be from 1 to 100,000, not 100,001"):
+    with pytest.raises(InputError, match="candidates must be a whole number from 1 to 100,000, not 100001"):
         Optimizer(SPACE, candidates=100_001)
 
 

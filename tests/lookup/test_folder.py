@@ -191,6 +191,10 @@ def test_add_takes_a_folder_whose_curves_have_no_hash_yet(curved, tmp_path):
         ("lr,ppl\n1,2,3\n4,5,6,7\n", "not a CSV table"),
         ("lr,ppl\n-1,50\n2,40\n", "a log scale needs positive values"),
         (b"lr,ppl\n0.001,\xff\n", "not UTF-8 text"),
+        (
+            "lr,ppl\n0.001,50\n0.O1,40\n",
+            "mine.csv, line 3: lr is '0.O1', but others of its cells are numbers. ",
+        ),
     ],
 )
 def test_add_names_what_is_wrong_with_a_csv(own, tmp_path, csv, message):
@@ -218,6 +222,10 @@ def test_add_names_what_is_wrong_with_a_csv(own, tmp_path, csv, message):
         (('name = "mine"', "name = mine"), "not valid TOML"),
         (('name = "mine"', "format = 7"), "format 7 is not supported"),
         (("[metrics.ppl]", "[metrics.pp]"), "unknown column 'pp'. Did you mean 'ppl'?"),
+        (
+            ("[metrics.ppl]", '[metrics.lr]\ndirection = "min"\n[metrics.ppl]'),
+            "'lr' is a hyperparameter and a metric",
+        ),
         (('scale = "log"', "values = [0.001, 0.01]"), "row 2: lr is 0.1, which is not among its values"),
         (('scale = "log"', 'values = ["a"]'), "mine.csv, line 2: unknown value of lr '0.001'. Known: a."),
     ],

@@ -228,7 +228,7 @@ def test_empty_cells_of_inactive_hyperparameters(tmp_path):
 
 def test_it_is_checked(table):
     facts = {finding.fact for finding in check_table(table)}
-    assert "decay is inactive in some rows" in facts
+    assert "decay is inactive in some rows; rows stand for 100% of the grid" in facts
     part = table.configs[:, 1] != 1
     short = Table("labels", AXES, table.metrics, table.configs[part], table.values[part], table.objectives)
     assert 'no row has rule of a "b", c' in {finding.fact for finding in check_table(short)}

@@ -115,6 +115,8 @@ def test_the_hash_tells_versions_apart(order):
         ({"metrics": (Metric("x", "min"),)}, "column name 'x' is used more than once"),
         ({"objectives": ("los",)}, "unknown metric 'los'. Did you mean 'loss'?"),
         ({"objectives": ("loss", "loss:max")}, "the same objective twice"),
+        ({"metrics": Metric("loss", "min")}, "metrics must be a tuple of Metric objects."),
+        ({"hyperparameters": ("x",)}, "hyperparameters must be a tuple of Hyperparameter objects."),
         ({"name": "../evil"}, "table name '../evil' cannot be used"),
         ({"name": ""}, "table name '' cannot be used"),
     ],
@@ -126,6 +128,12 @@ def test_a_wrong_table_is_refused(change, message):
             good, **{k: np.array(v) if k in ("configs", "values") else v for k, v in change.items()}
         )
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("row", [-1, 4, 9999])
+def test_a_row_that_is_none_is_refused(row):
+    with pytest.raises(InputError, match=f"has rows 0 to 3, and no row {row}"):
+        table([[1.0], [2.0], [3.0], [4.0]]).config(row)
 
 
 @pytest.mark.parametrize("spec", ["loss:up", "loss:", "lss"])
