@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Columns of what is not shown on a terminal.
 _UNBOUNDED = 10_000
+# Below this, every whole number is a double of its own.
+_WHOLE = 2.0**53
 # A training may take hours: the time left is estimated from all that ended so far.
 _WEEK = 7 * 24 * 3600.0
 
@@ -56,7 +58,7 @@ class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
             number = math.nan
         if not 0 < number < math.inf:
             self.fail(f"{value!r} is not a number above 0.", param, ctx)
-        return int(number) if number == int(number) else number
+        return int(number) if number == int(number) and number < _WHOLE else number
 
 
 AMOUNT = _Amount()
@@ -75,7 +77,10 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
         elif character == "," and not depth:
             parts.append((value or "")[start:place])
             start = place + 1
-    return tuple(part.strip() for part in [*parts, (value or "")[start:]] if part.strip())
+    named = tuple(part.strip() for part in [*parts, (value or "")[start:]] if part.strip())
+    if value is not None and not named:
+        raise InputError(f"{parameter.opts[0]} names nothing; leave it out for what is usual.")
+    return named
 
 
 def constraint_option(what: str) -> Callable[[Any], Any]:

@@ -43,3 +43,17 @@ def table_names() -> Iterable[str]:
     from hpobench_nmt.lookup.catalogue import collections, installed
 
     return [*installed(), *collections()]
+
+
+def collection_names() -> Iterable[str]:
+    """The published collections."""
+    from hpobench_nmt.lookup.collections import COLLECTIONS
+
+    return COLLECTIONS
+
+
+def removable_names() -> Iterable[str]:
+    """The tables that were added or fetched."""
+    from hpobench_nmt.lookup.catalogue import installed, shipped_folder
+
+    return [name for name, folder in installed().items() if folder.parent != shipped_folder()]

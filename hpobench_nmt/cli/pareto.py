@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import check_plot, constraint_option, listed, make_console, say
+from hpobench_nmt.cli.completion import completing, table_names
 from hpobench_nmt.core.errors import InputError, unknown
 
 
 @click.command()
-@click.argument("source", metavar="TABLE_OR_CSV")
+@click.argument("source", metavar="TABLE_OR_CSV", shell_complete=completing(table_names))
 @click.option(
     "--objectives",
     callback=listed,

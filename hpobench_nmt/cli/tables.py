@@ -1,4 +1,4 @@
-"""`hpobench-nmt tables`: list, show, analyze, check, describe, fetch, add and build lookup tables."""
+"""`hpobench-nmt tables`: list, show, analyze, check, describe, fetch, add, remove and build lookup tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpobench_nmt.cli.common import (
     say,
     writing,
 )
-from hpobench_nmt.cli.completion import completing, table_names
+from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
 from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.core.errors import InputError, unknown
 
@@ -187,7 +187,7 @@ def tables_card(name: str, out: Path | None) -> None:
 
 
 @tables.command("fetch")
-@click.argument("name", metavar="COLLECTION")
+@click.argument("name", metavar="COLLECTION", shell_complete=completing(collection_names))
 @click.option(
     "--from",
     "source",
@@ -251,16 +251,47 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         [replicates]
         seed = "seed"
     The file then has one training a line. Their means become the table's rows.
+
+    \b
+    Where a file curves.csv with learning curves lies beside the rows, say what it holds:
+        [curves]
+        resource = "update"        # the column that says how far a training is
+        cost_unit = "s"            # of its column cost
+        [curves.metrics.dev_ppl]   # a section for each column of a metric
+        own = "best"               # the row has the best of its curve; or "last"; or left out
     """
+    from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.folder import add_table
     from hpobench_nmt.lookup.user_folders import added_folder
 
-    before = {path.name for path in added_folder().glob("*")}
+    before = catalogue.installed()
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         table, folder = add_table(source, datasheet, added_folder(), progress)
     means = ", means over seeds" if table.averaged else ""
-    done = "Replaced" if table.name in before else "Installed"
+    other = before.get(table.name, folder)
+    done = "Replaced" if (folder in before.values()) else "Installed"
     say(f"{done} {table.name} ({len(table)} rows{means}) in {folder}.")
+    if catalogue.installed()[table.name] != folder:
+        say(f"It is hidden by the table of its name in {other}.", err=True)
+    elif other != folder:
+        say(
+            f"It hides the table of its name in {other}, until 'hpobench-nmt tables remove {table.name}'.",
+            err=True,
+        )
+
+
+@tables.command("remove")
+@click.argument("name", shell_complete=completing(removable_names))
+def tables_remove(name: str) -> None:
+    """Remove a table that was added or fetched."""
+    from hpobench_nmt.lookup.catalogue import installed, remove_table
+    from hpobench_nmt.lookup.user_folders import added_folder
+
+    with writing(added_folder()):
+        folder = remove_table(name)
+    say(f"Removed {folder}.")
+    if name in installed():
+        say(f"The table of its name in {installed()[name]} is used from now on.")
 
 
 tables.add_command(build)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpobench_nmt.cli.common import constraint_option, listed, require_family, require_installed, say
+from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
 from hpobench_nmt.core.errors import InputError, RunError
 
@@ -37,7 +38,11 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.command()
 @spec_argument
 @click.option(
-    "--method", default="BO_EI_M_std", show_default=True, help="NAME, FILE.py:CLASS or MODULE:CLASS."
+    "--method",
+    default="BO_EI_M_std",
+    show_default=True,
+    shell_complete=completing(method_names),
+    help="NAME, FILE.py:CLASS or MODULE:CLASS.",
 )
 @click.option(
     "--lookups",

@@ -7,6 +7,7 @@ that were fetched, and the tables that ship with the package.
 from __future__ import annotations
 
 import os
+import shutil
 from functools import lru_cache
 from pathlib import Path
 
@@ -115,3 +116,23 @@ def find_folder(name_or_folder: str | Path) -> Path:
         advice = f"Get it with 'hpobench-nmt tables fetch {published.name}'."
         raise InputError(f"table {text!r} is not installed. {advice}")
     raise unknown("table", text, tables, "('hpobench-nmt tables list' shows what is installed)")
+
+
+def remove_table(name: str) -> Path:
+    """Delete the folder of a table that was added or fetched, and return it.
+
+    Raises:
+        InputError: no table has this name, or it is neither.
+    """
+    tables = installed()
+    if name not in tables:
+        raise unknown("table", name, tables)
+    folder = tables[name]
+    if folder.parent not in (added_folder(), fetched_folder()):
+        raise InputError(f"table {name!r} was neither added nor fetched: {folder} is left as it is.")
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        (folder / DATASHEET).unlink()  # without it, what is left after an interruption is no table
+        shutil.rmtree(folder)
+    return folder

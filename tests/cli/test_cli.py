@@ -14,7 +14,8 @@ import pytest
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.cli.methods import every_method
-from hpobench_nmt.lookup.folder import save_folder
+from hpobench_nmt.lookup.catalogue import find_folder
+from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.methods import BUILT_IN, BuiltIn
 
 ROOT = Path(__file__).parents[1]
@@ -170,6 +171,48 @@ def test_a_table_of_ones_own(home, call):
     assert "0.01, 0.1" in call("tables", "show", "lm")[1]
     assert "all 4 configurations of the grid have a row" in call("tables", "check", "lm")[1]
     assert call("run", "--tables", "lm", "--trials", "3", "--jobs", "1", "--methods", "RS,BO_EI_M")[0] == 0
+
+
+def test_a_table_that_hides_another_is_told_and_can_be_removed(home, call, toy):
+    save_folder(dataclasses.replace(toy, name="sotu-ngram"), Path("mine"))
+    code, out, err = call("tables", "add", "mine")
+    assert (code, out.startswith("Installed sotu-ngram (36 rows)")) == (0, True)
+    assert "It hides the table of its name in " in err
+    assert "until 'hpobench-nmt tables remove sotu-ngram'" in err
+    assert call("tables", "add", "mine")[1:] == (out.replace("Installed", "Replaced"), "")
+    assert "36 rows" in call("tables", "show", "sotu-ngram")[1]
+    assert completed(["hpobench-nmt", "tables", "remove", "so"]) == ["sotu-ngram"]
+    code, out, _ = call("tables", "remove", "sotu-ngram")
+    assert (code, "is used from now on" in out) == (0, True)
+    assert list((home / "tables").iterdir()) == []
+    assert "960 rows" in call("tables", "show", "sotu-ngram")[1]
+    shipped = load_folder(find_folder("sotu-ngram"))
+    code, _, err = call("tables", "remove", "sotu-ngram")
+    assert (code, "was neither added nor fetched" in err) == (2, True)
+    assert load_folder(find_folder("sotu-ngram")).sha256 == shipped.sha256
+    assert "Did you mean 'sotu-ngram'?" in call("tables", "remove", "sotu-ngam")[2]
+
+
+def test_removing_a_link_leaves_what_it_points_to(home, call, toy):
+    save_folder(toy, Path("mine/toy"))
+    (home / "tables").mkdir(parents=True)
+    (home / "tables" / "toy").symlink_to(Path("mine/toy").resolve())
+    assert call("tables", "remove", "toy")[0] == 0
+    assert not (home / "tables" / "toy").is_symlink()
+    assert load_folder(Path("mine/toy")).sha256 == toy.sha256
+
+
+@pytest.mark.parametrize("option", ["--tables", "--methods", "--objectives"])
+def test_a_list_of_nothing_is_refused(toy_home, call, option):
+    code, _, err = call("run", option, " , ")
+    assert (code, f"{option} names nothing" in err) == (2, True)
+
+
+def test_a_budget_beyond_the_table_spends_it(toy_home, call):
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--score-at", "1e99")
+    code, out, err = call(*run)
+    assert (code, err.strip()) == (0, "")
+    assert call("score", "results/quick")[1] in out
 
 
 def test_the_front_of_a_table_and_of_any_csv_agree(toy_home, call, toy):
@@ -406,6 +449,9 @@ def test_the_shell_completes_commands_options_and_names(toy_home):
     assert "--methods" in completed(["hpobench-nmt", "run", "--m"])
     assert completed(["hpobench-nmt", "run", "--methods", "RS,BO_EI_M_s"]) == ["RS,BO_EI_M_std"]
     assert completed(["hpobench-nmt", "tables", "show", "toy"]) == ["toy", "toy-missing"]
+    assert completed(["hpobench-nmt", "pareto", "toy"]) == ["toy", "toy-missing"]
+    assert completed(["hpobench-nmt", "tables", "fetch", "nmt"]) == ["nmthpo", "nmtlc"]
+    assert completed(["hpobench-nmt", "tune", "x.toml", "--method", "BO_EI_M_s"]) == ["BO_EI_M_std"]
     assert "paper-single" in completed(["hpobench-nmt", "run", "paper"])
 
 
