@@ -50,8 +50,7 @@ class _LeftOut(ModelBased):
             return None
         if self._count == 0:
             return int(self._rng.choice(rows))
-        scores = self._scores(self._belief()._replace(unseen=free))
-        return int(rows[scores[free].argmax()])
+        return int(self._posterior.rows[self._best_of(self._belief()._replace(unseen=free))])
 
 
 def left_out(problem: Problem, rng: np.random.Generator) -> ModelBased:

@@ -138,7 +138,8 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
     """Noise of a table's metric from trainings with other seeds.
 
     Of more than 50 configurations that were trained again, 50 at most are looked at: from the best to the
-    median one in equal steps. Of the worse half some may have diverged, and one such would outweigh all others.
+    median one in equal steps. Of the worse half some may have diverged, and one such would outweigh all the
+    others.
 
     Args:
         response: one training of each configuration, which counts as one more; or their means.

@@ -97,17 +97,20 @@ class ModelBased:
             if self._count == 0:
                 self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
             else:
-                scores = self._scores(self._belief())
-                self._next = int(posterior.rows[_first_best(scores, posterior.unseen)])
+                self._next = int(posterior.rows[self._best_of(self._belief())])
         return self._next
 
-    def _scores(self, belief: Belief) -> Floats:
+    def _best_of(self, belief: Belief) -> int:
+        """The place of the unseen candidate of largest acquisition value."""
         scores = np.ascontiguousarray(self._acquisition(belief), dtype=np.float64)
         if scores.shape != belief.unseen.shape:
             raise ValueError(
                 f"the acquisition gave values of shape {scores.shape}, not {belief.unseen.shape}."
             )
-        return scores
+        best = _first_best(scores, belief.unseen)
+        if np.isnan(scores[best]) and np.isnan(scores[belief.unseen]).all():
+            raise ValueError("the acquisition gave NaN for every candidate.")
+        return best
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The row of largest acquisition value that is not running.
@@ -125,7 +128,7 @@ class ModelBased:
                 self._drawn = int(self._rng.choice(posterior.rows[free]))
             return self._drawn
         belief = self._belief()._replace(var=var, unseen=free, row_sums=row_sums)
-        return int(posterior.rows[_first_best(self._scores(belief), free)])
+        return int(posterior.rows[self._best_of(belief)])
 
     def tell(self, index: int, losses: Floats) -> None:
         """Condition on the losses of a row; a row without losses only leaves the candidates."""

@@ -97,8 +97,8 @@ def minimize(
         candidates: where the space has ranges, or its grid more than 100,000 configurations: how many are
             drawn at random, for the method to pick among.
         state: a JSON file that is written before and after every evaluation. Where it is there already, the
-            same call goes on from it: an evaluation that was interrupted is made again, and the budget
-            includes earlier ones.
+            same call goes on from it: an evaluation that was interrupted is made again. Its budget may be
+            another one, which includes earlier evaluations.
 
     Returns:
         all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
@@ -118,7 +118,7 @@ def minimize(
     )
     path = None if state is None else Path(state)
     if path is not None and path.exists():
-        earlier = Optimizer.load(path, method)
+        earlier = Optimizer.load(path, method, budget=budget)
         for key in State.__struct_fields__:
             if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
                 raise InputError(f"{path}: the state of another call, with another {key}. Give another file.")

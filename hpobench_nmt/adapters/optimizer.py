@@ -211,7 +211,9 @@ class Optimizer:
         write_whole(Path(path), msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n")
 
     @classmethod
-    def load(cls, path: str | Path, method: str | MethodFactory | None = None) -> Optimizer:
+    def load(
+        cls, path: str | Path, method: str | MethodFactory | None = None, *, budget: int | None = None
+    ) -> Optimizer:
         """An optimizer as it was saved, pending configurations included.
 
         What was asked is asked again, so that the method goes on as if it had not been interrupted. (With
@@ -221,6 +223,7 @@ class Optimizer:
             path: the file.
             method: the method that the file names, if it is none that `hpobench-nmt methods` lists: a file
                 cannot choose code to run.
+            budget: another one than the file's, to go on for longer.
 
         Raises:
             InputError: what is wrong in the file.
@@ -243,7 +246,7 @@ class Optimizer:
                 Space(tuple(state.space)),
                 state.method if method is None else method,
                 objectives=state.objectives,
-                budget=state.budget,
+                budget=state.budget if budget is None else budget,
                 seed=state.seed,
                 n_initial=state.n_initial,
                 candidates=state.candidates,

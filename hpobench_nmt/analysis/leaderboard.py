@@ -134,6 +134,8 @@ def setting(results: Results, table: str) -> str:
     told = f"{len(instance.table)} rows, {objectives}, {suite.trials} trial{'s' * (suite.trials > 1)}"
     if suite.timed:
         told += f", {suite.workers} worker{'s' * (suite.workers > 1)}, time in {instance.time_unit}"
+    if suite.noise:
+        told += "; a look-up draws one of the row's trainings, scores are of the row's mean"
     return told
 
 

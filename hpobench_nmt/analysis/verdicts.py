@@ -361,17 +361,31 @@ def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
 
 
 def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
-    """Friedman's and Nemenyi's tests over the tables on which every method has a mean."""
-    methods = results.methods
-    rows = {t: [means.get((t, score, m), (np.nan,))[0] for m in methods] for t in results.instances}
+    """Friedman's and Nemenyi's tests over the tables on which every method has a mean.
+
+    A method that has one on no table is left out: it would leave no table to the others.
+    """
+    means_of = {
+        m: {t: means.get((t, score, m), (np.nan,))[0] for t in results.instances} for m in results.methods
+    }
+    methods = tuple(m for m, of_tables in means_of.items() if not np.isnan(list(of_tables.values())).all())
+    rows = {table: [means_of[m][table] for m in methods] for table in results.instances}
     whole = {table: row for table, row in rows.items() if not np.isnan(row).any()}
-    left_out = [table for table in rows if table not in whole]
+    lacking = [
+        f"{table} ({_listed([m for m, mean in zip(methods, row, strict=True) if np.isnan(mean)])})"
+        for table, row in rows.items()
+        if table not in whole
+    ]
     omitted = ""
-    if left_out:
-        omitted = f" Left out, because a method has no mean over all its trials there: {_listed(left_out)}."
+    if lacking and methods:
+        omitted = f" Left out, because of methods without a mean over all their trials: {_listed(lacking)}."
+    unranked = [m for m in results.methods if m not in methods]
+    if unranked:
+        have = "has" if len(unranked) == 1 else "have"
+        omitted += f" Not ranked: {_listed(unranked)}, which {have} no mean over all trials on any table."
     try:
         test = rank_test(
-            np.array(list(whole.values())).reshape(-1, len(methods)), SCORES[score].lower_is_better
+            np.array(list(whole.values())).reshape(len(whole), len(methods)), SCORES[score].lower_is_better
         )
     except InputError as error:
         sentence = f"{score}: no ranking over tables. {error}{omitted}"
@@ -398,7 +412,7 @@ def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
 
 
 def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class NamedMethod:
         fingerprint: hash of its sources and settings; results made with another are not reused.
         objectives: numbers of objectives it is known to optimise; empty: not known.
         factory: the class, if it was given as an object and not by name.
+        sequential: whether it is known to have no `suggest`, and so takes one worker only.
     """
 
     name: str
@@ -50,6 +52,7 @@ class NamedMethod:
     fingerprint: str
     objectives: tuple[int, ...] = ()
     factory: MethodFactory | None = None
+    sequential: bool = False
 
     @property
     def source(self) -> str:
@@ -113,7 +116,8 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
         name = name_of(spec)
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
-        return NamedMethod(check_name("method", name), name, fingerprint(spec), factory=spec)
+        name = check_name("method", name)
+        return NamedMethod(name, name, fingerprint(spec), factory=spec, sequential=_is_sequential(spec))
     base, settings = split_spec(spec)
     if base in KNOWN:
         known = KNOWN[base]
@@ -123,7 +127,9 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
         module, _, attribute = known.location.partition(":")
         described = f"{attribute}({text})" if text else attribute
         source = built_in_fingerprint(f"{hpobench_nmt.methods.__name__}.{module}", described, known.libraries)
-        return NamedMethod(name, f"{base}({text})" if text else base, source, known.objectives)
+        adapter = base not in BUILT_IN  # other people's optimizers have no suggest
+        spec = f"{base}({text})" if text else base
+        return NamedMethod(name, spec, source, known.objectives, sequential=adapter)
     location, _ = _place(base)
     plain = _load(base)
     _check_factory(plain, base)
@@ -134,9 +140,9 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
         source = fingerprint(plain, file=Path(location))
     else:
         source = fingerprint(plain, module=location)
-    if not text:
-        return NamedMethod(name, base, source)
-    return NamedMethod(name, f"{base}({text})", hashlib.sha256(f"{source}({text})".encode()).hexdigest())
+    if text:
+        source = hashlib.sha256(f"{source}({text})".encode()).hexdigest()
+    return NamedMethod(name, f"{base}({text})" if text else base, source, sequential=_is_sequential(plain))
 
 
 def _refuse_built_in_name(name: str, spec: str) -> None:
@@ -146,7 +152,7 @@ def _refuse_built_in_name(name: str, spec: str) -> None:
 
 def _check_factory(factory: Any, spec: str) -> None:
     if not callable(factory):
-        raise InputError(f"method {spec!r} is a {type(factory).__name__}, not a class or function.")
+        raise InputError(f"method {spec!r} is of type {type(factory).__name__}, and no class or function.")
     if inspect.isclass(factory):
         # One with suggest needs no ask, and then no tell if it has observe (core/problem.py).
         lacking = [name for name in ("ask", "tell") if not callable(getattr(factory, name, None))]
@@ -157,6 +163,12 @@ def _check_factory(factory: Any, spec: str) -> None:
             raise InputError(
                 f"method {spec!r} has no {' and no '.join(lacking)}: a method needs ask and tell."
             )
+
+
+def _is_sequential(factory: Any) -> bool:
+    """Whether it is a class without `suggest`; of what a function makes nothing is known."""
+    made = factory.func if isinstance(factory, partial) else factory
+    return inspect.isclass(made) and not hasattr(made, "suggest")
 
 
 def _place(spec: str) -> tuple[str, str]:
@@ -196,8 +208,11 @@ def _load(spec: str) -> MethodFactory:
     except InputError:
         raise
     except ModuleNotFoundError as error:
-        hint = "A class in a file is given as FILE.py:CLASS."
-        raise InputError(f"method {spec!r}: there is no module {error.name!r}. {hint}") from error
+        of_file = location.endswith(".py") or not f"{location}.".startswith(f"{error.name}.")
+        missing = f"it imports {error.name!r}, which is not installed."
+        if not of_file:
+            missing = f"there is no module {error.name!r}. A class in a file is given as FILE.py:CLASS."
+        raise InputError(f"method {spec!r}: {missing}") from error
     except (Exception, SystemExit) as error:
         raise InputError(f"method {spec!r}: importing it raised {one_line(error)}.") from error
     found: Any = module
@@ -214,7 +229,7 @@ def _load(spec: str) -> MethodFactory:
 
 def _load_file(path: Path) -> Any:
     if not path.is_file():
-        raise InputError(f"{path}: no such file.")
+        raise InputError(f"{path}: {'is a folder, no Python file' if path.is_dir() else 'no such file'}.")
     path = path.resolve()
     # Named by its path, so that two files of one name do not meet, and found again when unpickled.
     name = f"_hpobench_nmt_plugin_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"

@@ -51,9 +51,9 @@ class Results:
     def scores(self) -> pd.DataFrame:
         """One row per table, method and score.
 
-        Columns: table, method, score; mean and std over the trials, NaN where a trial has no score; trials;
-        unanswered, the number of trials that ended before their target; failed, the number of trials that
-        failed; at_least, a lower bound of the mean where trials are unanswered.
+        Columns: table, method, score; mean and std over the trials that did not fail, NaN where one of these
+        has no score; trials; unanswered, the number of trials that ended before their target; failed, the
+        number of trials that failed; at_least, a lower bound of the mean where trials are unanswered.
         """
         import pandas as pd
 

@@ -134,8 +134,13 @@ def _results(
 
 
 def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
-    """Refuse methods that are known not to optimise the suite's number of objectives."""
+    """Refuse methods that are known not to fit the suite's number of objectives or workers."""
     for method in methods:
+        if method.sequential and suite.workers > 1:
+            raise InputError(
+                f"method {method.name!r} has no suggest, so that it cannot have several trainings running: "
+                f"give it 1 worker, not {suite.workers}."
+            )
         if method.objectives and suite.n_objectives not in method.objectives:
             raise InputError(
                 f"method {method.name!r} is for {counts(method.objectives)} objective(s), and there are "

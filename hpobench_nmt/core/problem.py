@@ -209,8 +209,8 @@ class ParallelMethod(Protocol):
         """What an idle worker is to do next.
 
         Args:
-            running: the rows that are being trained now, each with the resource asked for; read-only. It
-                changes as the trial goes on, so take a copy to keep it.
+            running: the rows that are being trained now, those of the initial design among them, each with
+                the resource asked for; read-only. It changes as the trial goes on, so take a copy to keep it.
 
         Returns:
             a row, to be trained until its training ends; or a request: a row and a resource, which must be

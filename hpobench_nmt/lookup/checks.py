@@ -18,6 +18,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.lookup.curve_checks import curve_facts
+from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
@@ -228,6 +229,13 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             "note",
             f"{len(front)} rows are on the Pareto front of {names}",
             "this many make up fta and fbp.",
+        )
+    others = [key for key in table.claims if key not in Claims.__struct_fields__]
+    if others:
+        yield (
+            "note",
+            f"nothing verifies the claim{'s' * (len(others) > 1)} {_listed(others)}",
+            f"what can be verified is {', '.join(Claims.__struct_fields__)}.",
         )
     yield from _trained(table)
     yield from _published_front(table)

@@ -13,7 +13,10 @@ objectives        metrics to optimise by default; left out: the first metric
                   that it counts as where it is inactive)
 [metrics.NAME]    direction ("min" or "max"), unit, missing, tolerance, description
 [provenance]      free texts: source, licence, how it was measured
-[claims]          what the source says of the table, for `tables check` to verify
+[claims]          what the source says of the table, for `tables check` to verify: configurations (how many
+                  were to be trained), failed (how many of them failed), complete (true: all were trained),
+                  front (row numbers) and front_objectives; of a collection: collection (its name),
+                  collection_rows and collection_tables (how many it has in all)
 """
 
 from __future__ import annotations

@@ -354,7 +354,11 @@ def test_minimize_goes_on_after_an_error_and_only_with_the_same_call(tmp_path):
     assert path.read_bytes() == (tmp_path / "whole.json").read_bytes()
     again = hb.minimize(value, SPACE, "RS", budget=12, state=path)  # all is there
     assert len(called) == 13 and again.losses.tolist() == whole.losses.tolist()
-    for other in ({"seed": 1}, {"budget": 13}, {"n_initial": 4}, {"candidates": 999}):
+    longer = hb.minimize(value, SPACE, "RS", budget=15, state=path)
+    assert longer.configs[:12] == whole.configs and len(longer.configs) == 15 and len(called) == 16
+    assert longer.configs == hb.minimize(loss, SPACE, "RS", budget=15).configs
+    assert hb.minimize(value, SPACE, "RS", budget=4, state=path).configs == longer.configs
+    for other in ({"seed": 1}, {"n_initial": 4}, {"candidates": 999}):
         (key,) = other
         with pytest.raises(
             InputError, match=rf"state\.json: the state of another call, with another {key}\."

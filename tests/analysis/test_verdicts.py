@@ -288,7 +288,7 @@ def test_a_run_that_is_not_finished(results):
     for outcome in statistics.ranks:
         assert outcome.test is None
         assert "two or more tables, not 1" in outcome.sentence
-        assert "Left out, because a method has no mean over all its trials there: other." in outcome.sentence
+        assert "Left out, because of methods without a mean over all their trials: other (Worst)." in outcome.sentence
 
 
 def test_one_method_has_nothing_to_be_compared_with(toy):
@@ -326,6 +326,39 @@ def test_ranks_over_tables(toy):
     shown = outcome.test.p < 0.05
     assert ("mean ranks differ" in outcome.sentence) == shown
     assert ("no method is shown to rank better" in outcome.sentence) == (not shown)
+
+
+def test_a_method_that_has_no_mean_anywhere_leaves_the_ranking_to_the_others(toy):
+    class Broken:
+        def __init__(self, problem, rng):
+            raise ValueError("broken")
+
+        def ask(self): ...
+
+        def tell(self, index, losses): ...
+
+    class Fails(Broken):
+        """On one table only."""
+
+        def __init__(self, problem, rng):
+            self.left = list(range(len(problem.features)))
+            self.wrong = problem.features is tables[3].features
+
+        def ask(self):
+            return -1 if self.wrong else self.left[0]
+
+        def tell(self, index, losses):
+            self.left.remove(index)
+
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(8)]
+    found = hb.benchmark(tables, ["RS", Broken, "BO_EI_M_std", Fails], trials=5, scores=["ftb"])
+    outcome = run_statistics(found).ranks[0]
+    assert outcome.methods == ("RS", "BO_EI_M_std", "Fails")
+    assert outcome.test is not None and outcome.test.n_tables == 7
+    assert "Not ranked: Broken, which has no mean over all trials on any table." in outcome.sentence
+    assert (
+        "Left out, because of methods without a mean over all their trials: t3 (Fails)." in outcome.sentence
+    )
 
 
 def test_the_same_results_give_the_same_statistics(results):

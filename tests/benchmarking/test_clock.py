@@ -328,9 +328,7 @@ def test_methods_that_only_suggest_run_on_look_ups_too(toy):
         assert all(trial.timing is None for trial in results.trials["toy", method])
 
 
-def test_a_sequential_method_with_several_workers_fails_with_its_reason_and_one_that_crashes_too(
-    curved, tmp_path
-):
+def test_a_sequential_method_with_several_workers_is_refused_and_one_that_crashes_fails(curved, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import os\n"
         "class One:\n"
@@ -339,11 +337,19 @@ def test_a_sequential_method_with_several_workers_fails_with_its_reason_and_one_
         "    def tell(self, index, losses): pass\n"
         "class Crash(One):\n"
         "    def suggest(self, running): os._exit(3)\n"
+        "def made(problem, rng): return One(problem, rng)\n"
     )
-    methods = [f"{tmp_path / 'mine.py'}:{name}" for name in ("One", "Crash")]
-    found = hb.benchmark(curved, methods, trials=2, workers=2, clock="cost", scores=("ftb",))
+    one, crash, made = (f"{tmp_path / 'mine.py'}:{name}" for name in ("One", "Crash", "made"))
+    rules = {"trials": 2, "workers": 2, "clock": "cost", "scores": ("ftb",)}
+    for method, name in ((one, "One"), ("pymoo.NSGA2", "pymoo.NSGA2")):
+        more = {"scores": ("fto",), "objectives": ("bleu", "seconds")} if name != "One" else {}
+        with pytest.raises(
+            hb.InputError, match=f"method '{name}' has no suggest, .* give it 1 worker, not 2"
+        ):
+            hb.benchmark(curved, ["RS", method], **rules | more)
+    found = hb.benchmark(curved, [made, crash], **rules)
     reasons = {method: reason for _, method, _, reason in found.failures()}
-    assert "has no suggest" in reasons["One"]
+    assert "a One, has no suggest" in reasons["made"]  # what a function makes is only seen then
     assert "ended its process (exit code 3)" in reasons["Crash"]
     for trial in found.trials["toy", "Crash"]:
         assert len(trial.rows) == len(trial.timing.finishes) == 3  # the initial design

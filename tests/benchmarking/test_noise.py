@@ -238,7 +238,10 @@ def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
         'scores = ["fb"]\ntables = ["toy"]\nnoise = "replicates"\ntrials = 3\nscore_at = {default = 10}\n'
     )
     run = ("run", tmp_path / "noisy.toml", "--jobs", 1, "--out", tmp_path / "r")
-    assert "a look-up draws one of the row's trainings" in run_command(*run).stdout
+    assert (
+        "; a look-up draws one of the row's trainings, scores are of the row's mean"
+        in run_command(*run).stdout
+    )
     results = hb.load_results(tmp_path / "r")
     assert results.suite.noise == "replicates"
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())

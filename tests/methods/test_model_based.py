@@ -107,6 +107,17 @@ def test_an_acquisition_must_give_one_value_per_candidate(values):
         bo.ask()
 
 
+@pytest.mark.parametrize("running", [{}, {4: 1.0}])
+def test_an_acquisition_that_knows_nothing_is_an_error(running):
+    bo = method(lambda belief: np.full(6, np.nan))
+    bo.tell(0, np.array([1.0]))
+    with pytest.raises(ValueError, match="NaN for every candidate"):
+        bo.suggest(running)
+    some = method(lambda belief: np.array([np.nan, 1.0, np.nan, 3.0, 0.0, 2.0]))
+    some.tell(0, np.array([1.0]))
+    assert some.suggest(running) == 2  # as numpy's argmax
+
+
 def test_a_row_that_lacks_one_of_two_losses_teaches_nothing():
     n_rows = 4
     problem = Problem(np.linspace(0.0, 1.0, n_rows)[:, None], 2, n_rows, 1)

@@ -50,8 +50,6 @@ def print_leaderboard(results: Results, console: Console) -> None:
         print_text(f"{name}: {SCORES[name].meaning(results.suite.timed)}", console, "dim")
     for table in results.instances:
         print_text(f"{table}: {setting(results, table)}", console, "bold")
-        if results.suite.noise:
-            print_text("a look-up draws one of the row's trainings; scores are of the row's mean", console)
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
