@@ -16,7 +16,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite, section_of_suite, without_defaults
 from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_name, read_json
+from hpobench_nmt.core.files import check_name, no_folder, read_json
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Natural, Strict, checked
 
@@ -154,7 +154,7 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError:  # no folder can have this name
         there = False
     if not there:
-        raise InputError(f"{folder}: no such folder.{_runs_in(folder.parent)}")
+        raise InputError(f"{folder}: {no_folder(folder)}.{_runs_in(folder.parent)}")
     if not path.is_file():
         raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.{_runs_in(folder)}")
     content = read_json(path, follow_link=False)
@@ -193,7 +193,7 @@ def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
 
     def compare(what: str, was: object, now: object) -> None:
         if was != now:
-            was, now = (list(v) if isinstance(v, tuple) else v for v in (was, now))
+            was, now = (list(v) if isinstance(v, tuple) else "none" if v is None else v for v in (was, now))
             raise InputError(
                 f"{folder}: holds a run with {what} {was}, this one has {now}. Choose another with --out."
             )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.files import no_folder
 from hpobench_nmt.core.text import printable
 
 if TYPE_CHECKING:
@@ -176,4 +177,4 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"{path}: a plot's name must end in .png, .pdf or .svg.")
     if not path.parent.is_dir():
-        raise InputError(f"{path.parent}: no such folder.")
+        raise InputError(f"{path.parent}: {no_folder(path.parent)}.")

@@ -18,6 +18,7 @@ from hpobench_nmt.cli.common import (
 from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
 from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import no_folder
 
 
 @click.group(cls=Commands)
@@ -210,7 +211,7 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
         raise unknown("collection", name, COLLECTIONS)
     collection = COLLECTIONS[name]
     if source is not None and not source.is_dir():
-        raise InputError(f"{source}: no such folder. Give {collection.files}.")
+        raise InputError(f"{source}: {no_folder(source)}. Give {collection.files}.")
     with writing(fetched_folder()):
         folders = collection.fetch(fetched_folder(), source, mirror)
     say(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")

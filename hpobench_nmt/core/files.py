@@ -72,6 +72,14 @@ def check_column(kind: str, name: str, unit: str) -> None:
     check_label(f"the unit of {kind} {name!r},", unit)
 
 
+def no_folder(path: Path) -> str:
+    """Why a path is no folder, in words."""
+    try:
+        return "a file, not a folder" if path.exists() else "no such folder"
+    except OSError:  # nothing can have this name
+        return "no such folder"
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step: it is there whole or not at all, even after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)

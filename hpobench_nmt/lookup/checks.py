@@ -193,7 +193,10 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             "a method can only choose among these; those that failed to train are not among them.",
         )
     else:
-        yield "ok", f"all {_count(grid)} configurations of the grid have a row", "the space is complete."
+        all_have = (
+            f"all {_count(grid)} configurations of the grid have" if grid > 1 else "the one configuration has"
+        )
+        yield "ok", f"{all_have} a row", "the space is complete."
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         absent = np.setdiff1d(h.numbers, column)
         if len(absent):

@@ -22,7 +22,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder, write_whole
+from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.datasheet import (
@@ -52,7 +52,7 @@ _SHIPPED = Path(__file__).parents[1] / "tables"
 def load_folder(folder: Path) -> Table:
     """Read a table folder, checking hash, types, ranges and the datasheet's keys."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder.")
+        raise InputError(f"{folder}: {no_folder(folder)}.")
     sheet = _datasheet(folder)
     content = _rows(folder, ROWS, sheet.rows, "rows")
     curves = None if sheet.curves is None else _rows(folder, CURVES, sheet.curves, "curves")

@@ -288,7 +288,10 @@ def test_a_run_that_is_not_finished(results):
     for outcome in statistics.ranks:
         assert outcome.test is None
         assert "two or more tables, not 1" in outcome.sentence
-        assert "Left out, because of methods without a mean over all their trials: other (Worst)." in outcome.sentence
+        assert (
+            "Left out, because of methods without a mean over all their trials: other (Worst)."
+            in outcome.sentence
+        )
 
 
 def test_one_method_has_nothing_to_be_compared_with(toy):
