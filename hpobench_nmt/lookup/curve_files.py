@@ -6,8 +6,8 @@
     1,1,2000,2000,30.1
 
 Rows are numbered from 0, as those of table.csv are, and checkpoints from 1, both in ascending order without
-gaps; a row that has no curve is left out. The section says what the columns are. `tables add` writes count and
-sha256, so leave these two out:
+gaps; a row that has no curve is left out. The section says what the columns are. Its count and sha256 are
+written by `tables add`:
 
     [curves]
     count = 3                    # checkpoints
