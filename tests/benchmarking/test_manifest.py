@@ -206,11 +206,11 @@ def entry(**changes):
         (settings(n_initial=2), "n_initial 3, this one has 2"),
         (settings(ties="first"), "ties any, this one has first"),
         (settings(stop="exhausted"), "stop settled, this one has exhausted"),
-        (settings(lookups=9), "lookups None, this one has 9"),
+        (settings(lookups=9), "lookups none, this one has 9"),
         (settings(tolerance={"toy": 1.0}), "tolerance {}, this one has {'toy': 1.0}"),
         (settings(score_at={"default": 6}), "score_at {'default': 5}, this one has {'default': 6}"),
         (lambda m: {"versions": m.versions | {"numpy": "0.1"}}, ", this one has 0.1"),
-        (lambda m: {"versions": m.versions | {"new": "3"}}, "new None, this one has 3"),
+        (lambda m: {"versions": m.versions | {"new": "3"}}, "new none, this one has 3"),
         (entry(sha256="a" * 64), "table 'other' of hash "),
         (
             entry(objectives=("seconds:min",)),

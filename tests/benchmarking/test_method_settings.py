@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import click
 import numpy as np
 import pytest
 
@@ -62,7 +63,9 @@ def test_nothing_else_is_read(inside):
 def test_commas_in_parentheses_do_not_part_methods():
     text = " RS, A(x=1, y='a,)'),m.py:B(k=2) ,, C"
     assert listed(None, None, text) == ("RS", "A(x=1, y='a,)')", "m.py:B(k=2)", "C")
-    assert listed(None, None, None) == listed(None, None, " ,") == ()
+    assert listed(None, None, None) == ()
+    with pytest.raises(InputError, match="--methods names nothing"):
+        listed(None, click.Option(["--methods"]), " ,")
 
 
 @pytest.mark.parametrize(

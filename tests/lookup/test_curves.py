@@ -251,7 +251,9 @@ def test_a_large_file_is_read_in_parts(monkeypatch):
         ("0,3,40,7.25,8.5,1.5\n", "", "has 4 checkpoints; \\[curves\\] count is 5"),
         ("0.1,7", "x,7", "line 5: '?cost'? is 'x', not a number"),
         (",cost,", ",price,", "cost"),
-        ("8,2", "8", "row 0, checkpoint 2: bleu is missing before the last checkpoint"),
+        ("8,2", "8,", "row 0, checkpoint 2: bleu is missing before the last checkpoint"),
+        ("8,2", "8", "line 3: only 5 of 6 cells"),
+        ("2,1,10,0.1,7,3", "2,1,10,0.1", "line 5: only 4 of 6 cells"),
     ],
 )
 @pytest.mark.parametrize("part", [2**23, 50])
