@@ -72,7 +72,7 @@ class SeedNoise:
             has: with "_" after it), in_table (the table's value),
             n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
             value is than the mean of the replicates, in units of the pooled sd; NaN for a mean).
-        n_again: how many configurations were trained again; of more than 50, `configurations` has some.
+        n_again: how many configurations were trained again; of more than 50, `configurations` has a part.
         pooled: over all configurations in `configurations`.
         averaged_over: of how many trainings a row is the mean, in the median.
         shared_seeds: seeds that several configurations were trained with.

@@ -38,8 +38,8 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
         workers: W rows are looked up in each unit of time.
 
     Returns:
-        NaN where there are too few targets. A gap is that of trials that saw a row with a loss: one that saw
-        none has no score. The share of the hypervolume has a mean only, for two losses and up to MAX_ROWS
+        NaN where there are too few targets. A gap is averaged over the trials that saw a row with a loss; the
+        others have no score. The share of the hypervolume has a mean only, for two losses and up to MAX_ROWS
         rows.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())

@@ -114,14 +114,15 @@ class Optimizer:
         _check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         configs = _candidates(self.space, candidates, seed)
         lookups = len(configs) if budget is None else min(budget, len(configs))
-        n_initial = min(n_initial, lookups)
         features = self.space.features(configs)
         for array in (features, configs):  # a method must not change what it is made from anew
             array.setflags(write=False)
-        self._problem = Problem(features, objectives, lookups, n_initial, self.space, configs)
+        self._problem = Problem(features, objectives, lookups, min(n_initial, lookups), self.space, configs)
         self._seed, self._budget, self._candidates = seed, budget, candidates
         rng = generator(seed, "initial", "optimizer")
-        self._initial = rng.choice(len(configs), size=n_initial, replace=False).tolist()
+        # Whatever the budget is, which may grow.
+        size = min(n_initial, len(configs))
+        self._initial = rng.choice(len(configs), size=size, replace=False).tolist()
         self._told: dict[int, Floats] = {}
         self._pending: list[int] = []
         self._events: list[Event] = []

@@ -17,17 +17,22 @@ def curves_finding(curves: Curves, at: float) -> str:
     """The means after so many look-ups or at a time, best first; curves that end before are named."""
     values: dict[str, float] = {}
     ended: list[str] = []
+    not_begun: list[str] = []
     longest = curves.frame.groupby("method")["lookups"].max().max()
     at = min(at, longest)
     for method, part in curves.frame.groupby("method", sort=False):
         before = part[part["lookups"] <= at]
         if len(before) and part["lookups"].max() >= at and not np.isnan(before["mean"].iloc[-1]):
             values[str(method)] = float(before["mean"].iloc[-1])
+        elif method != EXACT and part["lookups"].max() >= at:
+            not_begun.append(str(method))
         elif method != EXACT:
             ended.append(f"{method} (at {_amount(part['lookups'].max())})")
     exact = values.pop(EXACT, np.nan)
     what = f"Mean {curves.quantity} after {_amount(at)} {curves.unit}"
     text = _ordered(what, values, exact, curves.lower_is_better, short)
+    if not_begun:
+        text += f" Without a mean, because some trials have found no value by then: {', '.join(not_begun)}."
     return text + (f" Curves that end earlier: {', '.join(ended)}." if ended else "")
 
 
@@ -87,4 +92,4 @@ def _ordered(
     if len(shown) > 4:
         shown = [*shown[:3], "…", shown[-1]]
     reference = "" if np.isnan(exact) else f"; random search, exact: {text(exact)}"
-    return f"{what}: {', '.join(shown)}{reference}." if shown else f"{what}: no method has one."
+    return f"{what}: {', '.join(shown) or 'no method has one'}{reference}."

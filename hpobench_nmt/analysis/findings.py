@@ -193,7 +193,11 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     pooled = found.pooled
     count, looked_at = found.n_again, len(found.configurations)
     again = f"{count:,} configurations were" if count > 1 else "1 configuration was"
-    some = f"; this is of {looked_at} of them, from the best to the median one" if looked_at < count else ""
+    some = (
+        f"; what follows is about {looked_at} of them, from the best to the median one"
+        if looked_at < count
+        else ""
+    )
     notes = [
         f"{again} trained again with other seeds{some}. Standard deviation within a configuration: "
         f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "

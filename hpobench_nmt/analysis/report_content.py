@@ -128,11 +128,15 @@ def overall_board(run: Run) -> Board:
     ]
     won, lost = _against(statistics.comparisons)
     rows = []
-    for i, method in enumerate(results.methods):
+    ranks = [
+        dict(zip(o.methods, o.test.mean_ranks.tolist(), strict=True))
+        for o in statistics.ranks
+        if o.test is not None
+    ]
+    for method in results.methods:
         entries = [
-            Entry(f"{o.test.mean_ranks[i]:.2f}", float(o.test.mean_ranks[i]))
-            for o in statistics.ranks
-            if o.test is not None
+            Entry(f"{of[method]:.2f}", of[method]) if method in of else Entry("–")  # it has no mean anywhere
+            for of in ranks
         ]
         may = sum(method == v.best or method in v.tied for v in cells_with)
         alone = sum(method == v.best and v.alone for v in cells_with)

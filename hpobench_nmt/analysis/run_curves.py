@@ -120,6 +120,10 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
                 notes.append(
                     f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
                 )
+            begun = ~np.isnan(curve.mean)
+            if not begun[results.suite.n_initial - 1 :].all():
+                at = f"begins at look-up {int(begun.argmax()) + 1}" if begun.any() else "never begins"
+                notes.append(f"{method}: its mean {at}, because before that some trial has found no value.")
     longest = max((len(curve.lookups) for curve in curves.values()), default=0)
     curves[EXACT] = random_search_regret(gaps, longest)
     frame = _with_best_value(_frame(curves), objective, best)

@@ -274,7 +274,7 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
     shown = pd.DataFrame(
         {
             "values tried of each": grids["values"],
-            "trainings": [f"{n:,.0f}" if n >= 1 else "less than 1" for n in grids["trials"]],
+            "trainings": grids["trials"].round(2 if (grids["trials"] < 1).any() else 0),
             "chance to come that close (%)": grids["success"].mul(100).round(1),
         }
     )

@@ -378,7 +378,7 @@ def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
     ]
     omitted = ""
     if lacking and methods:
-        omitted = f" Left out, because of methods without a mean over all their trials: {_listed(lacking)}."
+        omitted = f" Tables left out, because a method has no mean over all its trials: {_listed(lacking)}."
     unranked = [m for m in results.methods if m not in methods]
     if unranked:
         have = "has" if len(unranked) == 1 else "have"

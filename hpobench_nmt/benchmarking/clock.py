@@ -154,12 +154,12 @@ def goal_of(
     if suite.clock == "lookups" and score_at and suite.lookups and score_at * suite.workers > suite.lookups:
         raise InputError(
             f"{where}: {score} is taken after {score_at * suite.workers} look-ups, but a trial may make only "
-            f"{suite.lookups}. Set score_at as well."
+            f"{suite.lookups}. Set score_at to {suite.lookups // suite.workers} or less, or lookups to more."
         )
     if score_at is not None and score_at > suite.time_for(table.name):
         raise InputError(
             f"{where}: {score} is taken at {score_at:g}, but a trial ends at {suite.time_for(table.name):g}. "
-            "Set score_at as well."
+            "Set score_at to that or less, or time to more."
         )
     if trainings is not None:
         goal = make_timed_goal(score, trainings, tolerance=tolerance, score_at=score_at, ties=suite.ties)

@@ -95,6 +95,15 @@ def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
     return methods
 
 
+def refuse_sequential(method: NamedMethod, workers: int) -> None:
+    """Refuse several workers for a method that is known to take one only."""
+    if method.sequential and workers > 1:
+        raise InputError(
+            f"method {method.name!r}: its class has no suggest, so that it cannot have several trainings "
+            f"running: give it 1 worker, not {workers}."
+        )
+
+
 def varied_built_in(spec: str) -> NamedMethod | None:
     """A method of the package, all of whose code is its own, with other settings; None for any other text."""
     try:
@@ -152,7 +161,7 @@ def _refuse_built_in_name(name: str, spec: str) -> None:
 
 def _check_factory(factory: Any, spec: str) -> None:
     if not callable(factory):
-        raise InputError(f"method {spec!r} is of type {type(factory).__name__}, and no class or function.")
+        raise InputError(f"method {spec!r} is of type {type(factory).__name__}, not a class or function.")
     if inspect.isclass(factory):
         # One with suggest needs no ask, and then no tell if it has observe (core/problem.py).
         lacking = [name for name in ("ask", "tell") if not callable(getattr(factory, name, None))]
@@ -208,6 +217,8 @@ def _load(spec: str) -> MethodFactory:
     except InputError:
         raise
     except ModuleNotFoundError as error:
+        if error.name is None:  # raised by the method's own code
+            raise InputError(f"method {spec!r}: importing it raised {one_line(error)}.") from error
         of_file = location.endswith(".py") or not f"{location}.".startswith(f"{error.name}.")
         missing = f"it imports {error.name!r}, which is not installed."
         if not of_file:
@@ -229,7 +240,7 @@ def _load(spec: str) -> MethodFactory:
 
 def _load_file(path: Path) -> Any:
     if not path.is_file():
-        raise InputError(f"{path}: {'is a folder, no Python file' if path.is_dir() else 'no such file'}.")
+        raise InputError(f"{path}: {'a folder, not a Python file' if path.is_dir() else 'no such file'}.")
     path = path.resolve()
     # Named by its path, so that two files of one name do not meet, and found again when unpickled.
     name = f"_hpobench_nmt_plugin_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"

@@ -13,7 +13,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks
 from hpobench_nmt.benchmarking.instance import Instance, make_instance, with_sources
 from hpobench_nmt.benchmarking.manifest import manifest_of
-from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_sequential, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
 from hpobench_nmt.benchmarking.suite import Suite, section_of_suite
@@ -136,11 +136,7 @@ def _results(
 def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
     """Refuse methods that are known not to fit the suite's number of objectives or workers."""
     for method in methods:
-        if method.sequential and suite.workers > 1:
-            raise InputError(
-                f"method {method.name!r} has no suggest, so that it cannot have several trainings running: "
-                f"give it 1 worker, not {suite.workers}."
-            )
+        refuse_sequential(method, suite.workers)
         if method.objectives and suite.n_objectives not in method.objectives:
             raise InputError(
                 f"method {method.name!r} is for {counts(method.objectives)} objective(s), and there are "

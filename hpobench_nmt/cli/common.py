@@ -80,7 +80,8 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
             start = place + 1
     named = tuple(part.strip() for part in [*parts, (value or "")[start:]] if part.strip())
     if value is not None and not named:
-        raise InputError(f"{parameter.opts[0]} names nothing; leave it out for what is usual.")
+        advice = "" if parameter.required else " Leave it out to use the default."
+        raise InputError(f"{parameter.opts[0]} is empty.{advice}")
     return named
 
 

@@ -54,6 +54,6 @@ def collection_names() -> Iterable[str]:
 
 def removable_names() -> Iterable[str]:
     """The tables that were added or fetched."""
-    from hpobench_nmt.lookup.catalogue import installed, shipped_folder
+    from hpobench_nmt.lookup.catalogue import own_tables
 
-    return [name for name, folder in installed().items() if folder.parent != shipped_folder()]
+    return own_tables()

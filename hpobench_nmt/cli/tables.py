@@ -254,7 +254,9 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     The file then has one training a line. Their means become the table's rows.
 
     \b
-    Where a file curves.csv with learning curves lies beside the rows, say what it holds:
+    Learning curves are in a file curves.csv beside the rows, with the columns
+        row,checkpoint,update,cost,dev_ppl
+    in ascending order (rows from 0, checkpoints from 1), and the datasheet says:
         [curves]
         resource = "update"        # the column that says how far a training is
         cost_unit = "s"            # of its column cost
@@ -265,18 +267,19 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     from hpobench_nmt.lookup.folder import add_table
     from hpobench_nmt.lookup.user_folders import added_folder
 
-    before = catalogue.installed()
+    before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         table, folder = add_table(source, datasheet, added_folder(), progress)
     means = ", means over seeds" if table.averaged else ""
     other = before.get(table.name, folder)
-    done = "Replaced" if (folder in before.values()) else "Installed"
+    done = "Replaced" if table.name in there else "Installed"
     say(f"{done} {table.name} ({len(table)} rows{means}) in {folder}.")
     if catalogue.installed()[table.name] != folder:
-        say(f"It is hidden by the table of its name in {other}.", err=True)
+        say(f"It is hidden by the table of the same name in {other}.", err=True)
     elif other != folder:
         say(
-            f"It hides the table of its name in {other}, until 'hpobench-nmt tables remove {table.name}'.",
+            f"It hides the table of the same name in {other}, until "
+            f"'hpobench-nmt tables remove {table.name}'.",
             err=True,
         )
 
@@ -292,7 +295,7 @@ def tables_remove(name: str) -> None:
         folder = remove_table(name)
     say(f"Removed {folder}.")
     if name in installed():
-        say(f"The table of its name in {installed()[name]} is used from now on.")
+        say(f"The table of the same name in {installed()[name]} is used from now on.")
 
 
 tables.add_command(build)

@@ -101,7 +101,7 @@ def tune(
     of these is the one that is named.
     """
     require_installed("filelock", "torch")
-    from hpobench_nmt.benchmarking.plugins import resolve_methods
+    from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
     from hpobench_nmt.core.problem import only_suggests
     from hpobench_nmt.runner.devices import find_devices, first_devices, gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.spec_file import load_spec
@@ -112,6 +112,7 @@ def tune(
     spec = load_spec(spec_path)
     require_family(spec.family)
     (named,) = resolve_methods([method])
+    refuse_sequential(named, workers)
     metrics = pick_metrics(spec, objectives, named)
     limits = pick_constraints(spec, constraints)
     factory = named.load()

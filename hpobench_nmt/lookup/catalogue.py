@@ -33,8 +33,17 @@ def search_path() -> list[Path]:
 
 def installed() -> dict[str, Path]:
     """Folder of every installed table by name, in alphabetical order. Reads no rows."""
+    return _tables_in(search_path())
+
+
+def own_tables() -> dict[str, Path]:
+    """Likewise of the tables that were added or fetched, whatever hides them."""
+    return _tables_in([added_folder(), fetched_folder()])
+
+
+def _tables_in(roots: list[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for root in search_path():
+    for root in roots:
         if root.is_dir():
             for folder in sorted(root.iterdir()):
                 if (folder / DATASHEET).is_file() and not folder.name.startswith("."):
@@ -122,14 +131,18 @@ def remove_table(name: str) -> Path:
     """Delete the folder of a table that was added or fetched, and return it.
 
     Raises:
-        InputError: no table has this name, or it is neither.
+        InputError: no table that was added or fetched has this name.
     """
-    tables = installed()
+    tables = own_tables()
     if name not in tables:
-        raise unknown("table", name, tables)
+        if name in installed():
+            raise InputError(
+                f"table {name!r} was neither added nor fetched: {installed()[name]} is left as it is."
+            )
+        if name in collections():
+            raise InputError(f"{name!r} is a collection: name one of {', '.join(collections()[name])}.")
+        raise unknown("table", name, installed())
     folder = tables[name]
-    if folder.parent not in (added_folder(), fetched_folder()):
-        raise InputError(f"table {name!r} was neither added nor fetched: {folder} is left as it is.")
     if folder.is_symlink():
         folder.unlink()
     else:

@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.curve_checks import curve_facts
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER
@@ -183,7 +184,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         yield (
             "note",
             f"{_listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
-            f"for {covered:.0%} of the grid",
+            f"for {math.floor(100 * covered + 1e-9)}% of the grid",
             "models see the default there. A row stands for all values of what is inactive in it.",
         )
     elif n_rows < grid:
@@ -214,7 +215,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
                 "warning",
                 f"no {metric.name} in {missing} of {n_rows} rows{sentinel}",
                 "as an objective it leaves them out: they are never best and never on a front."
-                + (f" Along curves, the best checkpoint of {kept} of them counts." if kept else ""),
+                + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
             )
         if len(known) > 1 and (known == known[0]).all():
             yield (
@@ -237,7 +238,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     if others:
         yield (
             "note",
-            f"nothing verifies the claim{'s' * (len(others) > 1)} {_listed(others)}",
+            f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(_listed(others))}",
             f"what can be verified is {', '.join(Claims.__struct_fields__)}.",
         )
     yield from _trained(table)

@@ -155,6 +155,7 @@ def _parse_slowly(
     """The columns by Python's own float(), and what is wrong by line."""
     blocks: dict[str, list[Column]] = {name: [] for name in names}
     first = 0
+    _check_cells(content, path)
     for frame in _text_blocks(content, path):
         for name in names:
             if name not in frame.columns:
@@ -176,7 +177,6 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     try:
-        _check_cells(content, path)
         with warnings.catch_warnings():
             # Lines longer than the header would be cut with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -188,7 +188,7 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
                     yield block
     except UnicodeDecodeError:
         raise InputError(f"{path}, line {_first_line_not_utf8(content)}: not UTF-8 text.") from None
-    except (csv.Error, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{path}: not a CSV table ({' '.join(str(error).split())}).") from None
     if empty:
         raise InputError(f"{path}: has no rows.")
@@ -197,13 +197,16 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
 def _check_cells(content: bytes, path: Path) -> None:
     """Refuse a column that is there twice, and lines that end before the last column but are not blank."""
     lines = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
-    names = next(lines, [])
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise InputError(f"{path}: column {shortened(name)} is there twice.")
-    for number, cells in enumerate(lines, start=2):
-        if 0 < len(cells) < len(names):
-            raise InputError(f"{path}, line {number}: only {len(cells)} of {len(names)} cells.")
+    try:
+        names = next(lines, [])
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise InputError(f"{path}: column {shortened(name)} is there twice.")
+        for cells in lines:
+            if 0 < len(cells) < len(names):
+                raise InputError(f"{path}, line {lines.line_num}: only {len(cells)} of {len(names)} cells.")
+    except (csv.Error, UnicodeDecodeError):
+        return  # the next reader says what is wrong
 
 
 def _first_line_not_utf8(content: bytes) -> int:
@@ -219,7 +222,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     if not path.is_file():
-        raise InputError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'no such file'}.")
+        raise InputError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}.")
     return pd.concat(_text_blocks(read_bytes(path, MAX_BYTES), path), ignore_index=True)
 
 

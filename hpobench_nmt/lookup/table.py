@@ -175,8 +175,9 @@ class Table:
         return self.space.decode(self.configs[self._checked(row)])
 
     def _checked(self, row: int) -> int:
-        if not 0 <= row < len(self):
-            raise InputError(f"table {self.name!r} has rows 0 to {len(self) - 1:,}, and no row {row}.")
+        is_row = isinstance(row, int | np.integer) and not isinstance(row, bool)
+        if not is_row or not 0 <= row < len(self):
+            raise InputError(f"table {self.name!r} has rows 0 to {len(self) - 1:,}, and no row {row!r}.")
         return row
 
     def row(self, config: Config) -> int:

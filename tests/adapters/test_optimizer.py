@@ -358,6 +358,9 @@ def test_minimize_goes_on_after_an_error_and_only_with_the_same_call(tmp_path):
     assert longer.configs[:12] == whole.configs and len(longer.configs) == 15 and len(called) == 16
     assert longer.configs == hb.minimize(loss, SPACE, "RS", budget=15).configs
     assert hb.minimize(value, SPACE, "RS", budget=4, state=path).configs == longer.configs
+    tried = tmp_path / "tried.json"
+    hb.minimize(loss, SPACE, "RS", budget=1, state=tried)
+    assert hb.minimize(loss, SPACE, "RS", budget=15, state=tried).configs == longer.configs
     for other in ({"seed": 1}, {"n_initial": 4}, {"candidates": 999}):
         (key,) = other
         with pytest.raises(

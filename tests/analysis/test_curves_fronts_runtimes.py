@@ -51,6 +51,20 @@ def failing(results, table, method, trial=0):
     return dataclasses.replace(results, trials={**results.trials, (table, method): trials})
 
 
+def test_a_regret_that_never_begins_is_told_and_drawn(toy):
+    values = toy.values.copy()
+    values[np.random.default_rng(1).permutation(36)[:26], 0] = np.nan
+    few = dataclasses.replace(toy, values=values)
+    results = hb.benchmark(few, ["RS", "BO_EI_M_std"], trials=10, scores=["fb"], score_at=5, n_initial=2)
+    found = regret_curves(results, "toy")
+    assert found.frame[found.frame["method"] == "RS"]["mean"].isna().all()
+    assert any(note.startswith("RS: its mean never begins, because") for note in found.notes)
+    text = curves_finding(found, 5)
+    assert "Without a mean, because some trials have found no value by then: RS" in text
+    assert "random search, exact: " in text
+    assert hb.plot_regret(results).axes
+
+
 def test_regret_curves_by_hand(single):
     found = regret_curves(single, "toy")
     values = single.instances["toy"].table.column("bleu")

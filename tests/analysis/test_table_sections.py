@@ -105,7 +105,7 @@ def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
     expected = analyze_tables([part], replicates={"toy": left})
     pd.testing.assert_frame_equal(only(sections, "importance").shown, only(expected, "importance").shown)
     # Who searches has to train the others as well, as they have to train what fails.
-    assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == "36"
+    assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == 36
     front, own = (only(found, "front").files["toy-front"] for found in (sections, expected))
     assert front["row"].tolist() == rows[own["row"]].tolist()
     assert only(sections, "front").notes == only(expected, "front").notes
@@ -170,8 +170,8 @@ def test_of_many_configurations_that_were_trained_again_some_are_looked_at(again
     )
     notes = only(analyze_tables([wide], replicates={"wide": again(wide, range(60), times=1)}), "noise").notes
     assert notes[0].startswith(
-        "60 configurations were trained again with other seeds; this is of 31 of them, from the best to the "
-        "median one. Standard deviation within"
+        "60 configurations were trained again with other seeds; what follows is about 31 of them, from the "
+        "best to the median one. Standard deviation within"
     )
 
 

@@ -7,6 +7,8 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import cells
+from hpobench_nmt.analysis.report_content import overall_board
+from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import run_statistics, score_values
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.comparisons import compare_pairs
@@ -289,7 +291,7 @@ def test_a_run_that_is_not_finished(results):
         assert outcome.test is None
         assert "two or more tables, not 1" in outcome.sentence
         assert (
-            "Left out, because of methods without a mean over all their trials: other (Worst)."
+            "Tables left out, because a method has no mean over all its trials: other (Worst)."
             in outcome.sentence
         )
 
@@ -355,13 +357,17 @@ def test_a_method_that_has_no_mean_anywhere_leaves_the_ranking_to_the_others(toy
 
     tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(8)]
     found = hb.benchmark(tables, ["RS", Broken, "BO_EI_M_std", Fails], trials=5, scores=["ftb"])
-    outcome = run_statistics(found).ranks[0]
+    statistics = run_statistics(found)
+    outcome = statistics.ranks[0]
     assert outcome.methods == ("RS", "BO_EI_M_std", "Fails")
     assert outcome.test is not None and outcome.test.n_tables == 7
     assert "Not ranked: Broken, which has no mean over all trials on any table." in outcome.sentence
-    assert (
-        "Left out, because of methods without a mean over all their trials: t3 (Fails)." in outcome.sentence
-    )
+    assert "because a method has no mean over all its trials: t3 (Fails)." in outcome.sentence
+    (board,) = [overall_board(run) for run in [Run("r", found, statistics, None)]]
+    shown = {method: entries[0].text for method, entries in board.rows}
+    assert shown["Broken"] == "–"
+    mean_ranks = dict(zip(outcome.methods, outcome.test.mean_ranks, strict=True))
+    assert {m: shown[m] for m in mean_ranks} == {m: f"{rank:.2f}" for m, rank in mean_ranks.items()}
 
 
 def test_the_same_results_give_the_same_statistics(results):

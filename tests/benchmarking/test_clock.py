@@ -344,7 +344,7 @@ def test_a_sequential_method_with_several_workers_is_refused_and_one_that_crashe
     for method, name in ((one, "One"), ("pymoo.NSGA2", "pymoo.NSGA2")):
         more = {"scores": ("fto",), "objectives": ("bleu", "seconds")} if name != "One" else {}
         with pytest.raises(
-            hb.InputError, match=f"method '{name}' has no suggest, .* give it 1 worker, not 2"
+            hb.InputError, match=f"method '{name}': its class has no suggest, .* give it 1 worker, not 2"
         ):
             hb.benchmark(curved, ["RS", method], **rules | more)
     found = hb.benchmark(curved, [made, crash], **rules)

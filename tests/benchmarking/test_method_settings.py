@@ -64,7 +64,7 @@ def test_commas_in_parentheses_do_not_part_methods():
     text = " RS, A(x=1, y='a,)'),m.py:B(k=2) ,, C"
     assert listed(None, None, text) == ("RS", "A(x=1, y='a,)')", "m.py:B(k=2)", "C")
     assert listed(None, None, None) == ()
-    with pytest.raises(InputError, match="--methods names nothing"):
+    with pytest.raises(InputError, match="--methods is empty"):
         listed(None, click.Option(["--methods"]), " ,")
 
 

@@ -177,7 +177,7 @@ def test_a_table_that_hides_another_is_told_and_can_be_removed(home, call, toy):
     save_folder(dataclasses.replace(toy, name="sotu-ngram"), Path("mine"))
     code, out, err = call("tables", "add", "mine")
     assert (code, out.startswith("Installed sotu-ngram (36 rows)")) == (0, True)
-    assert "It hides the table of its name in " in err
+    assert "It hides the table of the same name in " in err
     assert "until 'hpobench-nmt tables remove sotu-ngram'" in err
     assert call("tables", "add", "mine")[1:] == (out.replace("Installed", "Replaced"), "")
     assert "36 rows" in call("tables", "show", "sotu-ngram")[1]
@@ -193,6 +193,22 @@ def test_a_table_that_hides_another_is_told_and_can_be_removed(home, call, toy):
     assert "Did you mean 'sotu-ngram'?" in call("tables", "remove", "sotu-ngam")[2]
 
 
+def test_an_added_table_that_is_hidden_can_be_replaced_and_removed(home, call, toy, monkeypatch):
+    save_folder(toy, Path("mine/toy"))
+    save_folder(toy, Path("elsewhere/toy"))
+    monkeypatch.setenv("HPOBENCH_NMT_TABLES", str(Path("elsewhere").resolve()))
+    for done in ("Installed", "Replaced"):
+        _, out, err = call("tables", "add", "mine/toy")
+        assert out.startswith(f"{done} toy ")
+        assert "It is hidden by the table of the same name in " in err
+    assert completed(["hpobench-nmt", "tables", "remove", ""]) == ["toy"]
+    assert call("tables", "remove", "toy")[0] == 0
+    assert "toy" not in completed(["hpobench-nmt", "tables", "remove", ""])
+    code, _, err = call("tables", "remove", "toy")
+    assert (code, "was neither added nor fetched" in err) == (2, True)
+    assert load_folder(Path("elsewhere/toy")).sha256 == toy.sha256
+
+
 def test_removing_a_link_leaves_what_it_points_to(home, call, toy):
     save_folder(toy, Path("mine/toy"))
     (home / "tables").mkdir(parents=True)
@@ -205,7 +221,7 @@ def test_removing_a_link_leaves_what_it_points_to(home, call, toy):
 @pytest.mark.parametrize("option", ["--tables", "--methods", "--objectives"])
 def test_a_list_of_nothing_is_refused(toy_home, call, option):
     code, _, err = call("run", option, " , ")
-    assert (code, f"{option} names nothing" in err) == (2, True)
+    assert (code, f"{option} is empty. Leave it out" in err) == (2, True)
 
 
 def test_a_budget_beyond_the_table_spends_it(toy_home, call):

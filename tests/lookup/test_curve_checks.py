@@ -164,7 +164,7 @@ def test_rows_without_the_metric_whose_checkpoints_count_are_said(curved):
     values[[3, 5], 0] = np.nan
     failed = replace(curved, values=values)
     (meaning,) = [f.meaning for f in check_table(failed) if f.fact.startswith("no bleu in 2 of 36 rows")]
-    assert meaning.endswith("never on a front. Along curves, the best checkpoint of 2 of them counts.")
+    assert meaning.endswith("never on a front. Along curves, the best checkpoint counts in 2 of them.")
     trained = make_instance(Suite("s", ("ftb",), clock="cost", curves=True), failed)
     assert not np.isnan(trained.losses[[3, 5]]).any()
     assert np.isnan(make_instance(Suite("s", ("ftb",)), failed).losses[[3, 5]]).all()

@@ -345,7 +345,8 @@ def _log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
     lowest = float(positive.min()) if len(positive) else floor
     zero = bool((values == 0).any())
     bottom = floor * 0.8 if zero else lowest * 0.7
-    axes.set_ylim(bottom, max(float(values.max()) * 1.4, floor * 10))
+    highest = float(positive.max()) if len(positive) else floor
+    axes.set_ylim(bottom, max(highest * 1.4, floor * 10))
     plain_log_ticks(axes.yaxis)
     if zero:
         axes.axhline(floor, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
