@@ -24,6 +24,8 @@ Rows = NDArray[np.int64]
 
 # The expected hypervolume takes time quadratic in the number of rows.
 MAX_ROWS = 10_000
+# Simulated trials are some hundreds: what is rarer than this is not among them.
+_NEGLIGIBLE = 1e-3
 
 
 def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[float, float]:
@@ -38,9 +40,9 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
         workers: W rows are looked up in each unit of time.
 
     Returns:
-        NaN where there are too few targets. A gap is averaged over the trials that saw a row with a loss; the
-        others have no score. The share of the hypervolume has a mean only, for two losses and up to MAX_ROWS
-        rows.
+        NaN where there is no value: too few targets, or rows without a loss are all that more than one trial
+        in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean only,
+        for two losses and up to MAX_ROWS rows.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if goal.score_at is None:
@@ -72,7 +74,10 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
     possible = (probability > 0) & ~np.isnan(gaps)
     gaps, probability = gaps[possible], probability[possible]
     if np.isnan(goal.gaps).any():
-        probability = probability / probability.sum()
+        found = probability.sum()
+        if found < 1.0 - _NEGLIGIBLE:
+            return np.nan, np.nan
+        probability = probability / found
     mean = (gaps * probability).sum()
     return _moments(mean, (gaps**2 * probability).sum())
 
@@ -101,7 +106,8 @@ def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = Q
         lookups: T, cut to N.
 
     Returns:
-        The mean is conditional on some value having been found; `trials` is 0.
+        The mean begins where all but one trial in a thousand have found a value, and is over these; `trials`
+        is 0.
     """
     ordered = np.sort(gaps[~np.isnan(gaps)])
     n_rows, n_known = len(gaps), len(ordered)
@@ -116,7 +122,7 @@ def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = Q
         absent *= np.maximum(left - t, 0.0) / (n_rows - t)
         chance = absent[:-1] - absent[1:]
         found = 1.0 - absent[-1]
-        mean[t] = (ordered @ chance) / found if found > 0 else np.nan
+        mean[t] = (ordered @ chance) / found if found >= 1.0 - _NEGLIGIBLE else np.nan
         # The first rank i with P(best is among the i + 1 best) >= level.
         first = n_known - np.searchsorted(absent[:0:-1], wanted, side="right")
         quantiles[:, t] = with_none[first]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.candidates import draw
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import read_json, write_whole
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.problem import MethodFactory, Problem
@@ -105,13 +105,13 @@ class Optimizer:
         candidates: int = N_CANDIDATES,
     ) -> None:
         self.space = space if isinstance(space, Space) else Space.of(space)
-        _check_whole("objectives", objectives, 1)
+        check_whole("objectives", objectives, 1)
         self._method = _named(method, objectives)
         check_seed(seed)
         if budget is not None:
-            _check_whole("budget", budget, 1)
-        _check_whole("n_initial", n_initial, 0)
-        _check_whole("candidates", candidates, 1, MOST_CANDIDATES)
+            check_whole("budget", budget, 1)
+        check_whole("n_initial", n_initial, 0)
+        check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         configs = _candidates(self.space, candidates, seed)
         lookups = len(configs) if budget is None else min(budget, len(configs))
         features = self.space.features(configs)
@@ -324,12 +324,6 @@ def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
         raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
     return named
-
-
-def _check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
-        bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
-        raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")
 
 
 def _candidates(space: Space, count: int, seed: int) -> Floats:

@@ -22,8 +22,9 @@ from hpobench_nmt.analysis.selection import (
     methods_on,
     sound_trials,
 )
+from hpobench_nmt.benchmarking.clock import counted_gaps
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import gap_trial, table_gaps
+from hpobench_nmt.benchmarking.scoring import gap_trial
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
@@ -95,7 +96,7 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
     best = float(np.nanmin(instance.scored[:, 0]))
     objective = instance.objectives[0]
     quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
-    gaps = table_gaps(instance)
+    gaps = counted_gaps(instance.losses, instance.scored, instance.scored_trainings)
     rule = [_NOTHING_FEASIBLE] if results.suite.constraints else []
     if instance.trainings is not None:
         found = _timed(

@@ -377,7 +377,7 @@ def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
         if table not in whole
     ]
     omitted = ""
-    if lacking and methods:
+    if lacking:
         omitted = f" Tables left out, because a method has no mean over all its trials: {_listed(lacking)}."
     unranked = [m for m in results.methods if m not in methods]
     if unranked:

@@ -166,15 +166,30 @@ def goal_of(
     else:
         whole = None if score_at is None else int(score_at)
         goal = make_goal(score, scored, tolerance=tolerance, score_at=whole, ties=suite.ties)
-    if goal.gaps is not None and scored is not losses:
-        # A trial that finds no feasible row has the gap of the worst one, at its worst checkpoint.
-        missed = np.isnan(goal.gaps) & ~np.isnan(losses[:, 0])
-        seen = scored if trainings is None else trainings.best
-        worst = np.nanmax(seen[:, 0]) - np.nanmin(scored[:, 0])
-        goal = replace(goal, gaps=np.where(missed, worst, goal.gaps))
+    if goal.gaps is not None:
+        goal = replace(goal, gaps=counted_gaps(losses, scored, trainings))
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
             f"{where}: every row is within the tolerance of {tolerance:g}. "
             "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
         )
     return goal
+
+
+def counted_gaps(losses: Floats, scored: Floats, trainings: Trainings | None) -> Floats:
+    """Each row's gap to the best in the first loss, shape (N,); one that is not feasible has the worst's.
+
+    Args:
+        losses: of all rows, shape (N, m).
+        scored, trainings: as in `goal_of`.
+    """
+    gaps = scored[:, 0] - np.nanmin(scored[:, 0])
+    if scored is not losses:
+        missed = np.isnan(gaps) & ~np.isnan(losses[:, 0])
+        gaps[missed] = worst_loss(scored, trainings) - np.nanmin(scored[:, 0])
+    return np.asarray(gaps)
+
+
+def worst_loss(scored: Floats, trainings: Trainings | None) -> float:
+    """The largest first loss of a feasible row, at its worst checkpoint."""
+    return float(np.nanmax((scored if trainings is None else trainings.best)[:, 0]))

@@ -23,7 +23,7 @@ from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
 from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
 from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
-from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
@@ -92,8 +92,7 @@ def check_jobs(jobs: int, backend: Backend, timeout: float | None) -> None:
     """Refuse a number of jobs, a backend or a time limit that makes no sense."""
     if backend not in BACKENDS:
         raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
-    if not isinstance(jobs, int) or jobs < 1:
-        raise InputError(f"jobs must be a whole number of 1 or more, not {jobs!r}.")
+    check_whole("jobs", jobs, 1)
     if timeout is not None and not (is_number(timeout) and 0 < timeout < float("inf")):
         raise InputError(f"the time limit must be a number of seconds above 0, not {timeout!r}.")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.clock import worst_loss
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -18,8 +18,6 @@ from hpobench_nmt.evaluation.timed_scores import (
     exact_cost_of_random_search,
     timed_answer,
 )
-
-Floats = NDArray[np.float64]
 
 
 def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
@@ -42,21 +40,9 @@ def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) 
 
 def gap_trial(instance: Instance, trial: Trajectory) -> Trajectory:
     """The trial as gaps count it: a row that misses a constraint is as the worst that keeps all of them."""
-    return scored_trial(instance, trial, _worst_feasible(instance))
-
-
-def table_gaps(instance: Instance) -> Floats:
-    """Each row's gap to the best value in the first loss, shape (N,), as `gap_trial` counts it."""
-    scored = instance.scored[:, 0]
-    misses = np.isnan(scored) & ~np.isnan(instance.losses[:, 0])
-    return np.asarray(np.where(misses, _worst_feasible(instance), scored) - np.nanmin(scored))
-
-
-def _worst_feasible(instance: Instance) -> float:
-    """The largest first loss of a feasible row, at its worst checkpoint."""
-    trainings = instance.scored_trainings
-    seen = instance.scored if trainings is None else trainings.best
-    return float(np.nanmax(seen[:, 0]))
+    if instance.violations is None:
+        return trial
+    return scored_trial(instance, trial, worst_loss(instance.scored, instance.scored_trainings))
 
 
 def length_of(trial: Trajectory) -> float:

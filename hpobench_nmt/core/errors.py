@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import numbers
 from collections.abc import Iterable
 
 from hpobench_nmt.core.text import printable
@@ -50,6 +52,13 @@ def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: 
         message += f" Known: {printable(', '.join(known[:_MOST_NAMES]))}"
         message += f" and {len(known) - _MOST_NAMES:,} more." if len(known) > _MOST_NAMES else "."
     return InputError(f"{message} {hint}".rstrip())
+
+
+def check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:
+    """Raise InputError where a value is no whole number (of Python or NumPy) within these bounds."""
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral) or not low <= int(given) <= high:
+        bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
+        raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")
 
 
 def shortened(text: str) -> str:

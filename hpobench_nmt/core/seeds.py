@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import check_whole
 
 
 def check_seed(seed: object) -> None:
@@ -22,8 +22,7 @@ def check_seed(seed: object) -> None:
     Raises:
         InputError: it is not a whole number of 0 or more.
     """
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number of 0 or more, not {seed!r}.")
+    check_whole("seed", seed, 0)
 
 
 def generator(seed: int, *parts: str | int) -> np.random.Generator:

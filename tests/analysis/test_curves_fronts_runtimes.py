@@ -61,7 +61,7 @@ def test_a_regret_that_never_begins_is_told_and_drawn(toy):
     assert any(note.startswith("RS: its mean never begins, because") for note in found.notes)
     text = curves_finding(found, 5)
     assert "Without a mean, because some trials have found no value by then: RS" in text
-    assert "random search, exact: " in text
+    assert text.startswith("Mean simple regret in bleu (BLEU) after 5 look-ups: no method has one.")
     assert hb.plot_regret(results).axes
 
 
@@ -418,7 +418,9 @@ def test_rows_without_values(toy):
     frame = regret_curves(single, "toy").frame
     # A fifth of first look-ups has no value.
     assert of(frame, "RS").iloc[0]["trials"] < 20
-    assert np.isfinite(of(frame, EXACT)["mean"]).all()
+    # Of 36 rows 8 have none: they are all that is seen in 0.1% of trials after 4 look-ups, in 0.01% after 5.
+    exact = of(frame, EXACT)["mean"].to_numpy()
+    assert np.isnan(exact[:4]).all() and np.isfinite(exact[4:]).all()
     assert np.isfinite(of(surrogate_curves(single, "toy")[0].frame, "BO_EI_M_std")["mean"].iloc[2:8]).all()
     multi = hb.benchmark(holed, ["RS", "BO_M_std"], objectives=TWO, trials=20)
     assert of(hypervolume_curves(multi, "toy").frame, "BO_M_std")["mean"].iloc[-1] == pytest.approx(1.0)
