@@ -113,7 +113,7 @@ def runtimes(trials: Sequence[Trajectory], goals: Sequence[Goal], n_initial: int
     for line, trial in zip(times, trials, strict=True):
         if len(trial.rows) == 0:
             continue
-        met = np.cumsum(counts[:, trial.rows], axis=1) >= needed[:, None]
+        met = np.cumsum(counts[:, trial.candidates], axis=1) >= needed[:, None]
         found = met.any(axis=1)
         line[found] = np.maximum(met[found].argmax(axis=1) + 1, n_initial)
     return Runtimes(times, np.array([float(len(t.rows)) for t in trials]))

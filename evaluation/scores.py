@@ -248,7 +248,7 @@ class Summary:
 def summarise(goal: Goal, trials: Sequence[Trajectory], n_initial: int) -> Summary:
     """Mean and spread of a score over trials, with censored and failed ones counted and kept apart."""
     sound = [t for t in trials if not t.failure]
-    answers = np.array([answer(goal, t.rows, n_initial) for t in sound])
+    answers = np.array([answer(goal, t.candidates, n_initial) for t in sound])
     lengths = np.array([float(len(t.rows)) for t in sound])
     return summary_of(goal, answers, lengths, len(trials) - len(sound))
 

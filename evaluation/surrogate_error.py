@@ -52,7 +52,7 @@ def squared_errors(
     for found, trial in zip(errors, trials, strict=True):
         steps = lookups[lookups <= len(trial.rows)]
         if len(steps):
-            rows, losses = trial.rows[: steps[-1]], trial.losses[: steps[-1]]
+            rows, losses = trial.candidates[: steps[-1]], trial.losses[: steps[-1]]
             _replay(surrogate, rows, losses, truth, steps, covariances, off[: len(steps)], found)
     return errors
 

@@ -80,14 +80,14 @@ def timed_runtimes(
             continue
         finishes, least = trial.timeline.finishes, design_finish(trial, n_initial)
         regret = np.fmin.accumulate(trial.losses[:, 0]) - best
-        whole = (trial.losses == final[trial.rows]).all(axis=1)
+        whole = (trial.losses == final[trial.candidates]).all(axis=1)
         for j, (goal, value) in enumerate(zip(goals, values, strict=True)):
             if goal.gaps is not None:
                 met = np.flatnonzero(regret <= value)
                 found = finishes[met[:1]]
             else:
-                hits = np.flatnonzero(goal.targets[trial.rows] & whole)
-                _, first = np.unique(trial.rows[hits], return_index=True)
+                hits = np.flatnonzero(goal.targets[trial.candidates] & whole)
+                _, first = np.unique(trial.candidates[hits], return_index=True)
                 found = np.sort(finishes[hits[first]])[goal.needed - 1 : goal.needed]
             if len(found):
                 line[j] = max(float(found[0]), least)

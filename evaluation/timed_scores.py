@@ -75,12 +75,12 @@ def timed_answer(
         hypervolume.
     """
     time = trial.timeline
-    counts = goal.targets[trial.rows]
+    counts = goal.targets[trial.candidates]
     if goal.resources is not None:
-        counts = counts & (time.resources >= goal.resources[trial.rows])
+        counts = counts & (time.resources >= goal.resources[trial.candidates])
     hits = np.flatnonzero(counts)
     # The first time that each target row counts; trainings are in the order of finishing.
-    _, first = np.unique(trial.rows[hits], return_index=True)
+    _, first = np.unique(trial.candidates[hits], return_index=True)
     met = np.sort(time.finishes[hits[first]])
     if goal.score_at is None:
         return max(least, float(met[goal.needed - 1])) if len(met) >= goal.needed else np.nan

@@ -100,7 +100,7 @@ def moving_front(
         raise InputError(f"trial {trial} of {method} on {table}: there are trials 0 to {len(trials) - 1}.")
     chosen = trials[trial]
     steps = sorted({min(n, len(chosen.rows)) for n in lookups})
-    fronts = [chosen.rows[:n][pareto_front(chosen.losses[:n])] for n in steps]
+    fronts = [chosen.candidates[:n][pareto_front(chosen.losses[:n])] for n in steps]
     first, second = (instance.objectives[j].direction == "max" for j in pair)
     return Fronts(
         table=table,
@@ -156,7 +156,7 @@ def attainment(
     for method in methods_on(results, table):
         trials = sound_trials(results, table, method)
         # A trial that ended with the whole front has no more to find.
-        known = [len(t.rows) >= lookups or bool(np.isin(front, t.rows).all()) for t in trials]
+        known = [len(t.rows) >= lookups or bool(np.isin(front, t.candidates).all()) for t in trials]
         if not all(known):
             notes.append(
                 f"{method}: left out, because {known.count(False)} trials stopped before look-up {lookups}."

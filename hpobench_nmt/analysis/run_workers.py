@@ -80,7 +80,7 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
     before = np.append(np.inf, np.minimum.accumulate(losses)[:-1])
     frame = pd.DataFrame(
         {
-            "row": chosen.rows if instance.numbers is None else instance.numbers[chosen.rows],
+            "row": chosen.rows,
             "worker": time.workers,
             "start": time.starts,
             "finish": time.finishes,

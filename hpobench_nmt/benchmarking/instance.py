@@ -92,7 +92,10 @@ class Instance:
 
     @property
     def numbers(self) -> NDArray[np.int64] | None:
-        """The row number in the installed table of each row; None if they are the same."""
+        """The row number in the installed table of each row; None if they are the same.
+
+        In trajectories of results, `rows` are those of the installed table, `candidates` those here.
+        """
         return None if self.all_rows is None else rows_with_curve(self.all_rows)
 
     @property

@@ -49,14 +49,13 @@ _TIMES = {
 }
 
 
-def to_parquet(table: str, method: str, first: int, trials: Trials, numbers: Rows | None = None) -> bytes:
+def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
     """The content of a file.
 
     Args:
         table, method: names.
         first: number of the first trial.
         trials: of this method on this table.
-        numbers: of the rows in the installed table; left out: those in the trials.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -79,6 +78,7 @@ def to_parquet(table: str, method: str, first: int, trials: Trials, numbers: Row
     reasons = sorted(set(by_trial))
     codes = np.array([reasons.index(reason) for reason in by_trial], dtype=np.int32)
     losses = trials.table_losses[trials.looked_up] if trials.losses is None else trials.losses
+    numbers = trials.numbers
     rows = trials.looked_up if numbers is None else numbers[trials.looked_up].astype(np.int32)
     steps = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
     columns: dict[str, Any] = {
@@ -143,9 +143,10 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     bounds = np.append(0, np.cumsum(lengths))
     if not np.array_equal(step, np.arange(len(step)) - np.repeat(bounds[:-1], lengths) + 1):
         raise wrong("its steps are not numbered from 1 in each trial")
-    if instance.numbers is not None:
-        places = np.searchsorted(instance.numbers, row).clip(max=len(instance.numbers) - 1)
-        row = np.where(instance.numbers[places] == row, places, -1).astype(np.int32)
+    numbers = instance.numbers
+    if numbers is not None:
+        places = np.searchsorted(numbers, row).clip(max=len(numbers) - 1)
+        row = np.where(numbers[places] == row, places, -1).astype(np.int32)
     if (row < 0).any() or (row >= len(instance.losses)).any():
         raise wrong(_NOT_THE_TABLES.format(table))
     trials_of_steps = np.repeat(np.arange(n_trials, dtype=np.int64), lengths)
@@ -164,8 +165,8 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
         if reason:
             raise wrong(reason.format(table))
     if timing is None:
-        return Trials(instance.losses, row, bounds.astype(np.int64), failures)
-    return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses)
+        return Trials(instance.losses, row, bounds.astype(np.int64), failures, numbers=numbers)
+    return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses, numbers)
 
 
 _NOT_THE_TABLES = "its look-ups are not those of table {!r} with these objectives"

@@ -29,7 +29,8 @@ class Results:
         instances: by table name.
         methods: in order.
         trials: trajectories by (table, method), in the order of the trials; a sequence that takes little
-            memory, see hpobench_nmt.core.trajectory.Trials.
+            memory, see hpobench_nmt.core.trajectory.Trials. Their `rows` are those of the table as
+            `load_table` gives it, as in the files of a results folder.
         sources: where a method comes from, by its name; needed to analyse methods that do not come with the
             package. Results that were read from a folder lack it, unless load_results was told.
         step_seconds: processor time a step by (table, method), NaN where it was not measured.
@@ -75,7 +76,7 @@ class Results:
             violations = self.instances[table].violations
             if violations is not None:
                 feasible = is_feasible(violations)
-                counts[table, method] = sum(not feasible[trial.rows].any() for trial in trials)
+                counts[table, method] = sum(not feasible[trial.candidates].any() for trial in trials)
         return {pair: count for pair, count in counts.items() if count}
 
     def failures(self) -> list[tuple[str, str, int, str]]:

@@ -60,7 +60,7 @@ def run_suite(
     done: dict[tuple[str, str, int], Trials] = {}
     took: dict[tuple[str, str], list[Took]] = {}
     for block, found, seconds in run_blocks(blocks, jobs, backend, timeout):
-        done[block.key] = Trials.of(block.data.losses, found)
+        done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
         took.setdefault(block.key[:2], []).append(Took.of(found, seconds, suite.n_initial))
     step_seconds = {pair: seconds_a_step(parts) for pair, parts in took.items()}
     return _results(suite, instances, methods, seed, blocks, done, step_seconds)
@@ -105,7 +105,7 @@ def run_to_folder(
         together.setdefault((block.table, block.method.name), []).append(block)
     todo = [block for block in blocks if block.key not in done]
     for block, found, seconds in run_blocks(todo, jobs, backend, timeout):
-        done[block.key] = Trials.of(block.data.losses, found)
+        done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
         files.keep(block, done[block.key], Took.of(found, seconds, suite.n_initial))
         files.merge(together[block.table, block.method.name], done)
         worked += block.work

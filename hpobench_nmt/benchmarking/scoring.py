@@ -24,7 +24,7 @@ def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
     """The score of one trial; NaN where it stopped too early to have one."""
     problem, trainings = instance.problem, instance.scored_trainings
     if trainings is None:
-        return answer(goal, trial.rows, problem.n_initial)
+        return answer(goal, trial.candidates, problem.n_initial)
     least = design_finish(trial, problem.n_initial)
     counted = scored_trial(instance, trial) if goal.gaps is None else gap_trial(instance, trial)
     return timed_answer(goal, counted, trainings, least, problem.lookups)
@@ -34,7 +34,7 @@ def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) 
     """The trial with another loss in rows that miss a constraint; the same where there are none."""
     if instance.violations is None:
         return trial
-    misses = ~is_feasible(instance.violations)[trial.rows, None]
+    misses = ~is_feasible(instance.violations)[trial.candidates, None]
     return replace(trial, losses=np.where(misses & ~np.isnan(trial.losses), missed, trial.losses))
 
 

@@ -123,7 +123,7 @@ class ResultsFolder:
     def keep(self, block: Block, trials: Trials, took: Took) -> None:
         """Write a block of trials that is done, and what it took."""
         table, method = block.table, block.method.name
-        content = to_parquet(table, method, block.first, trials, block.data.numbers)
+        content = to_parquet(table, method, block.first, trials)
         self._write(self._part(block.key), content)
         timing = self._timings(table, method)
         lines = timing.read_text(errors="replace") if timing.exists() else ",".join(_TIMINGS) + "\n"
@@ -147,7 +147,7 @@ class ResultsFolder:
             return
         table, method = blocks[0].table, blocks[0].method.name
         trials = Trials.joined([done[block.key] for block in blocks])
-        content = to_parquet(table, method, 0, trials, blocks[0].data.numbers)
+        content = to_parquet(table, method, 0, trials)
         self._write(self.observations(table, method), content)
         for block in blocks:
             _unlink(self._part(block.key))

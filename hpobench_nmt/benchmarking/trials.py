@@ -174,7 +174,7 @@ def _trial(
     if only_suggests(factory):
         # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
         found = on_a_clock(Trainings.whole(losses))
-        return replace(found, losses=data.losses[found.rows], timing=None)
+        return replace(found, losses=data.losses[found.candidates], timing=None)
     evaluate = losses.__getitem__
     found = run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
     return _recorded(found, data, losses)
@@ -182,7 +182,7 @@ def _trial(
 
 def _recorded(trial: Trajectory, data: TrialTable, told: NDArray[np.float64]) -> Trajectory:
     """The trial with the rows' mean losses, where the method was told others."""
-    return trial if told is data.losses else replace(trial, losses=data.losses[trial.rows])
+    return trial if told is data.losses else replace(trial, losses=data.losses[trial.candidates])
 
 
 def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:

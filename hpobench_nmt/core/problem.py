@@ -46,6 +46,10 @@ class Problem:
     Problems compare by identity, so that a method can cache what depends only on the candidates (a
     covariance matrix, say) with functools.lru_cache and share it between trials.
 
+    A method's rows are the candidates, numbered from 0 to N - 1. Where some rows of a table are no
+    candidates, such as those without a learning curve in a run along the curves, the table has other numbers.
+    Results have the table's (`Trajectory.rows`).
+
     Attributes:
         features: every candidate as models see it, in [0, 1], shape (N, F), read-only: one column for each
             hyperparameter, but for categories one column each (see core/space.py).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
 from itertools import accumulate
 from typing import overload
@@ -110,13 +110,17 @@ class Trajectory:
 
     Attributes:
         rows: row numbers, shape (n,), the initial design first where there is one worker. A row that was
-            trained further is there more than once.
+            trained further is there more than once. In results they are those of the table as it is loaded:
+            `table.config(row)` is the configuration.
         losses: minimised, shape (n, m): a metric to maximise is negated; NaN where missing. Where rows have
             checkpoints, those of the row's best one so far.
         failure: why the method was stopped, empty where it was not.
         timing: when trainings ran; None where time is the number of look-ups, as `timeline` then says.
         own_seconds: processor time of this process that the trial took, nearly all of it in the method; NaN
             where it was not measured. It is the only part that differs from run to run.
+        problem_rows: the same rows as the problem numbers them, shape (n,), where it has other numbers: some
+            rows of a table are no candidates, such as those without a learning curve in a run along the
+            curves. None where the numbers are the same; `candidates` are these numbers in either case.
     """
 
     rows: Rows
@@ -124,6 +128,12 @@ class Trajectory:
     failure: str = ""
     timing: Timeline | None = None
     own_seconds: float = math.nan
+    problem_rows: Rows | None = None
+
+    @property
+    def candidates(self) -> Rows:
+        """The rows as the problem numbers them, shape (n,): its losses and goals have these indices."""
+        return self.rows if self.problem_rows is None else self.problem_rows
 
     @property
     def timeline(self) -> Timeline:
@@ -154,12 +164,13 @@ class Trials(Sequence[Trajectory]):
     is made when it is asked for; where no losses are kept, they are those of the table.
 
     Attributes:
-        table_losses: losses of the whole table, shape (N, m), shared by all trials.
-        looked_up: rows of all trials, one trial after the other, shape (total,).
+        table_losses: losses of all candidates, shape (N, m), shared by all trials.
+        looked_up: candidates of all trials, one trial after the other, shape (total,).
         starts: where each trial begins in looked_up, and the total at the end, shape (trials + 1,).
         failures: reason by trial number, only of trials that failed.
         timing: of all trials, one after the other; None where time is the number of look-ups.
         losses: likewise, shape (total, m); None where they are the table's.
+        numbers: row number in the table of each candidate, shape (N,); None where they are the same.
     """
 
     table_losses: Floats
@@ -168,31 +179,36 @@ class Trials(Sequence[Trajectory]):
     failures: Mapping[int, str]
     timing: Timeline | None = None
     losses: Floats | None = None
+    numbers: Rows | None = None
 
     def __post_init__(self) -> None:
         """Keep the arrays from being changed: results are scored from them."""
-        _freeze(self, "table_losses", "looked_up", "starts", *([] if self.losses is None else ["losses"]))
+        there = [name for name in ("losses", "numbers") if getattr(self, name) is not None]
+        _freeze(self, "table_losses", "looked_up", "starts", *there)
 
     @classmethod
-    def of(cls, table_losses: Floats, trajectories: Iterable[Trajectory]) -> Trials:
+    def of(
+        cls, table_losses: Floats, trajectories: Iterable[Trajectory], numbers: Rows | None = None
+    ) -> Trials:
         """Trials from trajectories; if none of them says when it ran, their losses are the table's."""
         found = list(trajectories)
-        rows = np.concatenate([np.empty(0, np.int32), *(t.rows for t in found)]).astype(np.int32)
+        rows = np.concatenate([np.empty(0, np.int32), *(t.candidates for t in found)]).astype(np.int32)
         starts = np.array([0, *accumulate(len(t.rows) for t in found)], dtype=np.int64)
         failures = {i: t.failure for i, t in enumerate(found) if t.failure}
         if all(t.timing is None for t in found):
-            return cls(table_losses, rows, starts, failures)
+            return cls(table_losses, rows, starts, failures, numbers=numbers)
         losses, timing = (
             np.concatenate([t.losses for t in found]),
             Timeline.joined([t.timeline for t in found]),
         )
-        return cls(table_losses, rows, starts, failures, timing, losses)
+        return cls(table_losses, rows, starts, failures, timing, losses, numbers)
 
     @classmethod
     def joined(cls, parts: Sequence[Trials]) -> Trials:
         """The trials of one or more parts, in order."""
         if any(part.timing is not None for part in parts):
-            return cls.of(parts[0].table_losses, (trial for part in parts for trial in part))
+            every = (trial for part in parts for trial in part)
+            return cls.of(parts[0].table_losses, every, parts[0].numbers)
         first_trial = list(accumulate((len(part) for part in parts), initial=0))
         first_row = list(accumulate((len(part.looked_up) for part in parts), initial=0))
         starts = [part.starts[:-1] + row for part, row in zip(parts, first_row, strict=False)]
@@ -205,6 +221,7 @@ class Trials(Sequence[Trajectory]):
                 for part, first in zip(parts, first_trial, strict=False)
                 for i, reason in part.failures.items()
             },
+            numbers=parts[0].numbers,
         )
 
     @property
@@ -224,6 +241,7 @@ class Trials(Sequence[Trajectory]):
             failures,
             None if self.timing is None else self.timing.part(begin, end),
             None if self.losses is None else self.losses[begin:end],
+            self.numbers,
         )
 
     def __len__(self) -> int:
@@ -241,11 +259,16 @@ class Trials(Sequence[Trajectory]):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = range(len(self))[index]
         begin, end = self.starts[number], self.starts[number + 1]
-        rows = self.looked_up[begin:end].astype(np.int64)
+        candidates = self.looked_up[begin:end].astype(np.int64)
         failure = self.failures.get(number, "")
         if self.timing is None or self.losses is None:
-            return Trajectory(rows, self.table_losses[rows], failure)
-        return Trajectory(rows, self.losses[begin:end], failure, self.timing.part(begin, end))
+            trial = Trajectory(candidates, self.table_losses[candidates], failure)
+        else:
+            timing = self.timing.part(begin, end)
+            trial = Trajectory(candidates, self.losses[begin:end], failure, timing)
+        if self.numbers is None:
+            return trial
+        return replace(trial, rows=self.numbers[candidates], problem_rows=candidates)
 
     def __repr__(self) -> str:
         """How many trials, look-ups and failures."""

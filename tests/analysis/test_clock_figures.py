@@ -110,7 +110,7 @@ def test_what_the_workers_do(halved, toy):
     trial = halved.trials["toy", "ASHA"][2]
     numbers = halved.instances["toy"].numbers
     frame = found.frame
-    assert frame["row"].tolist() == numbers[trial.rows].tolist()
+    assert frame["row"].tolist() == trial.rows.tolist() == numbers[trial.candidates].tolist()
     assert frame["again"].sum() == len(trial.rows) - len(set(trial.rows.tolist()))
     assert frame["value"].max() == -halved.instances["toy"].losses.min()
     assert frame["best"].to_numpy()[frame["value"].argmax()]

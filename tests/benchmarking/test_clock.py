@@ -26,7 +26,7 @@ from hpobench_nmt.benchmarking.scoring import exact_score, length_of, score_of
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.trajectory import Timeline, Trajectory, Trials
+from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.methods.successive_halving import ASHA
 
@@ -72,7 +72,7 @@ def test_an_objective_may_be_a_metric_that_only_the_curves_have(curved, home, tm
     assert instance.installed.sha256 == table.sha256
     assert len(instance.numbers) == 33
     trials = found.trials["toy", "ASHA"]
-    (tmp_path / "f").write_bytes(to_parquet("toy", "ASHA", 0, trials, instance.numbers))
+    (tmp_path / "f").write_bytes(to_parquet("toy", "ASHA", 0, trials))
     again = read_trials(
         tmp_path / "f", 0, 2, "ASHA", make_instance(found.suite, load_folder(home / "tables/toy"))
     )
@@ -172,7 +172,7 @@ def test_trials_come_back_from_a_file_with_their_times_and_the_tables_own_row_nu
     instance, path = results.instances["toy"], tmp_path / "f.parquet"
     for method in ("ASHA", "RS"):
         trials = results.trials["toy", method]
-        path.write_bytes(to_parquet("toy", method, 0, trials, instance.numbers))
+        path.write_bytes(to_parquet("toy", method, 0, trials))
         found = read_trials(path, 0, 3, method, instance)
         for one, other in zip(trials, found, strict=True):
             np.testing.assert_array_equal(one.rows, other.rows)
@@ -184,6 +184,38 @@ def test_trials_come_back_from_a_file_with_their_times_and_the_tables_own_row_nu
         assert not set(frame["row"]) & set(WITHOUT_CURVE)
         for row, loss, resource in frame[["row", "loss_1", "resource"]].itertuples(index=False):
             assert loss == -curved.curve(row).values[: int(resource), 0].max()
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_the_rows_of_trials_are_those_of_the_table_as_it_is_loaded(curved, home, tmp_path, read):
+    save_folder(curved, home / "tables" / "toy")
+    suite = Suite("s", tables=("toy",), methods=("RS", "ASHA"), trials=3, workers=2, **SETTINGS)
+    instances = suite_instances(suite)
+    results = run_to_folder(tmp_path / "r", suite, instances, resolve_methods(suite.methods))
+    if read:
+        results = load_results(tmp_path / "r")
+    table, instance = hb.load_table("toy"), results.instances["toy"]
+    for method in ("RS", "ASHA"):
+        path = tmp_path / "r" / "observations" / "toy" / f"{method}.parquet"
+        frame = pq.read_table(path, columns=["trial", "row"]).to_pandas()
+        trials = results.trials["toy", method]
+        for number, trial in enumerate(trials):
+            assert trial.rows.tolist() == frame.loc[frame["trial"] == number, "row"].tolist()
+            assert not np.isin(trial.rows, WITHOUT_CURVE).any()
+            assert (trial.rows != trial.candidates).any()
+            for row, candidate in zip(trial.rows.tolist(), trial.candidates.tolist(), strict=True):
+                assert table.config(row) == instance.problem.config(candidate)
+            whole = trial.timing.resources == table.curves.lengths[trial.rows]
+            np.testing.assert_array_equal(
+                trial.losses[whole, 0],
+                [-table.curve(row).values[:, 0].max() for row in trial.rows[whole].tolist()],
+            )
+            # Scored by hand from the table as it is loaded: when the best row's best checkpoint was met.
+            best = np.nanmax(table.curves.values[:, 0])
+            met = trial.timing.finishes[trial.losses[:, 0] == -best]
+            expected = np.append(met, np.nan)[0]
+            np.testing.assert_equal(score_of(instance, instance.goals[0], trial), expected)
+        assert [t.rows.tolist() for t in trials.part(1, 3)] == [t.rows.tolist() for t in trials[1:]]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +238,7 @@ def test_times_that_cannot_be_are_refused(curved, tmp_path, name, change, messag
         timing = dataclasses.replace(trials.timing, **{name: change(getattr(trials.timing, name))})
         wrong = dataclasses.replace(trials, timing=timing)
     path = tmp_path / "f.parquet"
-    path.write_bytes(to_parquet("toy", "ASHA", 0, wrong, instance.numbers))
+    path.write_bytes(to_parquet("toy", "ASHA", 0, wrong))
     with pytest.raises(InputError) as error:
         read_trials(path, 0, 2, "ASHA", instance)
     assert message in str(error.value)
@@ -223,8 +255,14 @@ def test_trainings_out_of_order_or_done_twice_are_refused(curved, tmp_path):
         arrays = dataclasses.asdict(trials.timing)
         timing = Timeline(**{name: array[order] for name, array in arrays.items()})
         starts = np.array([0, 33])
-        wrong = Trials(instance.losses, trials.looked_up[order], starts, {}, timing, trials.losses[order])
-        path.write_bytes(to_parquet("toy", "RS", 0, wrong, instance.numbers))
+        wrong = dataclasses.replace(
+            trials,
+            looked_up=trials.looked_up[order],
+            starts=starts,
+            timing=timing,
+            losses=trials.losses[order],
+        )
+        path.write_bytes(to_parquet("toy", "RS", 0, wrong))
         with pytest.raises(InputError, match=message):
             read_trials(path, 0, 1, "RS", instance)
 
@@ -292,7 +330,7 @@ def test_a_runtime_is_never_less_than_the_initial_design(curved):
     for trial in results.trials["toy", "RS"]:
         time = trial.timing
         begun = np.lexsort((time.workers, time.starts))[:3]
-        met = time.finishes[np.flatnonzero(goal.targets[trial.rows])[0]]
+        met = time.finishes[np.flatnonzero(goal.targets[trial.candidates])[0]]
         assert score_of(instance, goal, trial) == max(met, time.finishes[begun].max())
 
 
@@ -316,7 +354,9 @@ def test_a_users_method_needs_only_suggest_and_observe(curved, tmp_path):
     )
     results = hb.benchmark(curved, [f"{path}:Twice"], trials=1, lookups=2, stop="exhausted", **SETTINGS)
     (trial,) = results.trials["toy", "Twice"]
-    assert (trial.rows.tolist(), trial.timing.resources.tolist()) == ([5, 5, 2, 2], [1.0, 2.0, 1.0, 2.0])
+    assert trial.candidates.tolist() == [5, 5, 2, 2]
+    assert trial.timing.resources.tolist() == [1.0, 2.0, 1.0, 2.0]
+    assert trial.rows.tolist() == [6, 6, 3, 3]  # of the table, whose row 0 has no curve
 
 
 def test_methods_that_only_suggest_run_on_look_ups_too(toy):

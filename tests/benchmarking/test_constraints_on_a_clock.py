@@ -185,7 +185,7 @@ def test_what_cannot_be_deployed_is_not_trained_on(curved):
             last_start = trial.timing.starts[first].max()
             early = again[trial.timing.starts[again] < last_start]
             assert len(early), method
-            assert feasible[trial.rows[early]].all(), method
+            assert feasible[trial.candidates[early]].all(), method
 
 
 def test_what_models_the_constraint_finds_more_that_is_feasible(curved):
@@ -195,7 +195,8 @@ def test_what_models_the_constraint_finds_more_that_is_feasible(curved):
                              **KINDS[kind], **RULES)  # fmt: skip
         assert found.failures() == []
         feasible = (found.instances["toy"].violations <= 0).all(axis=1)
-        share = {m: np.mean([feasible[t.rows].mean() for t in found.trials["toy", m]]) for m in methods}
+        rows = {m: [t.candidates for t in found.trials["toy", m]] for m in methods}
+        share = {m: np.mean([feasible[own].mean() for own in rows[m]]) for m in methods}
         assert share["BO_EI_M_std"] > share["RS"] + 0.05
 
 
@@ -218,7 +219,8 @@ def test_figures_are_of_feasible_rows(curved):
             np.testing.assert_allclose(mean, np.mean(scores))  # both NaN until each has a training
         begins = int(own["mean"].notna().to_numpy().argmax())
         time = own["lookups"].iloc[begins]
-        assert not all(feasible[t.rows[t.timing.finishes <= time]].any() for t in one.trials["toy", method])
+        by_then = [t.candidates[t.timing.finishes <= time] for t in one.trials["toy", method]]
+        assert not all(feasible[rows].any() for rows in by_then)
     targets = target_runtimes(one)
     assert targets.targets["toy"][0].targets.sum() <= feasible.sum()
     hardest = targets.found["toy", "ASHA"].times[:, -1]
@@ -261,5 +263,5 @@ def test_trials_without_a_feasible_row_are_counted(curved):
     found = hb.benchmark(curved, ["RS"], trials=20, lookups=6, scores=("ftb", "fb"), score_at=40, **rules)
     lost = found.without_feasible_row()["toy", "RS"]
     violated = curved.column("seconds") > bound
-    assert 0 < lost == sum(violated[t.rows].all() for t in found.trials["toy", "RS"]) < 20
+    assert 0 < lost == sum(violated[t.candidates].all() for t in found.trials["toy", "RS"]) < 20
     assert found.summary("toy", "RS")[0].unanswered >= lost
