@@ -128,7 +128,7 @@ def shown(cell: Cell) -> str:
 
 
 def setting(results: Results, table: str) -> str:
-    """What a table's scores are of: its rows, the objectives, the trials, and the clock."""
+    """What a table's scores are of: its rows, the objectives, the trials, the clock, and ftc's tolerance."""
     instance, suite = results.instances[table], results.suite
     objectives = ", ".join(str(o) for o in instance.objectives)
     told = f"{len(instance.table)} rows, {objectives}, {suite.trials} trial{'s' * (suite.trials > 1)}"
@@ -136,7 +136,16 @@ def setting(results: Results, table: str) -> str:
         told += f", {suite.workers} worker{'s' * (suite.workers > 1)}, time in {instance.time_unit}"
     if suite.noise:
         told += "; a look-up draws one of the row's trainings, scores are of the row's mean"
+    near = [score for score in suite.scores if SCORES[score].needs_tolerance]
+    if near:
+        told += f"; {', '.join(near)}: within {tolerance(instance)} of the best"
     return told
+
+
+def tolerance(instance: Instance) -> str:
+    """How near the best counts for ftc on a table, with the metric's unit."""
+    unit = instance.table.metric(instance.objectives[0].metric).unit
+    return f"{instance.tolerance:.6g} {unit}".rstrip()
 
 
 def subject_to(results: Results, table: str) -> str:

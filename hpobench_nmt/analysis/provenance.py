@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from hpobench_nmt.analysis.leaderboard import tolerance
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.results import Results
@@ -101,8 +102,10 @@ def facts(run: Run) -> list[tuple[str, str]]:
         )
     if suite.lookups is not None:
         lines.append(("look-ups", f"at most {suite.lookups}"))
-    if suite.tolerance and any(SCORES[s].needs_tolerance for s in suite.scores):
-        lines.append(("tolerance", ", ".join(f"{k} {v:g}" for k, v in suite.tolerance.items())))
+    near = [s for s in suite.scores if SCORES[s].needs_tolerance]
+    if near:
+        used = [f"{name} {tolerance(instance)}" for name, instance in run.results.instances.items()]
+        lines.append((f"tolerance of {' and '.join(near)}", ", ".join(used)))
     late = [s for s in suite.scores if SCORES[s].needs_score_at]
     if suite.score_at and late:
         taken = ", ".join(f"{k} {v:.10g}" for k, v in suite.score_at.items())

@@ -123,11 +123,26 @@ def resources_of(trainings: Trainings | None) -> Floats:
     return found
 
 
+def tolerance_of(suite: Suite, table: Table, objectives: Sequence[Objective], scored: Floats) -> float:
+    """How near the best of the first objective is near enough for ftc, in its unit.
+
+    It is what the suite says; or else the metric's own; or else that of `default_tolerance` over the rows
+    that scores are of. So it is `Table.tolerance` of a table without the rows that miss a constraint.
+
+    Args:
+        scored: the losses with NaN in rows that are not feasible, shape (N, m).
+    """
+    for given in (suite.tolerance_for(table.name), table.metric(objectives[0].metric).tolerance):
+        if given is not None:
+            return given
+    return default_tolerance(scored[:, 0])
+
+
 def goal_of(
     suite: Suite,
     score: str,
     table: Table,
-    objectives: Sequence[Objective],
+    tolerance: float,
     losses: Floats,
     scored: Floats,
     trainings: Trainings | None,
@@ -136,6 +151,7 @@ def goal_of(
 
     Args:
         score: its name.
+        tolerance: from tolerance_of.
         losses: of all rows, shape (N, m).
         scored, trainings: the losses, and the trainings on a clock, with NaN in rows that are not feasible.
 
@@ -143,10 +159,6 @@ def goal_of(
         InputError: a setting is missing, or every row would meet it.
     """
     where = f"suite {suite.name!r}, table {table.name!r}"
-    tolerance = suite.tolerance_for(table.name)
-    if tolerance is None:
-        own = table.metric(objectives[0].metric).tolerance
-        tolerance = default_tolerance(losses[:, 0]) if own is None else own
     score_at = suite.score_at_for(table.name) if SCORES[score].needs_score_at else None
     if SCORES[score].needs_score_at and score_at is None:
         unit = "a number of look-ups" if suite.clock == "lookups" else "a time on the clock"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from hpobench_nmt.benchmarking.clock import (
     own_objectives,
     resources_of,
     rows_with_curve,
+    tolerance_of,
     trainings_of,
     unit_of,
     with_curves,
@@ -55,6 +57,7 @@ class Instance:
         time_unit: what time is counted in.
         replicates: the trainings of each row, where look-ups draw one of them; `losses` are then their means.
         along_curves: whether what trainings cost is what the learning curves say.
+        tolerance: how near the best counts for ftc, in the first objective's unit.
     """
 
     table: Table
@@ -69,6 +72,7 @@ class Instance:
     time_unit: str = "look-ups"
     replicates: Replicates | None = None
     along_curves: bool = False
+    tolerance: float = math.nan
 
     @cached_property
     def scored(self) -> NDArray[np.float64]:
@@ -196,7 +200,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         constraints=suite.constraints,
     )
     counted = None if trainings is None else feasible_trainings(trainings, violations)
-    goals = tuple(goal_of(suite, name, table, objectives, losses, scored, counted) for name in suite.scores)
+    tolerance = tolerance_of(suite, table, objectives, scored)
+    goals = tuple(goal_of(suite, name, table, tolerance, losses, scored, counted) for name in suite.scores)
     return Instance(
         table,
         objectives,
@@ -210,6 +215,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         unit_of(suite, table),
         replicates,
         along_curves,
+        tolerance,
     )
 
 

@@ -2,9 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+from hpobench_nmt.analysis.leaderboard import setting
 from hpobench_nmt.analysis.provenance import facts, provenance
 from hpobench_nmt.analysis.report_runs import Run, all_tables, check_same_tables, run_slugs
 from hpobench_nmt.analysis.verdicts import run_statistics
@@ -35,7 +37,18 @@ def test_settings_are_named_with_the_scores_that_they_are_of(toy, scores, taken,
     said = dict(facts(run_of(results)))
     assert [name for name in said if name.endswith("taken after")] == ([taken] if taken else [])
     assert taken is None or said[taken] == "default 5 look-ups"
-    assert ("tolerance" in said) is tolerance
+    assert said.get("tolerance of ftc") == ("toy 0.5 BLEU" if tolerance else None)
+
+
+def test_a_tolerance_that_nobody_has_given_is_said_too(toy):
+    (metric, *others) = toy.metrics
+    untold = dataclasses.replace(toy, metrics=(dataclasses.replace(metric, tolerance=None), *others))
+    results = hb.benchmark(untold, ["RS"], scores=("ftc",), trials=2)
+    bleu = toy.column("bleu")
+    expected = 0.05 * (bleu.max() - np.median(bleu))
+    assert dict(facts(run_of(results)))["tolerance of ftc"] == f"toy {expected:.6g} BLEU"
+    assert f"; ftc: within {expected:.6g} BLEU of the best" in setting(results, "toy")
+    assert "ftc" not in setting(hb.benchmark(untold, ["RS"], scores=("ftb",), trials=2), "toy")
 
 
 def test_runs_on_a_table_with_and_without_its_curves_are_of_the_same_table(curved):

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hpobench_nmt as hb
@@ -15,6 +17,7 @@ from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import front_of
+from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows, without_others
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
@@ -58,6 +61,20 @@ def test_scores_of_feasible_rows_by_hand(small):
     assert np.flatnonzero(front.targets).tolist() == [1, 2, 3]
     assert (first.needed, front.needed, count.needed) == (1, 3, 3)
     assert made(small, ("ftb",)).n_feasible == 4
+
+
+def test_the_tolerance_is_that_of_the_rows_that_keep_the_constraints(small):
+    untold = replace(small, metrics=(Metric("bleu", "max"), Metric("seconds", "min")))
+    # The best is 28, the median of 28, 27.6 and 20 is 27.6.
+    assert made(untold, ("ftc",)).tolerance == pytest.approx(0.05 * 0.4)
+    kept = kept_rows(untold, ["seconds<=60"])
+    table, _ = without_others(untold, pd.DataFrame(), kept)
+    (sensitive,) = [s.analysis for s in analyze_tables([table]) if s.kind == "sensitivity"]
+    assert made(untold, ("ftc",)).tolerance == sensitive.tolerance == table.tolerance("bleu")
+    free = make_instance(Suite("s", ("ftc",), n_initial=1), untold)
+    assert free.tolerance == untold.tolerance("bleu") == pytest.approx(0.05 * 2)
+    assert made(small, ("ftc",)).tolerance == 0.5
+    assert made(untold, ("ftc",), tolerance={"small": 0.7}).tolerance == 0.7
 
 
 @pytest.mark.parametrize("scores", [("ftb", "ftc", "fb"), ("fto", "fta", "fbp")])
