@@ -11,6 +11,7 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.rounding import percent, rounded
 
 
 def curves_finding(curves: Curves, at: float) -> str:
@@ -51,10 +52,12 @@ def distribution_finding(found: RuntimeDistribution, at: float) -> str:
     if found.per_row:
         timed = found.unit.startswith("time")
         budget = (
-            f"{at:.0%} of the time that all rows take" if timed else f"{at:.0%} of a table's rows looked up"
+            f"{percent(at)} of the time that all rows take"
+            if timed
+            else f"{percent(at)} of a table's rows looked up"
         )
     what = f"Targets met after {budget}"
-    return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
+    return _ordered(what, values, exact, False, lambda v: percent(v), bounds)
 
 
 def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
@@ -75,7 +78,7 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
 
 def _amount(value: float) -> str:
     """A number of look-ups, or a time."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+    return rounded(value, ",.0f") if value >= 1000 else f"{value:g}"
 
 
 def _ordered(

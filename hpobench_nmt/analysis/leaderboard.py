@@ -16,6 +16,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -116,7 +117,8 @@ def shown(cell: Cell) -> str:
         text = figure(s.mean, s.std, cell.decimals)
     elif not np.isnan(s.at_least):
         unit = 10.0**cell.decimals
-        text = f"≥{number(np.floor(s.at_least * unit) / unit, cell.decimals)}"  # rounded up it were no bound
+        # Rounded up it were no bound, but for the noise of a sum.
+        text = f"≥{number(np.floor(s.at_least * unit * (1 + 1e-12)) / unit, cell.decimals)}"
     else:
         text = NONE
     notes = []
@@ -159,15 +161,9 @@ def subject_to(results: Results, table: str) -> str:
 def milliseconds(seconds: float) -> str:
     """Seconds in milliseconds with two digits that count; empty where they are not known."""
     ms = 1e3 * seconds
-    return (
-        ""
-        if not np.isfinite(ms)
-        else f"{ms:.0f}"
-        if ms >= 9.95
-        else f"{ms:.1f}"
-        if ms >= 0.995
-        else f"{ms:.2f}"
-    )
+    if not np.isfinite(ms):
+        return ""
+    return rounded(ms, ".0f" if ms >= 9.95 else ".1f" if ms >= 0.995 else ".2f")
 
 
 def heading(results: Results, table: str, score: str) -> str:

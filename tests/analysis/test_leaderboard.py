@@ -4,11 +4,21 @@ import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.leaderboard import cells, exact_figures, interval, shown
+from hpobench_nmt.analysis.leaderboard import (
+    Cell,
+    cells,
+    exact_figures,
+    figure,
+    interval,
+    milliseconds,
+    shown,
+)
+from hpobench_nmt.analysis.number_text import cell_text, column_text, rounded_column, short
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -16,6 +26,7 @@ from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.sequences import export_sequences
 from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
 from hpobench_nmt.render.latex import run_latex
 from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
@@ -73,6 +84,17 @@ def test_the_terminal_marks_the_best_and_its_ties(results):
     assert "95%" in text
     # Ranks need several tables.
     assert "Friedman" not in text
+
+
+def test_half_is_rounded_up_wherever_it_is_shown():
+    # A mean of 36.5 look-ups, and a sum that is short of 9.5 by its noise.
+    assert (figure(36.5, 9.499999999999998, 0), figure(2.5, np.nan, 0)) == ("37±10", "3")
+    assert (short(12.25), cell_text(0.125, 2), milliseconds(0.0125)) == ("12.3", "0.13", "13")
+    assert column_text(pd.Series([0.5, 12345.5, 0.00125])) == ["0.5000", "12345.5000", "0.0013"]
+    assert rounded_column(pd.Series([9.45, np.nan]), 1).tolist()[0] == 9.5
+    none, bound = (np.nan, np.nan), Summary(np.nan, np.nan, 2, 1, 0, 0.29)
+    cell = Cell("t", "m", "s", bound, *none, False, False, *none, 2)
+    assert shown(cell) == "≥0.29 (1 not reached)"
 
 
 def test_one_method_is_neither_best_nor_tied(toy):

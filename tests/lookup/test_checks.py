@@ -473,3 +473,12 @@ def test_a_ledger_is_looked_for_beside_each_table_and_a_link_to_one_is_not_follo
     (tmp_path / "ledger.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="symbolic link"):
         check_table(built, tmp_path)
+
+
+def test_only_the_whole_grid_is_all_of_it():
+    axes = (Hyperparameter("x", tuple(range(1000))),)
+    for rows, share in ((999, "more than 99%"), (995, "more than 99%"), (994, "99%"), (4, "less than 1%")):
+        configs = np.arange(float(rows))[:, None]
+        table = Table("t", axes, (Metric("m", "min"),), configs, configs)
+        found = {finding.fact for finding in check_table(table)}
+        assert f"{rows} of the 1,000 configurations of the grid have a row ({share})" in found
