@@ -137,6 +137,25 @@ def test_what_the_workers_do(halved, toy):
         worker_times(dataclasses.replace(halved, trials={("toy", "RS"): failed}), "toy", "RS")
 
 
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+def test_the_legend_and_the_scale_of_workers_are_whole(curved, workers):
+    results = hb.benchmark(curved, ["ASHA"], trials=1, workers=workers, clock="cost", curves=True,
+                           scores=("ftb",), constraints=["memory<=1500"], stop="exhausted")  # fmt: skip
+    figure = plot_workers(worker_times(results, "toy", "ASHA"))
+    figure.canvas.draw()
+    (legend,), (axes, bar) = figure.legends, figure.axes
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "the trial's best so far",
+        "goes on with a row",
+        "failed, or misses memory<=1500",
+    ]
+    for part in (legend, bar.yaxis.label, axes.title, axes.xaxis.label):
+        box = part.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+    assert legend.get_window_extent().y1 < axes.xaxis.label.get_window_extent().y0
+
+
 def test_the_figures_of_a_report_speak_of_time(halved):
     specs = table_figures(halved, "s", "toy", method_styles(["ASHA", "RS", EXACT]))
     assert [spec.stem for spec in specs if spec.draw and not spec.files_only] == [

@@ -31,7 +31,8 @@ def plot_workers(found: WorkerTimes) -> Figure:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     frame = found.frame
-    figure = new_figure((7.5, 1.8 + 0.32 * min(found.workers, 24)))
+    # Of one worker, too, the scale beside the bars is long enough for its label.
+    figure = new_figure((7.5, 2.0 + 0.32 * min(max(found.workers, 3), 24)))
     axes = figure.subplots()
     known = frame["value"].to_numpy()
     order = known if not found.lower_is_better else -known
@@ -93,19 +94,19 @@ def plot_workers(found: WorkerTimes) -> Figure:
         matplotlib.cm.ScalarMappable(Normalize(0, 1), _SCALE), ax=axes, ticks=[0, 1], fraction=0.04, pad=0.02
     )
     bar.ax.set_yticklabels(["worst", "best"])
-    bar.set_label(f"rank of {found.quantity}", fontsize=8)
+    bar.set_label(f"rank of\n{found.quantity}", fontsize=8)
     star = axes.get_legend_handles_labels()[0]
     hatched = Patch(facecolor="#9AA0A6", edgecolor="white", hatch="////", label="goes on with a row")
     rules = " or ".join(found.constraints)
     empty = Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=f"failed, or misses {rules}")
-    axes.legend(
+    # The layout keeps room for it, however many lines it has.
+    figure.legend(
         handles=[
             *star,
             *([hatched] if frame["again"].any() else []),
             *([empty] if rules and not there.all() else []),
         ],
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.55 / (0.6 + 0.32 * min(found.workers, 24))),
+        loc="outside lower center",
         ncols=2,
         frameon=False,
         fontsize=8,
