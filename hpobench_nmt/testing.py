@@ -330,7 +330,10 @@ def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: 
 
 
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Where few rows may be begun, it begins so many and trains them all to their end."""
+    """Where few rows may be begun, it begins so many and trains them all to their end.
+
+    The rule is in the docstring of `hpobench_nmt.core.problem.ParallelMethod`.
+    """
     problem, trainings = _timed_problem(n_objectives, workers=3)
     limited = Problem(
         problem.features, n_objectives, 7, 2, workers=3, resources=problem.resources, clock="cost"

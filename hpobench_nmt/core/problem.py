@@ -55,7 +55,8 @@ class Problem:
             hyperparameter, but for categories one column each (see core/space.py).
         n_objectives: number of losses that each look-up gives.
         lookups: the most that a trial may look up, the initial design included; at most N. (The `--lookups`
-            of a run, or N.)
+            of a run, or N.) Of methods with `suggest`, the most rows that a trial may begin: to go on with
+            a row is no new one (see `ParallelMethod`).
         n_initial: number of random rows that a method is told before it is first asked.
         space: the hyperparameters with their names, values, scales and kinds. Left out: one numeric
             hyperparameter for each feature, "x1" and so on.
@@ -207,6 +208,13 @@ class ParallelMethod(Protocol):
 
     It says so by having `suggest`, which is then called in place of `ask`. A method that has only `ask` is
     run with one worker, and trains each row until its training ends.
+
+    A trial begins `problem.lookups` rows at most, those of the initial design among them. It is up to the
+    method to count them: rows that were observed or told, and those that are running. Once so many have been
+    begun, `suggest` is still called, and must name one of them that is not running and has not ended, or None
+    to wait, until all of them are trained to their end. A new row is not begun then. The worker stays idle
+    until another training has finished, and the trial ends when nothing is running, with what is left of the
+    begun rows untrained. `hpobench_nmt.testing.keeps_to_its_budget_of_rows` checks this.
     """
 
     def suggest(self, running: Mapping[int, float]) -> int | Request | tuple[int, float] | None:
@@ -219,7 +227,7 @@ class ParallelMethod(Protocol):
         Returns:
             a row, to be trained until its training ends; or a request: a row and a resource, which must be
             more than the row has; or None to wait until something that is running has finished. Asked again
-            while nothing has changed, the same.
+            while nothing has changed, the same. Once `problem.lookups` rows have been begun, one of these.
         """
 
     def observe(self, progress: Progress) -> None:
