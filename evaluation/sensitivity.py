@@ -208,9 +208,10 @@ def coarse_grids(
         exact = choices <= _MOST_GRIDS
         rng = np.random.default_rng([seed, g])
         options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
-        # Rows are on the same share of the grids, unless some of their hyperparameters are inactive.
-        share = np.array(taken) / np.array(sizes)
-        trials = float(np.where(np.isnan(configs), 1.0, share).prod(axis=1).sum())
+        # Rows are on the same share of the grids, unless some of their hyperparameters are inactive. Whole
+        # numbers are summed, so that 1 does not come out as 1.0000000000000002.
+        on = np.where(np.isnan(configs), sizes, np.array(taken, dtype=float)).prod(axis=1).sum()
+        trials = float(on / np.prod(sizes, dtype=float))
         lines.append((g, trials, float(choices), float(_hits(options, which, targets).mean()), exact))
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.leaderboard import score_records
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.space import label
 from hpobench_nmt.core.text import csv_cell
 
 
@@ -21,6 +25,21 @@ def csv_text(frame: pd.DataFrame) -> str:
         if not pd.api.types.is_numeric_dtype(column):
             safe.isetitem(place, [csv_cell(v) if isinstance(v, str) else v for v in column])
     return str(safe.to_csv(index=False, lineterminator="\n"))
+
+
+def as_in_tables(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with cells as the CSV files of tables have them: true and false, 8 and not 8.0."""
+    shown = frame.copy()
+    for place, (_, column) in enumerate(frame.items()):
+        if not pd.api.types.is_integer_dtype(column):
+            shown.isetitem(place, np.array([*map(_as_in_tables, column), None], dtype=object)[:-1])
+    return shown
+
+
+def _as_in_tables(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_):
+        return label(bool(value))
+    return label(float(value)) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def scores_csv(results: Results) -> str:

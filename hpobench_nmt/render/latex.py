@@ -30,7 +30,10 @@ def tex(text: str) -> str:
 
 
 def run_latex(results: Results) -> str:
-    """One tabular of a run that needs no package: one row per method, one column per table and score."""
+    """One tabular of a run that needs no package: one row per method, one column per table and score.
+
+    The exact values of random search follow below a line, as in the terminal.
+    """
     scores, tables = results.suite.scores, list(results.instances)
     found = {(c.table, c.method, c.score): c for c in cells(results)}
     heads = [
@@ -46,8 +49,10 @@ def run_latex(results: Results) -> str:
                 text, limits = _marked(cell) if cell else ("--", "")
                 row.append(rf"{text} {{\scriptsize {limits}}}" if limits else text)
         rows.append(row)
+    reference = [tex(EXACT), *(tex(text) for table in tables for text in exact_figures(results, table))]
     comment = "bold: best mean; underlined: not shown to be worse; brackets: 95% interval of the mean"
-    return _tabular(comment, "l" + ("r" * len(scores)) * len(tables), heads, rows, rules=_PLAIN)
+    columns = "l" + ("r" * len(scores)) * len(tables)
+    return _tabular(comment, columns, heads, rows, [reference], _PLAIN)
 
 
 def table_latex(results: Results, table: str, found: Sequence[Cell]) -> str:

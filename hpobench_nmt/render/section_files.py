@@ -15,7 +15,7 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import Sensitivity
-from hpobench_nmt.render.data_text import csv_text
+from hpobench_nmt.render.data_text import as_in_tables, csv_text
 from hpobench_nmt.render.plots import table_analyses
 from hpobench_nmt.render.plots.early_ranks import plot_early_ranks
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
@@ -70,7 +70,7 @@ def write_sections(
         for section in sections:
             for stem, frame in section.files.items():
                 path = out / f"{stem}.csv"
-                write_whole(path, csv_text(frame).encode())
+                write_whole(path, csv_text(as_in_tables(frame)).encode())
                 written.append(path)
             for stem, draw in figures_of(section).items():
                 figure = draw()

@@ -189,8 +189,22 @@ def test_latex_escapes_names_and_marks_the_best(results):
     tied = sum(cell.tied for cell in cells(results))
     assert latex.count(r"\underline{") == tied
     assert latex.count(r"{\scriptsize [") == 9
-    assert latex.count(r"\\") == 2 + 3
+    assert latex.count(r"\\") == 2 + 3 + 1
     assert "±" not in latex
+
+
+def test_latex_has_the_exact_values_of_random_search_below_a_line(toy):
+    tables = [toy, dataclasses.replace(toy, name="other", values=-toy.values)]
+    results = hb.benchmark(tables, ["RS", "BO_EI_M"], trials=3)
+    lines = run_latex(results).splitlines()
+    figures = [text for table in ("toy", "other") for text in exact_figures(results, table)]
+    assert len(figures) == 6 and "±" in figures[0]
+    at = lines.index(" & ".join(["RS (exact)", *figures]).replace("±", r"$\pm$") + r" \\")
+    assert (lines[at - 1], lines[at + 1]) == (r"\hline", r"\hline")
+    assert lines[at - 2].startswith(r"BO\_EI\_M & ")
+    # On the cost clock with several workers nothing exact is known.
+    clock = hb.benchmark(toy, ["RS"], trials=2, clock="cost", cost="seconds", workers=2, scores=["ftb"])
+    assert r"RS (exact) & -- \\" in run_latex(clock).splitlines()
 
 
 def test_the_papers_figures_stand_beside_ours(nmthpo_home, monkeypatch):

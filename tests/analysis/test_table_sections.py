@@ -1,6 +1,7 @@
 """`tables analyze`: what its sections say, what is drawn, what is written, and what bad tables give."""
 
 import io
+import re
 import resource
 import subprocess
 import sys
@@ -411,6 +412,16 @@ def test_names_are_shown_as_they_are(toy, again):
     for section in sections:
         for draw in figures_of(section).values():
             draw().savefig(io.BytesIO())
+
+
+def test_files_are_written_as_tables_are(toy, tmp_path):
+    sections = [section for section in analyze_tables([toy]) if section.kind in ("front", "sensitivity")]
+    assert {stem for section in sections for stem in section.files} >= {"toy-front", "toy-sensitivity-grids"}
+    bare = [replace(section, analysis=None) for section in sections]  # without figures
+    written = write_sections(bare, tmp_path)
+    cells = [cell for path in written for cell in re.split("[,\n]", path.read_text())]
+    assert "true" in cells and not {"True", "False"} & set(cells)
+    assert not any(cell.endswith(".0") for cell in cells)
 
 
 def test_files(two, tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
@@ -16,7 +17,7 @@ from rich.console import Console
 import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.text import UNSAFE
-from hpobench_nmt.render.data_text import csv_text, scores_csv
+from hpobench_nmt.render.data_text import as_in_tables, csv_text, scores_csv
 from hpobench_nmt.render.latex import run_latex
 from hpobench_nmt.render.plots.style import image
 from hpobench_nmt.render.terminal.grids import print_frame
@@ -155,6 +156,28 @@ def test_no_cell_of_a_csv_file_is_a_formula():
     assert head == ["'=name", "n"]
     assert [row[0] for row in rows] == ["'=1+1", "'+cmd|' /C calc'!A0", "-2", "'@SUM(A1)", r"a\x1b[31m"]
     assert all(row[1] == "-1.5" for row in rows)
+
+
+def test_numbers_and_truth_values_in_files_of_analyses_are_as_in_tables():
+    frame = pd.DataFrame(
+        {
+            "float": [8.0, 0.1, np.nan, -0.0, 1e20, np.inf],
+            "int": [1, 2, 3, 4, 5, 6],
+            "bool": [True, False] * 3,
+            "mixed": [True, False, None, "true", 10.0, "-x"],
+            "numpy": np.array([np.bool_(True), np.float64(2), np.int64(3), None, "", 0.5], dtype=object),
+        },
+        index=[5, 4, 3, 2, 1, 0],
+    )
+    assert csv_text(as_in_tables(frame)).splitlines() == [
+        "float,int,bool,mixed,numpy",
+        "8,1,true,true,true",
+        "0.1,2,false,false,2",
+        ",3,true,,3",
+        "0,4,false,true,",
+        "1e+20,5,true,10,",
+        "inf,6,false,'-x,0.5",
+    ]
 
 
 @pytest.mark.parametrize("form", ["svg", "pdf", "png"])

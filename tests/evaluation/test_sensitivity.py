@@ -316,3 +316,12 @@ def test_an_inactive_value_does_not_keep_a_row_from_a_grid():
     assert of(
         replace(table, configs=table.configs[some], values=table.values[some])
     ).coverage == pytest.approx(33 / 36)
+
+
+@pytest.mark.parametrize("n", [3, 6, 7, 10, 49])
+def test_whole_numbers_of_trials_come_out_whole(n):
+    # One row in each column of n x n: sums of 1/n, that are short of 1 or beyond it, would not do.
+    axes = (Hyperparameter("x", tuple(range(n))), Hyperparameter("y", tuple(range(n))))
+    configs = np.column_stack([np.repeat(np.arange(float(n)), n), np.tile(np.arange(float(n)), n)])
+    trials = coarse_grids(axes, configs, configs[:, 0] == 0)["trials"].tolist()
+    assert trials[:3] == [1.0, 4.0, 9.0]
