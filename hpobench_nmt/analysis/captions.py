@@ -11,7 +11,6 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.rounding import percent, rounded
 
 
 def curves_finding(curves: Curves, at: float) -> str:
@@ -52,12 +51,10 @@ def distribution_finding(found: RuntimeDistribution, at: float) -> str:
     if found.per_row:
         timed = found.unit.startswith("time")
         budget = (
-            f"{percent(at)} of the time that all rows take"
-            if timed
-            else f"{percent(at)} of a table's rows looked up"
+            f"{at:.0%} of the time that all rows take" if timed else f"{at:.0%} of a table's rows looked up"
         )
     what = f"Targets met after {budget}"
-    return _ordered(what, values, exact, False, lambda v: percent(v), bounds)
+    return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
 
 
 def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
@@ -78,7 +75,7 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
 
 def _amount(value: float) -> str:
     """A number of look-ups, or a time."""
-    return rounded(value, ",.0f") if value >= 1000 else f"{value:g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def _ordered(

@@ -8,7 +8,6 @@ import pandas as pd
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.rounding import percent, rounded
 from hpobench_nmt.evaluation.correlation import spearman_interval
 from hpobench_nmt.evaluation.early_ranks import BEST, KEPT, EarlyRanks, early_ranks
 from hpobench_nmt.lookup.table import Table
@@ -88,9 +87,8 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
     notes = [
         f"{found.n_rows:,} rows have a learning curve. Once {n:,} have a value (at "
         f"{short(first['resource'])} {found.resource}), their order agrees with the final one by a "
-        f"Spearman coefficient of {rounded(first['order'], '.2f')} (95% interval {rounded(low, '.2f')} to "
-        f"{rounded(high, '.2f')}), and "
-        f"{percent(first['kept'])} of the best {_share(BEST)} in the end are among the best {_share(KEPT)}."
+        f"Spearman coefficient of {first['order']:.2f} (95% interval {low:.2f} to {high:.2f}), and "
+        f"{first['kept']:.0%} of the best {_share(BEST)} in the end are among the best {_share(KEPT)}."
     ]
     held = whole[whole["order"] >= _HOLDS]
     stays = [i for i in held.index if (whole.loc[i:, "order"] >= _HOLDS).all()]
@@ -98,7 +96,7 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
         at = whole.loc[stays[0]]
         notes.append(
             f"From {short(at['resource'])} {found.resource} on the coefficient is {_HOLDS} or more; by then "
-            f"{percent(1 - at['going'] / at['rows'])} of the trainings have ended."
+            f"{1 - at['going'] / at['rows']:.0%} of the trainings have ended."
         )
     best = found.ranks[(found.ranks["place"] == 1) & (found.ranks["resource"] >= first["resource"])]
     if len(best):
@@ -130,8 +128,7 @@ def curve_summary(table: Table) -> str:
         return text
     chosen = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, 5).round().astype(int))]
     orders = ", ".join(
-        f"{rounded(order, '.2f')} at {short(at)}"
-        for at, order in zip(chosen["resource"], chosen["order"], strict=True)
+        f"{order:.2f} at {short(at)}" for at, order in zip(chosen["resource"], chosen["order"], strict=True)
     )
     return f"{text} Order by {found.metric} against the final one (Spearman, by {found.resource}): {orders}."
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.rounding import percent, rounded
 from hpobench_nmt.evaluation.correlation import RankCorrelation, spearman, spearman_interval
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
@@ -62,9 +61,8 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
 
 def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> str:
     if np.isnan(low):
-        return f"{table} and {other}, {rounded(r, '.3f')} ({n:,} configurations, too few for an interval)."
-    interval = f"{rounded(low, '.2f')} to {rounded(high, '.2f')}"
-    note = f"{table} and {other}, {rounded(r, '.3f')} ({interval}, {n:,} configurations)"
+        return f"{table} and {other}, {r:.3f} ({n:,} configurations, too few for an interval)."
+    note = f"{table} and {other}, {r:.3f} ({low:.2f} to {high:.2f}, {n:,} configurations)"
     return f"{note}." if low > 0 or high < 0 else f"{note}, so there may be no relation at all."
 
 
@@ -76,13 +74,12 @@ def of_importance(parts: Sequence[Importance]) -> Notes:
 def of_far_rows(count: int, share: float, rest: Importance) -> str:
     """A sentence on rows that carry most of the variance, and on the importance without them."""
     shares = ", ".join(
-        f"{name} {percent(part)}"
-        for name, part in zip(rest.singles["first"], rest.singles["share"], strict=True)
+        f"{name} {part:.0%}" for name, part in zip(rest.singles["first"], rest.singles["share"], strict=True)
     )
     rows = "1 row is" if count == 1 else f"{count} rows are"
     return (
-        f"{rows} far worse than the rest and {'has' if count == 1 else 'have'} {percent(share)} of the "
-        f"variance. Over the others, estimated with a random forest, the shares are: {shares}."
+        f"{rows} far worse than the rest and {'has' if count == 1 else 'have'} {share:.0%} of the variance. "
+        f"Over the others, estimated with a random forest, the shares are: {shares}."
     )
 
 
@@ -99,26 +96,26 @@ def _method(found: Importance) -> str:
         return note
     if fit < _POOR_FIT:
         return (
-            f"{note} It explains only {percent(max(0.0, fit))} of the variance of rows that its trees did "
-            "not see, so the shares below may not hold for the table."
+            f"{note} It explains only {max(0.0, fit):.0%} of the variance of rows that its trees did not "
+            "see, so the shares below may not hold for the table."
         )
-    return f"{note} It explains {percent(fit)} of the variance of rows that its trees did not see."
+    return f"{note} It explains {fit:.0%} of the variance of rows that its trees did not see."
 
 
 def _part(found: Importance) -> str:
     if found.best_share is None:
         note = "Over the whole space"
     else:
-        note = f"Among the best {percent(found.best_share)} ({found.n_best:,} rows, {found.best_values})"
+        note = f"Among the best {found.best_share:.0%} ({found.n_best:,} rows, {found.best_values})"
     names, shares, spreads = (found.singles[c].tolist() for c in ("first", "share", "spread"))
-    note += f", {names[0]} explains the most, {percent(shares[0])} of the variance"
+    note += f", {names[0]} explains the most, {shares[0]:.0%} of the variance"
     if len(names) > 1:
-        note += f", then {names[1]}, {percent(shares[1])}"
+        note += f", then {names[1]}, {shares[1]:.0%}"
         # Exact shares have no spread: NaN, and the comparison is false.
         if shares[0] - shares[1] < np.hypot(spreads[0], spreads[1]):
             note += " (a lead smaller than the spread between the trees)"
     for first, second, share in found.pairs[["first", "second", "share"]].to_numpy().tolist()[:1]:
-        note += f"; the strongest pair is {first} × {second}, {percent(share)}"
+        note += f"; the strongest pair is {first} × {second}, {share:.0%}"
     return f"{note}."
 
 
@@ -141,14 +138,11 @@ def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
     r = spearman(losses[complete, 0], losses[complete, 1])
     low, high = spearman_interval(r, n)
     if not np.isnan(r) and np.isnan(low):
-        notes.append(
-            f"Spearman's coefficient between the two is {rounded(r, '.2f')}, on too few rows for an interval."
-        )
+        notes.append(f"Spearman's coefficient between the two is {r:.2f}, on too few rows for an interval.")
     elif not np.isnan(r):
-        interval = f"{rounded(low, '.2f')} to {rounded(high, '.2f')}"
         alike = f"rows that are better in one tend to be {'better' if r > 0 else 'worse'} in the other"
         notes.append(
-            f"Spearman's coefficient between the two is {rounded(r, '.2f')} ({interval}): "
+            f"Spearman's coefficient between the two is {r:.2f} ({low:.2f} to {high:.2f}): "
             f"{alike if low > 0 or high < 0 else 'no clear relation'}."
         )
     return tuple(notes)
@@ -159,16 +153,16 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
     within, n_rows = int(found.by_steps["within"].sum()), int(found.by_steps["rows"].sum())
     mean, median, most = found.random_trials
     notes = [
-        f"{within:,} of {n_rows:,} configurations ({percent(within / n_rows, 1)}), the best included, are "
-        f"within {_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
+        f"{within:,} of {n_rows:,} configurations ({within / n_rows:.1%}), the best included, are within "
+        f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
         f"A search in random order finds {'it' if within == 1 else f'one of these {within:,}'} after "
-        f"{rounded(mean, ',.0f')} trainings on average ({median:,} or fewer in half of all orders, "
+        f"{mean:,.0f} trainings on average ({median:,} or fewer in half of all orders, "
         f"{most:,} or fewer in 95%).",
     ]
     if found.coverage < SPARSE:
         notes.append(
-            f"Only {percent(found.coverage, 1)} of the grid's points have a row, too few to tell what a grid "
-            "search needs."
+            f"Only {found.coverage:.1%} of the grid's points have a row, too few to tell what a grid search "
+            "needs."
         )
         return tuple(notes)
     enough = found.grids[found.grids["success"] >= _ENOUGH]
@@ -176,7 +170,7 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
         g, trials = int(enough["values"].iloc[0]), float(enough["trials"].iloc[0])
         notes.append(
             "The smallest grid that contains one of them, for 95% of the choices of its values, has "
-            f"{g} values per hyperparameter: {rounded(trials, ',.0f')} trainings."
+            f"{g} values per hyperparameter: {trials:,.0f} trainings."
         )
     if found.interval_trials > 1:
         notes.append(
@@ -190,10 +184,8 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
 def _near_and_far(found: Sensitivity) -> str:
     if not found.n_near:
         return "No other configuration is 1 or 2 grid steps from the best."
-    near = f"Of the {found.n_near:,} that are 1 or 2 grid steps from the best, {percent(found.near, 1)} are"
-    if not found.n_far:
-        return f"{near}."
-    return f"{near}; of the {found.n_far:,} farther off, {percent(found.far, 1)}."
+    near = f"Of the {found.n_near:,} that are 1 or 2 grid steps from the best, {found.near:.1%} are"
+    return f"{near}; of the {found.n_far:,} farther off, {found.far:.1%}." if found.n_far else f"{near}."
 
 
 def of_noise(found: SeedNoise, unit: str) -> Notes:

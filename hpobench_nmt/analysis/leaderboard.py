@@ -16,7 +16,6 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -161,9 +160,15 @@ def subject_to(results: Results, table: str) -> str:
 def milliseconds(seconds: float) -> str:
     """Seconds in milliseconds with two digits that count; empty where they are not known."""
     ms = 1e3 * seconds
-    if not np.isfinite(ms):
-        return ""
-    return rounded(ms, ".0f" if ms >= 9.95 else ".1f" if ms >= 0.995 else ".2f")
+    return (
+        ""
+        if not np.isfinite(ms)
+        else f"{ms:.0f}"
+        if ms >= 9.95
+        else f"{ms:.1f}"
+        if ms >= 0.995
+        else f"{ms:.2f}"
+    )
 
 
 def heading(results: Results, table: str, score: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.core.space import label
 
 # Stands for "no value".
@@ -20,8 +19,8 @@ def short(value: float, digits: int = 3) -> str:
         return NONE
     if np.isinf(value):
         return "∞"
-    text = rounded(value, f".{digits}g")
-    return rounded(value, ".0f") if "e+" in text else text
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text else text
 
 
 def cell_text(value: Any, digits: int | None = None) -> str:
@@ -30,7 +29,7 @@ def cell_text(value: Any, digits: int | None = None) -> str:
         return NONE
     if isinstance(value, bool | np.bool_):
         return label(bool(value))
-    return str(value) if digits is None or isinstance(value, str) else rounded(value, f".{digits}g")
+    return str(value) if digits is None or isinstance(value, str) else f"{value:.{digits}g}"
 
 
 def column_text(values: pd.Series) -> list[str]:
@@ -38,15 +37,9 @@ def column_text(values: pd.Series) -> list[str]:
     if not pd.api.types.is_float_dtype(values):
         return [cell_text(v) for v in values]
     known = values.dropna().abs()
-    brief = [rounded(v, ".5g") for v in known if v < 1e5]
+    brief = [f"{v:.5g}" for v in known if v < 1e5]
     decimals = max((len(text.partition(".")[2]) for text in brief if "e" not in text), default=0)
     # A tiny value among large ones must not drag all of its decimals into every line.
     decimals = min(decimals, 4) if len(known) and known.max() >= 0.01 else decimals
     tiny = any("e" in text for text in brief)
-    spec = ".5g" if tiny else f".{decimals}f"
-    return [NONE if np.isnan(v) else rounded(v, spec) for v in values]
-
-
-def rounded_column(values: pd.Series, decimals: int) -> pd.Series:
-    """The values as they are shown with so many decimals, as numbers; NaN where there is none."""
-    return values.map(lambda value: float(rounded(value, f".{decimals}f")))
+    return [NONE if np.isnan(v) else f"{v:.5g}" if tiny else f"{v:.{decimals}f}" for v in values]

@@ -24,7 +24,6 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.rounding import percent, rounded
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -136,9 +135,7 @@ def overall_board(run: Run) -> Board:
     ]
     for method in results.methods:
         entries = [
-            Entry(rounded(of[method], ".2f"), of[method])
-            if method in of
-            else Entry("–")  # it has no mean anywhere
+            Entry(f"{of[method]:.2f}", of[method]) if method in of else Entry("–")  # it has no mean anywhere
             for of in ranks
         ]
         may = sum(method == v.best or method in v.tied for v in cells_with)
@@ -286,7 +283,7 @@ def _entry(cell: Cell, limits: tuple[float, float], reference: float, several: b
         interval=interval(cell),
         mark=mark,
         published=figure(cell.published_mean, cell.published_std, cell.decimals) if known else "",
-        distance=rounded(cell.distance, "+.1f") if known and not np.isnan(cell.distance) else "",
+        distance=f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else "",
         bar=bar,
     )
 
@@ -306,8 +303,8 @@ def _against(comparisons: pd.DataFrame) -> tuple[dict[str, int], dict[str, int]]
 def _win(found: tuple[float, bool] | None) -> tuple[str, int | None, bool]:
     if found is None or np.isnan(found[0]):
         return ("", None, False)
-    text = rounded(100 * found[0], ".0f")
-    return (text, int(text), found[1])
+    percent = round(100 * found[0])
+    return (f"{percent}", percent, found[1])
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -323,12 +320,12 @@ def _pair(row: Mapping[str, Any]) -> tuple[str, ...]:
     p = row["p_holm"]
     wins = "–"
     if not np.isnan(row["p_a_better"]):
-        wins = "{} ({} to {})".format(*(percent(row[key]) for key in ("p_a_better", "p_low", "p_high")))
+        wins = f"{row['p_a_better']:.0%} ({row['p_low']:.0%} to {row['p_high']:.0%})"
     return (
         f"{row['a']} and {row['b']}",
         difference,
-        "–" if np.isnan(p) else "< 0.001" if p < 0.001 else rounded(p, ".2g"),
+        "–" if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.2g}",
         wins,
-        "–" if np.isnan(row["rank_biserial"]) else rounded(row["rank_biserial"], "+.2f"),
+        "–" if np.isnan(row["rank_biserial"]) else f"{row['rank_biserial']:+.2f}",
         str(row["better"]) or "neither",
     )

@@ -28,7 +28,6 @@ from hpobench_nmt.benchmarking.scoring import gap_trial
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import Curve, simple_regret, summarise_curves
 from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, table_scale
@@ -164,7 +163,7 @@ def _timed(
             curve = curves[method] = summarise_curves(curves_of(trials, times), lookups=times)
             if len(curve.lookups) < len(times):
                 end = curve.lookups[-1] if len(curve.lookups) else 0.0
-                notes.append(f"{method}: its curve ends at {rounded(end, ',.4g')} {instance.time_unit}, "
+                notes.append(f"{method}: its curve ends at {end:,.4g} {instance.time_unit}, "
                              "where a trial had ended.")  # fmt: skip
     return Curves(
         table,

@@ -22,7 +22,6 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.rounding import percent
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import (
     FrontScale,
@@ -172,7 +171,7 @@ def attainment(
             raw = _raw(instance, _staircase(corners, worst), pair)
             frames.append(pd.DataFrame({"method": method, "x": raw[:, 0], "y": raw[:, 1]}))
         else:
-            notes.append(f"{method}: attains nothing yet in {percent(level)} of the trials.")
+            notes.append(f"{method}: attains nothing yet in {level:.0%} of the trials.")
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["method", "x", "y"])
     points = _raw(instance, instance.losses[:, pair], pair)
     return Attainment(table, lookups, level, _labels(instance, pair), points, frame, tuple(notes))

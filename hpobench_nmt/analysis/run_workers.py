@@ -12,7 +12,6 @@ from hpobench_nmt.analysis.selection import instance_of, methods_on
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.rounding import percent, rounded
 
 _MOST_ROWS_NAMED = 8
 
@@ -109,13 +108,12 @@ def workers_finding(found: WorkerTimes) -> str:
     """How many trainings and rows there were, and how busy the workers were."""
     frame = found.frame
     busy = float((frame["finish"] - frame["start"]).sum()) / (found.workers * found.end) if found.end else 0.0
-    end = rounded(found.end, ",.6g")
     again = int(frame["again"].sum())
     more = f", {again} of which went on with a row that had been stopped" if again else ""
     whole = "its worker was" if found.workers == 1 else f"its {found.workers} workers were"
     return (
         f"A typical trial of {found.method} (number {found.trial}): {len(frame)} trainings of "
-        f"{frame['row'].nunique()} rows{more}; {whole} busy for {percent(busy)} of {end} {found.unit} "
+        f"{frame['row'].nunique()} rows{more}; {whole} busy for {busy:.0%} of {found.end:,.6g} {found.unit} "
         "with trainings that had finished by then."
     )
 

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.analysis import findings
 from hpobench_nmt.analysis.curve_sections import curve_section
-from hpobench_nmt.analysis.number_text import rounded_column
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import table_front, with_row_numbers
 from hpobench_nmt.benchmarking.instance import table_violations, why_infeasible
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
-from hpobench_nmt.core.rounding import percent
 from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance, model_grid
 from hpobench_nmt.evaluation.noise import seed_noise
@@ -228,7 +226,7 @@ def _without_far_rows(response: Response, seed: int) -> tuple[str, ...]:
 
 
 def _part_name(part: Importance) -> str:
-    return "whole" if part.best_share is None else f"best {percent(part.best_share)}"
+    return "whole" if part.best_share is None else f"best {part.best_share:.0%}"
 
 
 def _effects_shown(parts: Sequence[Importance]) -> pd.DataFrame:
@@ -240,8 +238,8 @@ def _effects_shown(parts: Sequence[Importance]) -> pd.DataFrame:
     strongest = shares[~single].max(axis=1).nlargest(_PAIRS_SHOWN).index
     shares = pd.concat([shares[single], shares.loc[strongest]])
     names = [f"{first} × {second}" if second else first for first, second in shares.index]
-    shown = {f"{name} (%)": rounded_column(shares[name].mul(100), 1).to_numpy() for name in shares.columns}
-    return pd.DataFrame({"explained by": names, **shown})
+    percent = {f"{name} (%)": shares[name].mul(100).round(1).to_numpy() for name in shares.columns}
+    return pd.DataFrame({"explained by": names, **percent})
 
 
 def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
@@ -276,8 +274,8 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
     shown = pd.DataFrame(
         {
             "values tried of each": grids["values"],
-            "trainings": rounded_column(grids["trials"], 2 if (grids["trials"] < 1).any() else 0),
-            "chance to come that close (%)": rounded_column(grids["success"].mul(100), 1),
+            "trainings": grids["trials"].round(2 if (grids["trials"] < 1).any() else 0),
+            "chance to come that close (%)": grids["success"].mul(100).round(1),
         }
     )
     return Section(

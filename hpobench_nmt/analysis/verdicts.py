@@ -20,7 +20,6 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.suite import published_figures
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test
@@ -255,8 +254,9 @@ def decimals(instance: Instance, score: str) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A score with so many decimals."""
-    return rounded(value, f"z.{decimals}f")  # z: no "-0.00"
+    """A score with so many decimals, rounded half up: Python alone makes 36.5 the even number, 36."""
+    above = value * (1 + 1e-12)  # of a mean, too, that is short of 9.5 by the noise of its sum
+    return f"{above:z.{decimals}f}"  # z: no "-0.00"
 
 
 def _score_frame(
@@ -408,12 +408,12 @@ def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
     shown = f"shown: {_listed(pairs)}" if pairs else "but no single pair is shown to"
     return (
         f"{tables}: mean ranks differ (Friedman's test, {_p(test.p)}); by Nemenyi's critical difference of "
-        f"{rounded(test.critical_difference, '.2f')} ranks, {shown}."
+        f"{test.critical_difference:.2f} ranks, {shown}."
     )
 
 
 def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {rounded(p, '.3g')}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -123,19 +123,19 @@ def resources_of(trainings: Trainings | None) -> Floats:
     return found
 
 
-def tolerance_of(suite: Suite, table: Table, objectives: Sequence[Objective], scored: Floats) -> float:
+def tolerance_of(suite: Suite, table: Table, objectives: Sequence[Objective], losses: Floats) -> float:
     """How near the best of the first objective is near enough for ftc, in its unit.
 
-    It is what the suite says; or else the metric's own; or else that of `default_tolerance` over the rows
-    that scores are of. So it is `Table.tolerance` of a table without the rows that miss a constraint.
+    It is what the suite says; or else the metric's own; or else that of `default_tolerance` over all rows: a
+    constraint does not change what is near.
 
     Args:
-        scored: the losses with NaN in rows that are not feasible, shape (N, m).
+        losses: of all rows, shape (N, m).
     """
     for given in (suite.tolerance_for(table.name), table.metric(objectives[0].metric).tolerance):
         if given is not None:
             return given
-    return default_tolerance(scored[:, 0])
+    return default_tolerance(losses[:, 0])
 
 
 def goal_of(

@@ -200,7 +200,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         constraints=suite.constraints,
     )
     counted = None if trainings is None else feasible_trainings(trainings, violations)
-    tolerance = tolerance_of(suite, table, objectives, scored)
+    tolerance = tolerance_of(suite, table, objectives, losses)
     goals = tuple(goal_of(suite, name, table, tolerance, losses, scored, counted) for name in suite.scores)
     return Instance(
         table,

@@ -170,8 +170,7 @@ def benchmark(
         seed: root seed.
         score_at: number of look-ups, or time on the clock, after which fb, fbp and fbh are taken; it ends no
             trial. Left out: 20 look-ups.
-        tolerance: of ftc, in the metric's unit; left out: as Table.tolerance says, but of the rows that keep
-            the constraints.
+        tolerance: of ftc, in the metric's unit; left out: Table.tolerance.
         jobs: worker processes. With 1, methods of the package and methods given as classes run in this
             process, and a class that ends its process ends this one. Methods given as a file or module
             have processes of their own in any case.

@@ -16,7 +16,7 @@ Keys of a suite file, all but `scores` with a default:
     stop          "settled": a trial ends when no score can change; "exhausted": at the last row
     lookups       the most that a trial may look up; left out: no limit
     tolerance     of ftc, by table, with a `default`; left out: the metric's own, or else 5% of the way
-                  from the best value to the median one, of the rows that keep the constraints
+                  from the best value of all rows to the median one, under constraints, too
     score_at      number of look-ups, or time on the clock, after which fb, fbp and fbh are taken, by table,
                   with a `default`; it ends no trial. (Files of the first version call it `budget`.)
     clock         "lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its

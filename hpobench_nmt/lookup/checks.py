@@ -16,7 +16,6 @@ from scipy.sparse.csgraph import connected_components
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
-from hpobench_nmt.core.rounding import percent, rounded
 from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.curve_checks import curve_facts
@@ -265,8 +264,8 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
             "warning",
             f"{len(best)} rows share the best {name}, {value:g}: rows {_listed(best)}",
             "whether any of them or only the first meets the target changes ftb: random search needs "
-            f"{rounded((len(table) + 1) / (len(best) + 1), '.1f')} look-ups on average for any, "
-            f"{rounded((len(table) + 1) / 2, '.1f')} for the first.",
+            f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
+            f"{(len(table) + 1) / 2:.1f} for the first.",
         )
         return
     metric = table.metric(table.objective(name).metric)
@@ -274,8 +273,8 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
     if metric.tolerance is not None and len(losses) > 1 and losses[1] - losses[0] > metric.tolerance:
         yield (
             "warning",
-            f"the best {name} is {rounded(losses[1] - losses[0], '.3g')} ahead of the next, more than the "
-            f"tolerance of {metric.tolerance:g}",
+            f"the best {name} is {losses[1] - losses[0]:.3g} ahead of the next, more than the tolerance of "
+            f"{metric.tolerance:g}",
             "ftc is the same as ftb unless a suite sets a larger tolerance.",
         )
 
@@ -290,7 +289,7 @@ def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "
         yield (
             "warning",
             f"{len(far)} of {len(table):,} rows are far worse in {name} than the rest, {nearest:g} or worse; "
-            f"{percent(share)} of its variance is theirs (rows {_listed(np.sort(far))})",
+            f"{share:.0%} of its variance is theirs (rows {_listed(np.sort(far))})",
             "analyses of importance and noise describe these rows: look whether they learned anything.",
         )
 
@@ -389,7 +388,7 @@ def _listed(items: Sequence[object] | Rows) -> str:
 
 def _share_of_grid(share: float) -> str:
     """A share in percent; only the whole is 100%, and only nothing is 0%."""
-    text = percent(share)
+    text = f"{share:.0%}"
     if share < 1 - 1e-9 and text == "100%":
         return "more than 99%"
     return "less than 1%" if share > 0 and text == "0%" else text

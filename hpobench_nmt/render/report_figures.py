@@ -32,7 +32,6 @@ from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.rounding import percent, rounded
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots import run_progress, run_statistics
 from hpobench_nmt.render.plots.style import Style, drawn_rows
@@ -151,7 +150,7 @@ def run_figures(results: Results, prefix: str, statistics: Statistics, styles: S
                 finding=outcome.sentence,
                 draw=partial(run_statistics.plot_critical_difference, outcome, styles),
                 head=("method", "mean rank"),
-                rows=[(outcome.methods[i], rounded(test.mean_ranks[i], ".2f")) for i in order],
+                rows=[(outcome.methods[i], f"{test.mean_ranks[i]:.2f}") for i in order],
                 own_size=True,
             )
         )
@@ -269,12 +268,13 @@ def _distribution(
         cells = []
         for budget in budgets:
             i = max(int(np.searchsorted(x, budget * (1 + 1e-9), side="right")) - 1, 0)
-            cells.append(f"{'' if exact[i] else '≥ '}{percent(y[i])}")
+            cells.append(f"{'' if exact[i] else '≥ '}{y[i]:.0%}")
         rows.append((str(method), *cells))
     label = f"after {{}} {found.unit}"
     if per_row:
         label = "after {} look-ups per row of the table"
         label = "after {} of the time of all rows" if found.unit.startswith("time") else label
+    percent = frame.assign(percent=frame["share"] * 100)
     return FigureSpec(
         stem,
         "Runtime distribution over all tables" if per_row else "Runtime distribution",
@@ -283,7 +283,9 @@ def _distribution(
         head=("share met after", *(f"{b:,.10g}" for b in budgets)),
         rows=rows,
         notes=(*found.notes, *_bounds(frame)),
-        series=HoverSeries(frame.assign(y=frame["share"]), "budget", "y", label, whole=found.unit == LOOKUPS),
+        series=HoverSeries(
+            percent.assign(y=frame["share"]), "budget", "y", label, whole=found.unit == LOOKUPS
+        ),
     )
 
 

@@ -4,21 +4,11 @@ import io
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from rich.console import Console
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.leaderboard import (
-    Cell,
-    cells,
-    exact_figures,
-    figure,
-    interval,
-    milliseconds,
-    shown,
-)
-from hpobench_nmt.analysis.number_text import cell_text, column_text, rounded_column, short
+from hpobench_nmt.analysis.leaderboard import Cell, cells, exact_figures, figure, interval, shown
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -86,12 +76,14 @@ def test_the_terminal_marks_the_best_and_its_ties(results):
     assert "Friedman" not in text
 
 
-def test_half_is_rounded_up_wherever_it_is_shown():
+def test_scores_are_rounded_half_up():
     # A mean of 36.5 look-ups, and a sum that is short of 9.5 by its noise.
     assert (figure(36.5, 9.499999999999998, 0), figure(2.5, np.nan, 0)) == ("37±10", "3")
-    assert (short(12.25), cell_text(0.125, 2), milliseconds(0.0125)) == ("12.3", "0.13", "13")
-    assert column_text(pd.Series([0.5, 12345.5, 0.00125])) == ["0.5000", "12345.5000", "0.0013"]
-    assert rounded_column(pd.Series([9.45, np.nan]), 1).tolist()[0] == 9.5
+    assert (figure(-0.125, 0.0, 2), figure(-0.001, 0.4949, 2), figure(9.4999, 0.5, 0)) == (
+        "-0.13±0.00",
+        "0.00±0.49",
+        "9±1",
+    )
     none, bound = (np.nan, np.nan), Summary(np.nan, np.nan, 2, 1, 0, 0.29)
     cell = Cell("t", "m", "s", bound, *none, False, False, *none, 2)
     assert shown(cell) == "≥0.29 (1 not reached)"

@@ -11,7 +11,6 @@ import numpy as np
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.html.svg import AS_IT_IS, frame_of, pixels, restyle, to_svg
 from hpobench_nmt.render.plots.style import method_styles
@@ -76,7 +75,7 @@ def _series_hover(figure: Figure, series: HoverSeries, places: Mapping[str, int]
                 for a, b in zip(at["low"], at["high"], strict=True)
             ]
         lines.append(line)
-    values = [rounded(v, ".0f") if series.whole else short(v) for v in grid]
+    values = [f"{v:.0f}" if series.whole else short(v) for v in grid]
     left, top, right, bottom = frame_of(figure)
     across = pixels(figure, grid.tolist(), np.ones(len(grid)).tolist())
     return {

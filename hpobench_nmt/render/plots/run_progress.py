@@ -20,7 +20,6 @@ from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.rounding import percent
 from hpobench_nmt.render.plots.style import (
     GREY,
     MARKERS,
@@ -179,7 +178,7 @@ def plot_attainment(
         _line(axes, part["x"], part["y"], method, styles[method], even=True)
     axes.set(xlabel=found.labels[0], ylabel=found.labels[1])
     axes.set_title(
-        f"{found.table}: attained in {percent(found.level)} of the trials after {found.lookups} look-ups"
+        f"{found.table}: attained in {found.level:.0%} of the trials after {found.lookups} look-ups"
     )
     # The staircases' ends lie at the worst of the table, far away.
     corners = [part[["x", "y"]].to_numpy()[1:-1] for _, part in _parts(found.frame)]

@@ -13,7 +13,6 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import RankOutcome
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles, new_figure
 
@@ -97,9 +96,7 @@ def plot_critical_difference(
         axes.plot([rank, rank], [0, 0.15], color="black", linewidth=1)
         axes.text(rank, 0.25, str(rank), ha="center", va="bottom", fontsize=9)
     axes.plot([1, min(1 + test.critical_difference, k + 0.6)], [1.2, 1.2], color="black", linewidth=2)
-    axes.text(
-        1, 1.3, f"critical difference {rounded(test.critical_difference, '.2f')}", va="bottom", fontsize=9
-    )
+    axes.text(1, 1.3, f"critical difference {test.critical_difference:.2f}", va="bottom", fontsize=9)
     for i, group in enumerate(test.groups):
         ends = test.mean_ranks[[group[0], group[-1]]]
         y = -0.35 * (i + 1)
@@ -113,8 +110,7 @@ def plot_critical_difference(
         drawn = axes.plot([rank, rank, end], [0, y, y], color=style.colour, linewidth=1.2)
         drawn += axes.plot(rank, 0, style.marker, color=style.colour, markersize=7, clip_on=False)
         where: dict[str, Any] = {"ha": "right" if left else "left", "va": "center", "fontsize": 9}
-        shown = rounded(rank, ".2f")
-        text = f"{name}  {shown}" if left else f"{shown}  {name}"
+        text = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
         label = axes.text(end - 0.05 if left else end + 0.05, y, text, **where)
         for number, artist in enumerate([*drawn, label]):
             mark(artist, name, number)
@@ -152,7 +148,7 @@ def plot_wins(comparisons: pd.DataFrame, table: str, score: str, methods: Sequen
         axes.text(
             j,
             i,
-            rounded(100 * share[i, j], ".0f") + ("*" if shown else ""),
+            f"{100 * share[i, j]:.0f}" + ("*" if shown else ""),
             ha="center",
             va="center",
             color="white" if dark else "black",

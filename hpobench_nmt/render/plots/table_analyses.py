@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.rounding import percent, rounded
 from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
@@ -49,7 +48,7 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
     for i in range(n):
         for j in range(n):
             r = found.coefficient[i, j]
-            text = "none" if found.n_common[i, j] == 0 else "–" if np.isnan(r) else rounded(r, ".2f")
+            text = "none" if found.n_common[i, j] == 0 else "–" if np.isnan(r) else f"{r:.2f}"
             if not same and i != j and found.n_common[i, j]:
                 text += f"\nn={found.n_common[i, j]}"
             colour = "white" if abs(r) > 0.75 else "black"
@@ -211,9 +210,7 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
                 distances, share, color=colour, linestyle=style, linewidth=1.8, label=f"{name} ({some.sum()})"
             )
     left.set(xlabel=label, ylabel="configurations within it (%)", xlim=(0, top), ylim=(0, 102))
-    left.axvline(
-        found.tolerance, color=GREY, linewidth=1, label=f"tolerance {rounded(found.tolerance, '.3g')}"
-    )
+    left.axvline(found.tolerance, color=GREY, linewidth=1, label=f"tolerance {found.tolerance:.3g}")
     shown = drawn_rows(len(gaps))
     some, beside = gaps[shown], _spread_out(steps[shown], gaps[shown])
     remark = how_many_drawn(len(gaps))
@@ -257,7 +254,7 @@ def plot_search_cost(found: Sensitivity) -> Figure:
         at = (trials, success * 100)
         axes.annotate(str(g), at, xytext=(5, -11), textcoords="offset points", fontsize=9, color=COLOURS[0])
     axes.set(xlabel="configurations trained", xlim=(-0.02 * n_rows, None), ylim=(-2, 103))
-    axes.set_ylabel(f"chance of one within {rounded(found.tolerance, '.3g')} of the best (%)")
+    axes.set_ylabel(f"chance of one within {found.tolerance:.3g} of the best (%)")
     axes.set_title(f"{found.table}: what a search for the best {metric} costs", fontsize=11)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
     return plain(figure)
@@ -279,7 +276,7 @@ def _strongest_pairs(parts: Sequence[Importance]) -> list[tuple[str, str]]:
 def _part_label(part: Importance) -> str:
     if part.best_share is None:
         return f"whole space ({part.n_rows} rows)"
-    return f"best {percent(part.best_share)} ({part.n_best} rows, {part.metric} of {part.best_values})"
+    return f"best {part.best_share:.0%} ({part.n_best} rows, {part.metric} of {part.best_values})"
 
 
 def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floats:

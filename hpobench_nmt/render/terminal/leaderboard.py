@@ -31,7 +31,6 @@ from hpobench_nmt.analysis.verdicts import (
     trial_notes,
 )
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.rounding import rounded
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
@@ -92,9 +91,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
                 known = not np.isnan(cell.published_mean)
                 published = figure(cell.published_mean, cell.published_std, cell.decimals)
                 line.append(Text(published if known else ""))
-                line.append(
-                    Text(rounded(cell.distance, "+.1f") if known and not np.isnan(cell.distance) else "")
-                )
+                line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
         if timed:
             line.append(Text(milliseconds(results.step_seconds.get((table, method), np.nan))))
         grid.add_row(*line)
