@@ -16,8 +16,9 @@ where t is Student's quantile: 1.96 for many trainings, more for few, because s 
 Configurations that were trained again with the same seeds may share more than noise. In dynamic evaluation,
 for instance, one model serves all settings, so a seed is a model and moves all settings alike. Such a common
 move does not tell which configuration is better. It is estimated by least squares of
-y_cr = mean_c + effect_r, relative to the table's own trainings, and taken out; every seed costs one degree
-of freedom.
+y_cr = mean_c + effect_r, relative to the table's own trainings, and taken out of spreads and orders; every
+seed costs one degree of freedom. Values and means stay as measured: if the table's best rows were lucky,
+their trainings with other seeds are all worse, which looks like an effect of those seeds, and is none.
 """
 
 from __future__ import annotations
@@ -66,22 +67,25 @@ class SeedNoise:
     Attributes:
         table, metric: names of the table and of the metric.
         trainings: one line per training: configuration (a number, best table row first), row (of the table,
-            -1 where it has none), source ("table" or "replicate"), value (without the effect of a shared
-            seed, as everything below).
+            -1 where it has none), source ("table" or "replicate"), value (as measured).
         configurations: one line per configuration: row, its hyperparameters (one whose name another column
-            has: with "_" after it), in_table (the table's value),
-            n (trainings, the table's own included), mean, sd, range, luck (how much better the table's
-            value is than the mean of the replicates, in units of the pooled sd; NaN for a mean).
+            has: with "_" after it), in_table (the table's value), n (trainings, the table's own included),
+            mean (as measured), sd and range (without the effects of shared seeds), luck (how much better the
+            table's value is than the mean of the replicates, in units of the sd of a single training, with
+            the effect of its seed; NaN for a mean).
         n_again: how many configurations were trained again; of more than 50, `configurations` has a part.
-        pooled: over all configurations in `configurations`.
+        pooled: over all configurations in `configurations`, without the effects of shared seeds.
         averaged_over: of how many trainings a row is the mean, in the median.
+        between_rows: the smallest difference worth believing between two rows of the table: that of
+            `pooled`, for means of n trainings over sqrt(n).
         shared_seeds: seeds that several configurations were trained with.
         kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th
-            replicates; NaN for fewer than 2 configurations.
+            replicates; NaN for fewer than 2 configurations, and for means: their own trainings made the
+            order, and cannot confirm it.
         agreement: by pair of configurations, their rows, the difference in the table, and the probability
-            that one replicate of each are ordered as the table has them (ties count half).
-        pairs_within: share of all pairs of the table's rows that differ by no more than the smallest
-            difference, for means of n trainings over sqrt(n).
+            that one replicate of each are ordered as the table has them (ties count half); no line for
+            means.
+        pairs_within: share of all pairs of the table's rows that differ by no more than `between_rows`.
         rows_within: rows of the table that are no further from the best than that, the best included.
         n_rows: rows of the table that have the metric.
         ranked: those rows, the best first (equal ones in the table's order): row, value, gap to the best.
@@ -94,6 +98,7 @@ class SeedNoise:
     n_again: int
     pooled: PooledNoise
     averaged_over: int
+    between_rows: float
     shared_seeds: int
     kendall: float
     agreement: pd.DataFrame
@@ -104,7 +109,7 @@ class SeedNoise:
 
     @property
     def order_holds(self) -> float:
-        """Mean of the agreement over pairs; NaN for fewer than 2 configurations."""
+        """Mean of the agreement over pairs; NaN where it has no line."""
         return float(self.agreement["probability"].mean()) if len(self.agreement) else np.nan
 
 
@@ -173,39 +178,44 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
         own_values = _some(own_values, objective.to_loss(1.0))
         chosen = np.array([config in own_values for config in configs])
         replicates, configs = replicates[chosen], [c for c in configs if c in own_values]
-    values, shared, lost = _without_shared_seeds(
+    measured = replicates[objective.metric].to_numpy(np.float64)
+    adjusted, shared, lost = _without_shared_seeds(
         configs,
-        replicates[objective.metric].to_numpy(np.float64),
+        measured,
         _seeds(replicates),
         dict.fromkeys(own_values, np.nan) if averaged else own_values,
     )
-    again: dict[_Config, list[float]] = {}
-    for config, value in zip(configs, values.tolist(), strict=True):
-        again.setdefault(config, []).append(value)
-    groups = [
-        (row_of.get(config, -1), config, own_values[config], np.array(values))
-        for config, values in again.items()
-    ]
     # Best in the table first; NaN, which no table has a value for, last.
     sign = objective.to_loss(1.0)
-    groups.sort(key=lambda g: (np.isnan(g[2]), sign * g[2] if not np.isnan(g[2]) else 0.0))
-    trainings = [values if averaged else _with(own, values) for _, _, own, values in groups]
-    pooled = pooled_noise(trainings, lost)
+    best_first = sorted(own_values.items(), key=lambda item: (np.isnan(item[1]), sign * item[1]))
+    groups = [
+        _Group(
+            row_of.get(config, -1),
+            config,
+            own,
+            np.array([v for c, v in zip(configs, measured.tolist(), strict=True) if c == config]),
+            np.array([v for c, v in zip(configs, adjusted.tolist(), strict=True) if c == config]),
+            averaged,
+        )
+        for config, own in best_first
+    ]
+    pooled = pooled_noise([g.with_own(g.adjusted) for g in groups], lost)
     ranked = _ranked(sign * in_table)
     losses = ranked["gap"].to_numpy()
-    each = int(np.median([len(values) for values in trainings])) if averaged else 1
+    each = int(np.median([len(g.measured) for g in groups])) if averaged else 1
     limit = pooled.smallest_difference / each**0.5
     return SeedNoise(
         table=response.table,
         metric=objective.metric,
-        trainings=_trainings(groups, averaged),
-        configurations=_configurations(groups, trainings, names, np.nan if averaged else pooled.sd, sign),
+        trainings=_trainings(groups),
+        configurations=_configurations(groups, names, sign),
         n_again=n_again,
         pooled=pooled,
         averaged_over=each,
+        between_rows=limit,
         shared_seeds=shared,
-        kendall=_kendall(groups),
-        agreement=_agreement(groups),
+        kendall=np.nan if averaged else _kendall(groups),
+        agreement=_agreement([] if averaged else groups),
         pairs_within=_pairs_within(losses, limit),
         rows_within=int((losses <= limit).sum()),
         n_rows=len(losses),
@@ -215,7 +225,22 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
 
 _Config = tuple[float | str | None, ...]
 """Numbers and labels, None where inactive."""
-_Group = tuple[int, _Config, float, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The trainings of one configuration: its row (-1 for none), the table's value and the replicates."""
+
+    row: int
+    config: _Config
+    own: float
+    measured: Floats
+    adjusted: Floats
+    averaged: bool
+
+    def with_own(self, replicates: Floats) -> Floats:
+        """The table's value as one more training, unless there is none or it is the mean of these."""
+        return replicates if self.averaged or np.isnan(self.own) else np.append(replicates, self.own)
 
 
 def _configs(columns: Sequence[Sequence[Value | None]]) -> list[_Config]:
@@ -272,27 +297,27 @@ def _some(own_values: Mapping[_Config, float], sign: float) -> dict[_Config, flo
     return {known[i][2]: own_values[known[i][2]] for i in np.round(ends).astype(int).tolist()}
 
 
-def _with(own: float, values: Floats) -> Floats:
-    return values if np.isnan(own) else np.append(own, values)
-
-
-def _trainings(groups: Sequence[_Group], averaged: bool) -> pd.DataFrame:
+def _trainings(groups: Sequence[_Group]) -> pd.DataFrame:
     lines = []
-    for number, (row, _, own, values) in enumerate(groups):
-        if not (averaged or np.isnan(own)):
-            lines.append((number, row, "table", own))
-        lines += [(number, row, "replicate", float(value)) for value in values]
+    for number, group in enumerate(groups):
+        if not (group.averaged or np.isnan(group.own)):
+            lines.append((number, group.row, "table", group.own))
+        lines += [(number, group.row, "replicate", value) for value in group.measured.tolist()]
     return pd.DataFrame(lines, columns=["configuration", "row", "source", "value"])
 
 
-def _configurations(
-    groups: Sequence[_Group], trainings: Sequence[Floats], names: Sequence[str], sd: float, sign: float
-) -> pd.DataFrame:
+def _configurations(groups: Sequence[_Group], names: Sequence[str], sign: float) -> pd.DataFrame:
+    every = [group.with_own(group.measured) for group in groups]
+    of_one = pooled_noise(every).sd
     lines = []
-    for (row, config, own, values), every in zip(groups, trainings, strict=True):
-        spread = every.std(ddof=1) if len(every) > 1 else np.nan
-        luck = sign * (values.mean() - own) / sd if sd > 0 else np.nan  # a mean has none: sd is NaN
-        lines.append((row, *config, own, len(every), every.mean(), spread, np.ptp(every), luck))
+    for group, values in zip(groups, every, strict=True):
+        alike = group.with_own(group.adjusted)
+        spread = alike.std(ddof=1) if len(alike) > 1 else np.nan
+        worse = sign * (group.measured.mean() - group.own)
+        luck = worse / of_one if of_one > 0 and not group.averaged else np.nan
+        lines.append(
+            (group.row, *group.config, group.own, len(values), values.mean(), spread, np.ptp(alike), luck)
+        )
     ours = ("row", "in_table", "n", "mean", "sd", "range", "luck")
     theirs = [free_name(name, (*ours, *names)) if name in ours else name for name in names]
     return pd.DataFrame(lines, columns=["row", *theirs, *ours[1:]])
@@ -307,7 +332,7 @@ def _ranked(losses: Floats) -> pd.DataFrame:
 
 
 def _kendall(groups: Sequence[_Group]) -> float:
-    ranked = [(own, values) for _, _, own, values in groups if not np.isnan(own)]
+    ranked = [(g.own, g.adjusted) for g in groups if not np.isnan(g.own)]
     taus = []
     for r in range(max((len(values) for _, values in ranked), default=0)):
         here = [(own, values[r]) for own, values in ranked if len(values) > r]
@@ -320,11 +345,11 @@ def _kendall(groups: Sequence[_Group]) -> float:
 
 def _agreement(groups: Sequence[_Group]) -> pd.DataFrame:
     lines = []
-    for (row_a, _, own_a, a), (row_b, _, own_b, b) in combinations(groups, 2):
-        if np.isnan(own_a) or np.isnan(own_b) or own_a == own_b:
+    for a, b in combinations(groups, 2):
+        if np.isnan(a.own) or np.isnan(b.own) or a.own == b.own:
             continue
-        apart = np.sign(a[:, None] - b[None, :]) * np.sign(own_a - own_b)
-        lines.append((row_a, row_b, abs(own_a - own_b), float((apart.mean() + 1) / 2)))
+        apart = np.sign(a.adjusted[:, None] - b.adjusted[None, :]) * np.sign(a.own - b.own)
+        lines.append((a.row, b.row, abs(a.own - b.own), float((apart.mean() + 1) / 2)))
     return pd.DataFrame(lines, columns=["row", "other_row", "difference", "probability"])
 
 

@@ -66,9 +66,14 @@ def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> 
     return f"{note}." if low > 0 or high < 0 else f"{note}, so there may be no relation at all."
 
 
-def of_importance(parts: Sequence[Importance]) -> Notes:
-    """Sentences on the importance of hyperparameters, over one or more parts of one table's space."""
-    return (_method(parts[0]), *map(_part, parts))
+def of_importance(parts: Sequence[Importance], rules: str = "") -> Notes:
+    """Sentences on the importance of hyperparameters, over one or more parts of one table's space.
+
+    Args:
+        parts: the whole space first.
+        rules: constraints that the analysed rows keep, in words.
+    """
+    return (_method(parts[0], rules), *map(_part, parts))
 
 
 def of_far_rows(count: int, share: float, rest: Importance) -> str:
@@ -83,10 +88,13 @@ def of_far_rows(count: int, share: float, rest: Importance) -> str:
     )
 
 
-def _method(found: Importance) -> str:
+def _method(found: Importance, rules: str) -> str:
     if found.method == "exact":
         return f"Exact: all {found.n_grid:,} configurations of the grid have a row."
-    because = f"only {found.n_rows:,} of the {found.n_grid:,} configurations of the grid have {found.metric}"
+    because = (
+        f"only {found.n_rows:,} of the {found.n_grid:,} configurations of the grid "
+        f"{f'keep {rules} and ' if rules else ''}have {found.metric}"
+    )
     if found.inactive:
         verb = "is" if len(found.inactive) == 1 else "are"
         because = f"{', '.join(found.inactive)} {verb} inactive in some rows"
@@ -210,12 +218,12 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
         notes.insert(
             1,
             f"They share {found.shared_seeds} seeds. The effect that a seed has on all of them alike is "
-            "removed, because it does not change which is better.",
+            "removed from this spread, because it does not change which is better.",
         )
     if found.averaged_over > 1:
-        mean = _with_unit(pooled.smallest_difference / found.averaged_over**0.5, unit)
         notes.append(
-            f"The rows are means of {found.averaged_over} trainings: between two of them it is {mean}."
+            f"The rows are means of {found.averaged_over} trainings: between two of them it is "
+            f"{_with_unit(found.between_rows, unit)}."
         )
     if not np.isnan(found.pairs_within):
         alike = f"{found.rows_within:,} rows, the best included, cannot be told from the best"
@@ -242,9 +250,11 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
     if not leads:
         return []
     leads[0] = f"{leads[0]} {unit}".strip()
+    two = "trainings" if found.averaged_over == 1 else f"such means, of {found.averaged_over} trainings each,"
+    apart = (2 / found.averaged_over) ** 0.5 * found.pooled.sd
     notes = [
-        f"The best row leads {', '.join(leads)}. The difference of two trainings of one configuration has "
-        f"standard deviation {2**0.5 * found.pooled.sd:.3g}."
+        f"The best row leads {', '.join(leads)}. The difference of two {two} of one configuration has "
+        f"standard deviation {apart:.3g}."
     ]
     if found.averaged_over > 1:
         return notes

@@ -82,6 +82,7 @@ def analyze_tables(
     best_share: float = BEST_SHARE,
     tolerance: float | None = None,
     replicates: Mapping[str, pd.DataFrame] | None = None,
+    constraints: Sequence[str] = (),
     seed: int = 0,
 ) -> list[Section]:
     """All analyses of some tables: between them first, then of each.
@@ -93,11 +94,12 @@ def analyze_tables(
         best_share: share of the rows that make up the best part for importance.
         tolerance: for sensitivity, in the metric's unit; by default the metric's own.
         replicates: trainings with other seeds, by table.
+        constraints: only rows that keep these bounds are analysed; their numbers stay.
         seed: of the forests and samples.
 
     Raises:
-        InputError: an argument fits none of the tables. If it does not fit one of them, that is the
-            `problem` of a section.
+        InputError: an argument fits none of the tables, or a constraint not each of them. If another does
+            not fit one of them, that is the `problem` of a section.
     """
     names = [t.name for t in tables]
     if not tables:
@@ -112,15 +114,20 @@ def analyze_tables(
         raise InputError(f"the tolerance must be 0 or more, not {tolerance:g}.")
     for wanted in [*([metric] if metric else []), *(objectives or ())]:
         _known_somewhere(tables, wanted)
+    again = {table.name: (replicates or {}).get(table.name, pd.DataFrame()) for table in tables}
+    rules = " and ".join(constraints)
+    kept = {t.name: without_others(t, again[t.name], kept_rows(t, constraints)) for t in tables if rules}
+    tables = [kept[table.name][0] if rules else table for table in tables]
     sections = _correlations(tables, metric) if len(tables) > 1 else []
     for table in tables:
         about = metric or table.main_metric
-        sections.append(_attempt(table, "importance", partial(_importance, table, about, best_share, seed)))
+        by_share = partial(_importance, table, about, best_share, rules, seed)
+        sections.append(_attempt(table, "importance", by_share))
         sections.append(_attempt(table, "front", partial(_front, table, objectives)))
         sections.append(_attempt(table, "sensitivity", partial(_sensitivity, table, about, tolerance, seed)))
-        again = (replicates or {}).get(table.name)
-        if again is not None and len(again):
-            sections.append(_attempt(table, "noise", partial(_noise, table, about, again)))
+        if len(again[table.name]):
+            left = kept[table.name][1] if rules else again[table.name]
+            sections.append(_attempt(table, "noise", partial(_noise, table, about, left, rules)))
         if table.curves is not None:
             sections.append(_attempt(table, "curves", partial(curve_section, table, metric)))
     return sections
@@ -187,7 +194,7 @@ def _correlation(tables: Sequence[Table], metric: str | None, title: str, stem: 
     )
 
 
-def _importance(table: Table, metric: str, best_share: float, seed: int) -> Section:
+def _importance(table: Table, metric: str, best_share: float, rules: str, seed: int) -> Section:
     response = table.response(metric)
     model = model_grid(response, seed=seed)
     parts = [importance(response, model=model)]
@@ -204,7 +211,7 @@ def _importance(table: Table, metric: str, best_share: float, seed: int) -> Sect
         kind="importance",
         title=f"{table.name}: importance for {parts[0].metric}",
         stem=stem,
-        notes=(*findings.of_importance(parts), *_without_far_rows(response, seed), *problem),
+        notes=(*findings.of_importance(parts, rules), *_without_far_rows(response, seed), *problem),
         shown=_effects_shown(parts),
         files={stem: effects[["part", "first", "second", "share", "spread"]]},
         analysis=tuple(parts),
@@ -295,7 +302,11 @@ def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) 
     )
 
 
-def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> Section:
+def _noise(table: Table, metric: str, replicates: pd.DataFrame, rules: str) -> Section:
+    if not len(replicates):
+        raise InputError(
+            f"no configuration that keeps {rules} was trained again: there is no spread to measure."
+        )
     found = seed_noise(table.response(metric), replicates, table.averaged)
     unit = table.metric(found.metric).unit
     stem = f"{table.name}-noise"

@@ -134,6 +134,7 @@ def serve(control: socket.socket, warm: Sequence[tuple[str, int]]) -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake)
+    server = os.getpid()
     workers: dict[int, int] = {}  # number by process id
     condemned: set[int] = set()
     try:
@@ -153,7 +154,7 @@ def serve(control: socket.socket, warm: Sequence[tuple[str, int]]) -> None:
                         signal.set_wakeup_fd(-1)
                         for other in (ended, wake, control.detach()):
                             os.close(other)
-                        _run_worker(*files)
+                        _run_worker(server, *files)
                     workers[pid] = number
                     for file in files:
                         os.close(file)
@@ -204,26 +205,30 @@ def _warm_up(name: str, n_objectives: int) -> None:
 # --- a worker --------------------------------------------------------------------------------------
 
 
-def _run_worker(connection: int, clock: int) -> None:
+def _run_worker(server: int, connection: int, clock: int) -> None:
     """Do the tasks that come; never returns."""
     try:
         os.setsid()
-        _end_with_the_server()
+        _end_with_the_server(server)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _Worker(Connection(connection), mmap.mmap(clock, CLOCK.size)).work()
     except (EOFError, OSError):
-        while True:  # the main process is gone, or its connection: the server kills this process
-            signal.pause()
+        while (
+            os.getppid() == server
+        ):  # the main process is gone, or its connection: the server kills this one
+            time.sleep(0.5)
     finally:
         os._exit(1)  # without what a method has registered to be done at the end
 
 
-def _end_with_the_server() -> None:
+def _end_with_the_server(server: int) -> None:
     """Ask the system, if it is Linux, to kill this process when the server ends."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:  # it ended before it was asked
+        os._exit(1)
         # Where memory runs out, a worker is the one to go.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("500")

@@ -105,12 +105,7 @@ def tables_analyze(
     front, the sensitivity of the best row, the noise of the seed, and the learning curves; of several
     tables also how alike they rank configurations.
     """
-    from hpobench_nmt.analysis.table_sections import (
-        analyze_tables,
-        kept_rows,
-        load_with_replicates,
-        without_others,
-    )
+    from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows, load_with_replicates
     from hpobench_nmt.lookup.catalogue import members
     from hpobench_nmt.render.section_files import write_sections
     from hpobench_nmt.render.terminal.sections import print_sections
@@ -119,11 +114,10 @@ def tables_analyze(
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
     loaded = [load_with_replicates(member) for name in names for member in members(name)]
     rules = " and ".join(constraints)
-    for n, (table, again) in enumerate(loaded):
+    for table, _ in loaded:
         if constraints:
-            kept = kept_rows(table, constraints)
-            loaded[n] = without_others(table, again, kept)
-            say(f"Table {table.name!r}: the {kept.sum():,} of {len(table):,} rows that keep {rules}.")
+            kept = kept_rows(table, constraints).sum()
+            say(f"Table {table.name!r}: the {kept:,} of {len(table):,} rows that keep {rules}.")
     sections = analyze_tables(
         [table for table, _ in loaded],
         metric=metric,
@@ -131,6 +125,7 @@ def tables_analyze(
         best_share=best_share,
         tolerance=tolerance,
         replicates={table.name: again for table, again in loaded},
+        constraints=constraints,
     )
     print_sections(sections, make_console())
     if out:

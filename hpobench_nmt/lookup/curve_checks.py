@@ -60,11 +60,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
             places = best if own == "best" else some.starts[1:] - 1
             yield from _own(table, metric.name, own, values[places], held)
         elif any(metric.name == known.name for known in table.metrics):
-            yield (
-                "note",
-                f"{metric.name} of a row is neither the best nor the last of its curve",
-                "it was measured in another way: compare rows by one or the other.",
-            )
+            yield _elsewhere(table, some, metric.name, values, values[best], held)
         yield from _shapes(metric.name, losses, best, some.starts, held)
 
 
@@ -115,6 +111,25 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
             f"{name} of {which} is the {own} of its curve",
             "a training to the end gives what the table says.",
         )
+
+
+def _elsewhere(table: Table, some: Curves, name: str, values: Floats, best: Floats, held: Rows) -> Fact:
+    """Where on their curves the rows' own values are, if they are neither the best nor the last of all."""
+    own = table.column(name)[held]
+    on_curve = np.logical_or.reduceat(np.repeat(own, some.lengths) == values, some.starts[:-1])
+    if on_curve[~np.isnan(own)].all():
+        others = held[~np.isnan(own) & (own != best)]
+        return (
+            "note",
+            f"{name} of every row is on its curve, but not the best of it in {len(others)} of {len(held)} "
+            f"(rows {_listed(others)})",
+            "the checkpoints were chosen by something else, so rows and curves may differ in their order.",
+        )
+    return (
+        "note",
+        f"{name} of a row is neither the best nor the last of its curve",
+        "it was measured in another way: compare rows by one or the other.",
+    )
 
 
 def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> Iterator[Fact]:

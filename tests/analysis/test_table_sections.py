@@ -118,6 +118,28 @@ def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
         kept_rows(curved, ["seconds<=1"])
 
 
+def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
+    rules = ["bleu>=15", "memory<=1500"]  # what keeps them is no grid
+    kept = kept_rows(curved, rules)
+    frame = again(curved, [*np.flatnonzero(kept)[:3], *np.flatnonzero(~kept)[:2]])
+    sections = analyze_tables([curved], replicates={"toy": frame}, constraints=rules)
+    table, left = without_others(curved, frame, kept)
+    expected = analyze_tables([table], replicates={"toy": left})
+    assert [s.kind for s in sections] == [s.kind for s in expected]
+    assert only(sections, "noise").notes == only(expected, "noise").notes
+    assert only(sections, "importance").notes[1:] == only(expected, "importance").notes[1:]
+    assert (
+        f"because only {kept.sum()} of the 24 configurations of the grid keep bleu>=15 and memory<=1500 "
+        "and have bleu"
+    ) in only(sections, "importance").notes[0]
+    elsewhere = again(curved, np.flatnonzero(~kept)[:2])
+    noise = only(analyze_tables([curved], replicates={"toy": elsewhere}, constraints=rules), "noise")
+    assert noise.problem == (
+        "no configuration that keeps bleu>=15 and memory<=1500 was trained again: there is no spread to "
+        "measure."
+    )
+
+
 def test_what_is_said_is_what_was_computed(two, again):
     toy = two[0]
     frame = again(toy, [3, 9, 20])

@@ -196,6 +196,30 @@ def test_workers_end_when_the_process_that_starts_them_is_killed(methods, marked
     wait_for(lambda: not alive())
 
 
+BORN_LATE = """
+import os, socket, tempfile, time
+from hpobench_nmt.benchmarking.worker import _run_worker
+ours, theirs = socket.socketpair()
+clock = tempfile.TemporaryFile()
+clock.truncate(16)
+server = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == server:
+        time.sleep(0.01)
+    _run_worker(server, theirs.fileno(), clock.fileno())
+"""
+
+
+@linux
+def test_a_worker_that_is_born_as_the_server_dies_ends_too(marked):
+    environment, alive = marked
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen([sys.executable, "-c", BORN_LATE], env=os.environ | environment, **pipes)
+    # It would hold the pipe open, as it holds that of whoever reads the output of a run.
+    assert process.communicate(timeout=60)[0] == b""
+    wait_for(lambda: not alive())
+
+
 # --- time limits -----------------------------------------------------------------------------------
 
 

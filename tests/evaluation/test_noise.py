@@ -13,6 +13,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.evaluation.noise import (
     _agreement,
+    _Group,
     _kendall,
     _pairs_within,
     _seeds,
@@ -139,7 +140,11 @@ def test_what_a_shared_seed_does_to_all_alike_is_no_noise():
     # 29 trainings, 6 means and 4 seeds.
     assert found.pooled.df == 19
     assert 0.06 < found.pooled.sd < 0.16
-    assert found.configurations["mean"].tolist() == pytest.approx(sorted(means, reverse=True), abs=0.2)
+    # Spreads are without the models' effects, means as measured.
+    assert (found.configurations["sd"] < 0.3).all()
+    by_row = found.configurations.set_index("row")["mean"]
+    for row, measured in again.groupby("width")["score"]:
+        assert by_row[row - 1] == pytest.approx(np.append(measured, table.values[int(row) - 1]).mean())
     # An independent least-squares fit.
     own = pd.DataFrame({"width": range(1, 7), "seed": 0, "score": table.values[:, 0]})
     every = pd.concat([again, own])
@@ -155,6 +160,45 @@ def test_what_a_shared_seed_does_to_all_alike_is_no_noise():
     assert apart.pooled.sd > 10
     assert apart.order_holds < 0.8 < 0.9 < found.order_holds
     assert seed_noise(table.response(), again.drop(columns="seed")).pooled == apart.pooled
+
+
+def test_the_luck_of_chosen_rows_is_no_effect_of_the_seeds_that_they_share():
+    rng = np.random.default_rng(3)
+    table = line_table(rng.normal(30, 1.0, 300))
+    best = np.argsort(-table.values[:, 0])[:3]
+    # Equally good configurations, trained again with the same three seeds, which do nothing.
+    lines = [(row + 1.0, r + 1, r, rng.normal(30, 1.0)) for row in best for r in range(3)]
+    again = pd.DataFrame(lines, columns=["width", "replicate", "seed", "score"])
+    found = seed_noise(table.response(), again)
+    assert found.shared_seeds == 3
+    of_best = again.loc[again["width"] == best[0] + 1, "score"].tolist()
+    own = float(table.values[best[0], 0])
+    first = found.configurations.iloc[0]
+    assert first["mean"] == pytest.approx(np.mean([own, *of_best]))
+    # In units of the spread of single trainings, seeds and all.
+    groups = [np.append(part, table.values[int(w) - 1, 0]) for w, part in again.groupby("width")["score"]]
+    assert first["luck"] == pytest.approx((own - np.mean(of_best)) / pooled_noise(groups).sd)
+    assert (found.configurations["luck"] > 1).all()
+    values = found.trainings.query("source == 'replicate' and configuration == 0")["value"]
+    assert values.tolist() == of_best
+    # The spread does not count that luck: 12 trainings less 3 means and 3 seeds.
+    assert found.pooled.df == 6
+    assert found.pooled.low < 1.0 < found.pooled.high
+
+
+def test_the_order_of_means_is_not_confirmed_by_the_trainings_that_made_it():
+    rng = np.random.default_rng(5)
+    values = rng.normal(30, 1.0, (20, 3))
+    table = line_table(values.mean(axis=1))
+    again = replicates({row + 1: line for row, line in enumerate(values.tolist())})
+    found = seed_noise(table.response(), again, averaged=True)
+    # All configurations are equally good, yet single trainings take after the means that they are part of.
+    assert seed_noise(table.response(), again).order_holds > 0.6
+    assert np.isnan(found.order_holds)
+    assert np.isnan(found.kendall)
+    assert len(found.agreement) == 0
+    assert found.between_rows == pytest.approx(found.pooled.smallest_difference / 3**0.5)
+    assert found.configurations["mean"].tolist() == pytest.approx(found.configurations["in_table"].tolist())
 
 
 def test_lower_is_better():
@@ -231,7 +275,7 @@ def test_pairs_that_differ_by_no_more_than_a_limit():
 
 
 def group(row, own, *values):
-    return row, (float(row),), own, np.array(values, dtype=float)
+    return _Group(row, (float(row),), own, np.array(values) + 100.0, np.array(values, dtype=float), False)
 
 
 def test_kendall_over_the_rounds_that_have_an_order():

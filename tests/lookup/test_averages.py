@@ -187,6 +187,7 @@ def test_noise_of_a_table_of_means(tmp_path):
     assert set(found.trainings["source"]) == {"replicate"}
     assert found.configurations["luck"].isna().all()
     limit = found.pooled.smallest_difference / 2
+    assert found.between_rows == limit
     assert found.rows_within == (found.ranked["gap"] <= limit).sum()
     np.testing.assert_allclose(found.configurations["mean"], found.configurations["in_table"], atol=1e-9)
 

@@ -95,7 +95,15 @@ def test_what_is_missing_is_no_fault_of_the_curves():
 
 
 def test_a_metric_that_was_measured_in_another_way():
-    assert found("neither the best nor the last", SOUND, None)[0][0] == "note"
+    assert found("neither the best nor the last", SOUND, None, [6.9, 5])[0][0] == "note"
+    assert not found("on its curve, but", SOUND, None, [6.9, 5])
+
+
+def test_checkpoints_that_were_chosen_by_another_metric():
+    curves = [[9, 7, 8], [8, 5, 6], [4, 3, np.nan], [2]]
+    assert found("on its curve", curves, None, [7, 6, np.nan, 2]) == [
+        ("note", "ppl of every row is on its curve, but not the best of it in 1 of 4 (rows 1)")
+    ]
 
 
 def test_rows_without_a_curve_are_counted():

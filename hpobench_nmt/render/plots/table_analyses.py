@@ -36,6 +36,8 @@ Floats = NDArray[np.float64]
 _MOST_PAIRS = 6
 # Rows of plot_best_rows: a few beyond those that cannot be told from the best.
 _LEAST_BEST, _MOST_BEST = 10, 30
+# "row 123" beside one another; more are written upright.
+_MOST_LEVEL_ROWS = 8
 
 
 def plot_rank_correlation(found: RankCorrelation) -> Figure:
@@ -106,7 +108,7 @@ def plot_importance(parts: Sequence[Importance]) -> Figure:
 
 
 def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
-    """Every training of the replicated configurations (Zhang & Duh 2020, Figure 8)."""
+    """Every training of the replicated configurations, as measured (Zhang & Duh 2020, Figure 8)."""
     figure, (axes,) = new_panels(1, (6.8, 4.2))
     trainings = found.trainings
     mean = found.configurations["mean"].to_numpy()
@@ -120,21 +122,24 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
     axes.scatter(
         again, value[~own], s=28, color=COLOURS[0], label="trained again with another seed", zorder=3
     )
-    axes.scatter(
-        number[own] - 0.27,
-        value[own],
-        s=40,
-        marker="D",
-        color=COLOURS[1],
-        label="the table's own training",
-        zorder=3,
-    )
+    if own.any():
+        axes.scatter(
+            number[own] - 0.27,
+            value[own],
+            s=40,
+            marker="D",
+            color=COLOURS[1],
+            label="the table's own training",
+            zorder=3,
+        )
     rows = [f"row {row}" if row >= 0 else "no row" for row in found.configurations["row"]]
-    axes.set_xticks(range(len(rows)), rows)
+    axes.set_xticks(range(len(rows)), rows, rotation=90 if len(rows) > _MOST_LEVEL_ROWS else 0)
+    axes.tick_params(axis="x", labelsize=9 if len(rows) <= _MOST_BEST else 7)
     axes.set_xlabel("configuration, best in the table first")
     axes.set_ylabel(with_unit(found.metric, unit))
+    apart = ", without what shared seeds do to all alike" if found.shared_seeds else ""
     axes.set_title(
-        f"{found.table}: pooled sd {found.pooled.sd:.3g}. Shaded boxes are as high as\n"
+        f"{found.table}: pooled sd {found.pooled.sd:.3g}{apart}.\nShaded boxes are as high as "
         f"the smallest difference worth believing, {found.pooled.smallest_difference:.3g}",
         fontsize=11,
     )
@@ -145,26 +150,28 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
 def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     """The best rows of a table in order, against what the seed alone changes.
 
-    Rows in the shaded band are no further from the best than the smallest difference worth believing. A bar
-    is the 95% interval of a row's mean over seeds, from the pooled spread.
+    Rows in the shaded band are no further from the best than the smallest difference worth believing between
+    two rows. A bar is the 95% interval of a row's mean over seeds, from the pooled spread.
     """
     shown = found.ranked.head(min(_MOST_BEST, max(_LEAST_BEST, found.rows_within + 3)))
-    value, within = shown["value"].to_numpy(), (shown["gap"] <= found.pooled.smallest_difference).to_numpy()
+    value, within = shown["value"].to_numpy(), (shown["gap"] <= found.between_rows).to_numpy()
     place = np.arange(len(shown))
     figure, (axes,) = new_panels(1, (6.8, 4.2))
     if len(shown):
         worse = np.sign(value[-1] - value[0])
-        end = value[0] + worse * found.pooled.smallest_difference
+        end = value[0] + worse * found.between_rows
         axes.axhspan(*sorted((value[0], end)), color="black", alpha=0.07, linewidth=0)
+    averaged = found.averaged_over > 1
+    row_is = f"the mean of {found.averaged_over} trainings" if averaged else "the table's training"
     for some, fill, label in (
-        (within, COLOURS[0], "the table's training, and the 95% interval of its mean over seeds"),
+        (within, COLOURS[0], f"{row_is}, and the 95% interval of its mean over seeds"),
         (~within, "white", "the same, outside the shaded band"),
     ):
         if some.any():
             axes.errorbar(
                 place[some],
                 value[some],
-                yerr=found.pooled.smallest_difference / 2**0.5,
+                yerr=found.between_rows / 2**0.5,
                 fmt="o",
                 color=COLOURS[0],
                 markerfacecolor=fill,
@@ -173,7 +180,7 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
                 label=label,
             )
     known = found.configurations.set_index("row").reindex(shown["row"])
-    if known["mean"].notna().any():
+    if known["mean"].notna().any() and not averaged:
         label = "mean of the trainings with all seeds"
         axes.scatter(place + 0.3, known["mean"], s=34, marker="D", color=COLOURS[1], label=label, zorder=3)
     axes.set_xticks(place, [str(row) for row in shown["row"]], rotation=90 if len(shown) > 15 else 0)
@@ -181,7 +188,7 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     axes.set_ylabel(with_unit(found.metric, unit))
     axes.set_title(
         f"{found.table}: {found.rows_within} of {found.n_rows} rows are no further from the best than\n"
-        f"the smallest difference worth believing, {found.pooled.smallest_difference:.3g}",
+        f"the smallest difference worth believing between two, {found.between_rows:.3g}",
         fontsize=11,
     )
     figure.legend(loc="outside lower center", frameon=False, fontsize=9)

@@ -1,6 +1,7 @@
 """Figures of a table's analyses: what they show is what was computed."""
 
 import io
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -98,6 +99,32 @@ def test_the_best_rows_are_drawn_against_the_noise(toy, again, spec):
     (means,) = (c.get_offsets() for c in axes.collections if len(c.get_offsets()) == count)
     known = found.configurations.set_index("row")["mean"]
     assert means[0, 1] == pytest.approx(known[order[0]])
+
+
+def test_means_are_drawn_against_the_noise_of_means(toy, again):
+    response = toy.response("bleu")
+    found = seed_noise(response, again(toy, range(36), times=4, scale=1.0), averaged=True)
+    figure = table_analyses.plot_best_rows(found, "BLEU")
+    (axes,) = figure.axes
+    (band,) = axes.patches
+    assert band.get_height() == pytest.approx(found.pooled.smallest_difference / 2)
+    bar = axes.containers[0][2][0].get_segments()[0]
+    assert np.ptp(bar[:, 1]) == pytest.approx(2 * found.pooled.smallest_difference / 2 / 2**0.5)
+    count = len(axes.get_xticklabels())
+    # A row's mean is not drawn a second time.
+    assert not [c for c in axes.collections if len(c.get_offsets()) == count]
+    assert f"{found.between_rows:.3g}" in axes.get_title()
+    assert any("the mean of 4 trainings" in text for text in texts(figure))
+
+
+@pytest.mark.parametrize("n", [3, 8, 9, 20, 36])
+def test_names_of_many_rows_do_not_overlap(toy, again, n):
+    figure = table_analyses.plot_seed_noise(seed_noise(toy.response(), again(toy, range(n))))
+    figure.canvas.draw()
+    labels = figure.axes[0].get_xticklabels()
+    edges = [label.get_window_extent() for label in labels]
+    assert len(edges) == n
+    assert all(one.x1 <= other.x0 for one, other in pairwise(edges))
 
 
 def test_small_and_odd_tables_are_drawn():
