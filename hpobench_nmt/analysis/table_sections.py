@@ -116,6 +116,7 @@ def analyze_tables(
         _known_somewhere(tables, wanted)
     again = {table.name: (replicates or {}).get(table.name, pd.DataFrame()) for table in tables}
     rules = " and ".join(constraints)
+    whole = {table.name: table for table in tables}
     kept = {t.name: without_others(t, again[t.name], kept_rows(t, constraints)) for t in tables if rules}
     tables = [kept[table.name][0] if rules else table for table in tables]
     sections = _correlations(tables, metric) if len(tables) > 1 else []
@@ -124,7 +125,8 @@ def analyze_tables(
         by_share = partial(_importance, table, about, best_share, rules, seed)
         sections.append(_attempt(table, "importance", by_share))
         sections.append(_attempt(table, "front", partial(_front, table, objectives)))
-        sections.append(_attempt(table, "sensitivity", partial(_sensitivity, table, about, tolerance, seed)))
+        near = partial(_sensitivity, table, whole[table.name], about, tolerance, seed)
+        sections.append(_attempt(table, "sensitivity", near))
         if len(again[table.name]):
             left = kept[table.name][1] if rules else again[table.name]
             sections.append(_attempt(table, "noise", partial(_noise, table, about, left, rules)))
@@ -271,8 +273,9 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
     )
 
 
-def _sensitivity(table: Table, metric: str, tolerance: float | None, seed: int) -> Section:
-    near_enough = table.tolerance(metric) if tolerance is None else tolerance
+def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | None, seed: int) -> Section:
+    # A constraint does not change what is near, in the scores neither.
+    near_enough = whole.tolerance(metric) if tolerance is None else tolerance
     found = sensitivity(table.response(metric), near_enough, seed=seed)
     name = found.objective.rpartition(":")[0]
     unit = table.metric(name).unit

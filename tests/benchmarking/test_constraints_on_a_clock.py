@@ -232,7 +232,7 @@ def test_figures_are_of_feasible_rows(curved):
     shown = feasible[np.searchsorted(instance.numbers, times.frame["row"])]
     assert (times.frame["value"].notna() == shown).all()
     assert not shown.all()
-    labels = [text.get_text() for text in plot_workers(times).axes[0].get_legend().get_texts()]
+    labels = [text.get_text() for text in plot_workers(times).legends[0].get_texts()]
     assert "failed, or misses seconds<=25" in labels
     assert score_records(one)
     two = hb.benchmark(
