@@ -251,7 +251,10 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     Where configurations were trained several times, name the column of the seeds:
         [replicates]
         seed = "seed"
-    The file then has one training a line. Their means become the table's rows.
+    The file then has one training a line. Their means become the table's rows. If the rows are to
+    stay single trainings, the others are in a file replicates.csv beside them, with the columns
+    replicate (1, 2, ...) and seed besides the table's, and the section names no column:
+        [replicates]
 
     \b
     Learning curves are in a file curves.csv beside the rows, with the columns
@@ -269,7 +272,8 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
 
     before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}
     with writing(added_folder()), late_progress_bar(source.name) as progress:
-        table, folder = add_table(source, datasheet, added_folder(), progress)
+        notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
+        table, folder = add_table(source, datasheet, added_folder(), progress, notify)
     means = ", means over seeds" if table.averaged else ""
     other = before.get(table.name, folder)
     done = "Replaced" if table.name in there else "Installed"

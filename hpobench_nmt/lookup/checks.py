@@ -20,7 +20,7 @@ from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.curve_checks import curve_facts
 from hpobench_nmt.lookup.datasheet import Claims
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
@@ -61,7 +61,9 @@ def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
         folder: where they were loaded from, for what lies beside them.
     """
     curves = () if table.curves is None else curve_facts(table, table.curves)
-    facts = [*_facts(table), *curves, *(_ledger(table, folder) if folder else ())]
+    facts = [*_facts(table), *curves]
+    if folder:
+        facts += [*_ledger(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
     found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
     if not any(f.kind == "warning" for f in found):
         found.append(

@@ -9,7 +9,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.catalogue import shipped_folder
 from hpobench_nmt.lookup.checks import check_collection, check_table, find_check, twins
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 
@@ -91,6 +91,18 @@ def test_a_ledger_that_has_gone_on_is_found(toy, tmp_path):
     assert found() == [("warning", "the ledger beside it is not the one that it was built from")]
     (tmp_path / "ledger.jsonl").unlink()
     assert found() == []
+
+
+@pytest.mark.parametrize("name", ["replicates", "curves"])
+def test_a_file_that_the_datasheet_does_not_describe_is_found(toy, tmp_path, name):
+    save_folder(toy, tmp_path / "toy")
+
+    def found():
+        return [f.fact for f in check_table(toy, tmp_path / "toy") if f.kind == "warning" and name in f.fact]
+
+    assert found() == []
+    (tmp_path / "toy" / f"{name}.csv").write_text("anything\n")
+    assert found() == [f"{name}.csv lies beside table.csv, and datasheet.toml has no section [{name}]"]
 
 
 @pytest.mark.parametrize(
