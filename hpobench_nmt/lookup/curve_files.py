@@ -6,8 +6,9 @@
     1,1,2000,2000,30.1
 
 Rows are numbered from 0, as those of table.csv are, and checkpoints from 1, both in ascending order without
-gaps; a row that has no curve is left out. The section says what the columns are. Its count and sha256 are
-written by `tables add`:
+gaps; a row that has no curve is left out. The cost is what the training has cost up to there, in any unit;
+where it is not known, repeat the column of the resource under this name. The section says what the columns
+are. Its count and sha256 are written by `tables add`:
 
     [curves]
     count = 3                    # checkpoints
@@ -24,6 +25,7 @@ written by `tables add`:
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -87,6 +89,7 @@ def read_curves(
         names = ["row", "checkpoint", section.resource, "cost", *section.metrics]
         if len(set(names)) < len(names):
             raise InputError(f"the column name {max(names, key=names.count)!r} is used more than once.")
+        _check_cost(content, section.resource)
         lengths = np.zeros(n_rows, dtype=np.int64)
         columns: list[list[Floats]] = [[] for _ in names[2:]]
         before = (0, 0)
@@ -112,6 +115,17 @@ def read_curves(
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _check_cost(content: bytes, resource: str) -> None:
+    """Refuse a file of curves that does not say what they cost, as logs of trainings often do not."""
+    head = content[: content.find(b"\n") + 1].decode("utf-8-sig", errors="replace")
+    names = next(csv.reader([head]), [])
+    if "row" in names and "cost" not in names:
+        raise InputError(
+            "has no column cost, which says what a training has cost up to each checkpoint, in seconds or "
+            f"any other unit. If it is not known, repeat the column {resource} under this name."
+        )
 
 
 def _metric(name: str, entry: CurveMetricSection, metrics: Sequence[Metric]) -> Metric:

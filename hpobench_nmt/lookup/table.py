@@ -288,14 +288,18 @@ class Table:
         """
         curves = self._some_curves
         goals = [self.objective(spec) for spec in objectives]
-        curves.metric(goals[0].metric)
+        known = [metric.name for metric in curves.metrics]
+        if goals[0].metric not in known:
+            raise InputError(
+                f"table {self.name!r}: its learning curves lack {goals[0].metric!r}, by which the best "
+                f"checkpoint would be chosen. They hold {', '.join(known)}: name one of these first."
+            )
         none = np.flatnonzero(curves.lengths == 0)
         if len(none):
             raise InputError(
                 f"table {self.name!r}: {len(none)} of {len(self)} rows have no learning curve, "
                 f"row {none[0]} for one."
             )
-        known = [metric.name for metric in curves.metrics]
         columns = [
             goal.to_loss(
                 curves.column(goal.metric)
