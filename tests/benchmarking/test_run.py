@@ -25,6 +25,10 @@ def test_the_whole_benchmark_in_one_call(toy):
     ("given", "message"),
     [
         ({"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.benchmark\)"),
+        ({"seeds": "abc"}, r"unknown setting 'seeds'\. Did you mean 'seed'\?"),
+        ({"methods": 5}, "methods must be a list of one or more names or classes"),
+        ({"tables": 5}, "tables must be a table, a name or a folder, or a list of such, not 5"),
+        ({"seed": "1"}, "seed must be a whole number of 0 or more, not '1'"),
         ({"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
         ({"methods": []}, "methods must be a list of one or more names or classes"),
         ({"methods": hb.Optimizer}, "methods must be a list of one or more names or classes"),
@@ -49,7 +53,7 @@ def test_the_whole_benchmark_in_one_call(toy):
 )
 def test_arguments_of_another_kind_are_named(toy, given, message):
     with pytest.raises(InputError, match=message):
-        hb.benchmark(toy, **({"methods": ["RS"]} | given))
+        hb.benchmark(**({"tables": toy, "methods": ["RS"]} | given))
 
 
 def test_results_cannot_be_changed(toy):
