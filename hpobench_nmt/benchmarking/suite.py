@@ -58,6 +58,8 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 
 INSTALLED = "installed"
 _DEFAULT = "default"
+# The suite to point to, by the number of objectives: one, or two and more.
+_USUAL = {1: "modern-single", 2: "modern-multi"}
 _FOLDER = Path(__file__).parent / "suites"
 _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
 
@@ -105,10 +107,15 @@ class Suite:
                 raise InputError(f"{where}: {key} must name at least one.")
             if len(set(values)) < len(values):
                 raise InputError(f"{where}: {key} has the same name twice.")
-        needed = SCORES[self.scores[0]].n_objectives
-        if self.objectives and min(len(self.objectives), 2) != needed:
+        needed, given = SCORES[self.scores[0]].n_objectives, min(len(self.objectives), 2)
+        if self.objectives and given != needed:
+            need = "needs" if len(self.scores) == 1 else "need"
             wanted = "one objective" if needed == 1 else "two or more objectives"
-            raise InputError(f"{where}: {', '.join(self.scores)} need {wanted}, not {len(self.objectives)}.")
+            raise InputError(
+                f"{where}: {', '.join(self.scores)} {need} {wanted}, not {len(self.objectives)}. For "
+                f"{'one' if given == 1 else 'two or more'} there is the suite {_USUAL[given]}, and the "
+                f"scores are {', '.join(score_names(given))}."
+            )
         if len(set(self.objectives)) < len(self.objectives):
             raise InputError(f"{where}: the same objective twice.")
         parsed = parse_constraints(self.constraints, where)

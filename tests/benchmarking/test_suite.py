@@ -145,8 +145,16 @@ def test_what_a_suite_just_allows():
         ({"tables": ("a", "b", "a")}, "suite 's': tables has the same name twice."),
         ({"methods": ()}, "suite 's': methods must name at least one."),
         ({"methods": ("RS", "RS")}, "suite 's': methods has the same name twice."),
-        ({"objectives": ("a", "b")}, "suite 's': ftb, fb need one objective, not 2."),
-        ({"scores": ("fto",), "objectives": ("a",)}, "suite 's': fto need two or more objectives, not 1."),
+        (
+            {"objectives": ("a", "b")},
+            "suite 's': ftb, fb need one objective, not 2. "
+            "For two or more there is the suite modern-multi, and the scores are fto, fta, fbp, fbh.",
+        ),
+        (
+            {"scores": ("fto",), "objectives": ("a",)},
+            "suite 's': fto needs two or more objectives, not 1. "
+            "For one there is the suite modern-single, and the scores are ftb, ftc, fb.",
+        ),
         ({"scores": ("fto",), "objectives": ("a", "a")}, "suite 's': the same objective twice."),
         ({"trials": 0}, "suite 's': trials must be at least 1, not 0."),
         ({"n_initial": 0}, "suite 's': n_initial must be at least 1, not 0."),

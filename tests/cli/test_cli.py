@@ -57,7 +57,7 @@ def words(text):
         ("run --tables toy --out a-file", "a-file: is a file, not a folder"),
         ("run --tables toy --objectives blue", "unknown metric 'blue'. Did you mean 'bleu'?"),
         ("run --tables toy --objectives bleu:up", "the direction after ':' must be 'min' or 'max'"),
-        ("run --tables toy --objectives bleu,seconds", "need one objective, not 2"),
+        ("run --tables toy --objectives bleu,seconds", "For two or more there is the suite modern-multi"),
         ("run --tables toy --trials 0", "0 is not in the range"),
         ("run --tables toy --seed -1", "-1 is not in the range"),
         ("run --tables toy --jobs 0", "0 is not in the range"),
