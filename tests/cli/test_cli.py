@@ -310,6 +310,39 @@ def test_methods_are_listed_and_checked(toy_home, call):
     assert "Bad fails" in err
 
 
+def test_a_method_that_ends_its_process_fails_its_checks_and_not_the_command(toy_home, call):
+    Path("ends.py").write_text(
+        """
+import os, signal
+
+class Base:
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+    def ask(self):
+        return self.left[0]
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+class Unmade(Base):
+    def __init__(self, problem, rng):
+        os._exit(0)
+
+class Killed(Base):
+    def tell(self, index, losses):
+        if (losses != losses).any():
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.left.remove(index)
+"""
+    )
+    code, out, err = call("methods", "--check", "ends.py:Unmade")
+    assert (code, out.count(": the method ended its process (exit code 0)\n")) == (1, 9)
+    assert "Unmade fails 9 of 9 checks" in err
+    code, out, _ = call("methods", "--check", "ends.py:Killed")  # where a training fails, and not after it
+    assert code == 1 and "ok      looks_up_every_row_once\n" in out
+    assert "FAILED  survives_failed_trainings: the method ended its process (SIGKILL -9)\n" in out
+    assert "ok      survives_odd_losses\n" in out
+
+
 def test_exported_sequences_are_complete(toy_home, call):
     call("run", "quick", "--tables", "toy", "--trials", "4", "--jobs", "1", "--methods", "RS,BO_EI_M")
     code, out, err = call("export", "results/quick", "--format", "sequences", "--out", "ss")
