@@ -15,7 +15,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class Minimum:
 
     def __repr__(self) -> str:
         """How many evaluations, and the best one."""
-        return f"Minimum({self.loss:g} at {self.best}, after {len(self.configs)} evaluations)"
+        return f"Minimum({self.loss:g} at {self.best}, after {counted(len(self.configs), 'evaluation')})"
 
 
 def minimize(

@@ -25,7 +25,7 @@ from hpobench_nmt.core.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.methods import counts
+from hpobench_nmt.methods import of_objectives
 
 _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
 _ARGUMENTS = {"tables", "methods", "scores", "objectives", "trials", "seed", "score_at", "tolerance"}
@@ -140,8 +140,9 @@ def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
         refuse_sequential(method, suite.workers)
         if method.objectives and suite.n_objectives not in method.objectives:
             raise InputError(
-                f"method {method.name!r} is for {counts(method.objectives)} objective(s), and there are "
-                f"{suite.n_objectives} for {', '.join(suite.scores)}. See 'hpobench-nmt methods'."
+                f"method {method.name!r} is for {of_objectives(method.objectives)}, and there "
+                f"{'is' if suite.n_objectives == 1 else 'are'} {suite.n_objectives} for "
+                f"{', '.join(suite.scores)}. See 'hpobench-nmt methods'."
             )
 
 

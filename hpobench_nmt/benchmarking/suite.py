@@ -51,6 +51,7 @@ from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Amount, Natural, NonNegative, Positive, Strict, checked
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
@@ -126,7 +127,9 @@ class Suite:
                 raise InputError(f"{where}: {key} must be at least {least}, not {getattr(self, key)}.")
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(
-                f"{where}: {self.lookups} look-ups are fewer than the {self.n_initial} initial rows."
+                f"{where}: {counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
+                "fewer than "
+                f"the {self.n_initial} initial rows."
             )
         for table, tolerance in self.tolerance.items():
             if not 0 <= tolerance < float("inf"):
@@ -166,7 +169,7 @@ class Suite:
                 if self.clock == "lookups" and at % 1:
                     raise InputError(f"{where}: {key} of {table!r} must be a whole number, not {at!r}.")
                 if self.clock == "lookups" and at * self.workers < self.n_initial:
-                    least = f"less than the {self.n_initial} initial rows"
+                    least = f"less than the {counted(self.n_initial, 'initial row')}"
                     raise InputError(f"{where}: {key} of {table!r} is {at!r}, {least}.")
 
     @property
@@ -265,7 +268,10 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
         scores = settings.get("scores", suite.scores)
         early = tuple(name for name in scores if not SCORES[name].needs_score_at)
         if not early:
-            raise InputError(f"suite {suite.name!r}: {', '.join(scores)} need score_at, a time on the clock.")
+            need = "needs" if len(scores) == 1 else "need"
+            raise InputError(
+                f"suite {suite.name!r}: {', '.join(scores)} {need} score_at, a time on the clock."
+            )
         changes |= {"scores": early, "score_at": {}}
     found = replace(suite, **changes)
     if suite.time and "time" not in settings:
@@ -364,7 +370,8 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         missing = {*_PUBLISHED_COLUMNS} - {*(reader.fieldnames or ())}
         if missing:
-            raise InputError(f"{wrong}: it lacks the column(s) {', '.join(sorted(missing))}.")
+            columns = "column" if len(missing) == 1 else "columns"
+            raise InputError(f"{wrong}: it lacks the {columns} {', '.join(sorted(missing))}.")
         for number, row in enumerate(reader, start=2):
             values = [_number(row["mean"]), _number(row["std"])]
             if not all(math.isfinite(value) for value in values):

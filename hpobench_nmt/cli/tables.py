@@ -19,6 +19,7 @@ from hpobench_nmt.cli.completion import collection_names, completing, removable_
 from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import no_folder
+from hpobench_nmt.core.text import counted
 
 
 @click.group(cls=Commands)
@@ -135,7 +136,7 @@ def tables_analyze(
     print_sections(sections, make_console())
     if out:
         written = write_sections(sections, out)
-        say(f"{len(written)} files in {out}")
+        say(f"{counted(len(written), 'file')} in {out}")
 
 
 @tables.command("check")
@@ -277,7 +278,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     means = ", means over seeds" if table.averaged else ""
     other = before.get(table.name, folder)
     done = "Replaced" if table.name in there else "Installed"
-    say(f"{done} {table.name} ({len(table)} rows{means}) in {folder}.")
+    say(f"{done} {table.name} ({counted(len(table), 'row')}{means}) in {folder}.")
     if catalogue.installed()[table.name] != folder:
         say(f"It is hidden by the table of the same name in {other}.", err=True)
     elif other != folder:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.rows import csv_of, parse_columns
@@ -100,7 +101,9 @@ def read_curves(
                 parts.append(part[name])
         whole = [np.concatenate(columns.pop(0)) for _ in names[2:]]  # letting go of the parts one by one
         if section.count is not None and section.count != len(whole[0]):
-            raise InputError(f"has {len(whole[0])} checkpoints; [curves] count is {section.count}.")
+            raise InputError(
+                f"has {counted(len(whole[0]), 'checkpoint')}; [curves] count is {section.count}."
+            )
         return Curves(
             section.resource,
             described,

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
@@ -59,7 +60,9 @@ def load_folder(folder: Path) -> Table:
     table, _ = build_table(content, sheet, folder / ROWS, folder / DATASHEET, curves)
     if sheet.rows is None or sheet.rows.count != len(table):
         count = sheet.rows.count if sheet.rows else None
-        raise InputError(f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {len(table)} rows.")
+        raise InputError(
+            f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
+        )
     return table
 
 

@@ -122,7 +122,7 @@ def test_failures_two_losses_and_conditions():
         (lambda o: o.tell(o.ask(), -1.1e150), r"a loss is beyond 1e\+150: \[-1.1e\+150\]. Tell None for"),
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
-        (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objectives, not 2"),
+        (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objective, not 2"),
         (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA trains part of the way"),
         (lambda o: Optimizer(SPACE, "BO_M", objectives=11), "method BO_M is for 2 to 10 objectives, not 11"),
         (

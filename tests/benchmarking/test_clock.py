@@ -141,7 +141,7 @@ def test_what_the_clock_counts(curved):
         ({"workers": 0}, "workers must be at least 1"),
         ({"time": {"toy": -1.0}}, "time of 'toy' must be above 0"),
         ({"score_at": {"toy": float("nan")}}, "score_at of 'toy' must be above 0"),
-        ({"workers": 34}, "has 33 row(s), fewer than the 34 workers"),
+        ({"workers": 34}, "has 33 rows, fewer than the 34 workers"),
         ({"objectives": ("seconds",)}, "table 'toy': its learning curves lack 'seconds'"),
         ({"curves": False, "n_initial": 3, "cost": "bleus"}, "unknown metric 'bleus'. Did you mean 'bleu'?"),
         (

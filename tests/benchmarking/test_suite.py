@@ -257,7 +257,7 @@ def test_scores_after_look_ups_are_left_out_on_another_clock():
     assert overridden(quick, {"workers": 4}).scores == quick.scores == ("ftb", "ftc", "fb")
     timed = overridden(quick, {"clock": "cost", "score_at": {"default": 2000.0}})
     assert timed.scores == quick.scores and timed.score_at == {"default": 2000.0}
-    with pytest.raises(InputError, match="fb need score_at, a time on the clock"):
+    with pytest.raises(InputError, match="fb needs score_at, a time on the clock"):
         overridden(dataclasses.replace(quick, scores=("fb",)), {"clock": "cost"})
     costly = dataclasses.replace(quick, clock="cost", score_at={"default": 2.5})
     assert overridden(costly, {"clock": "lookups"}).scores == ("ftb", "ftc")
@@ -309,7 +309,7 @@ def test_published_figures_of_ones_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("mean,std", "means,stds"), "it lacks the column(s) mean, std."),
+        (("mean,std", "means,stds"), "it lacks the columns mean, std."),
         (("18.5", "inf"), "row 2 must have finite numbers as mean and std."),
         (("1e-3", "nan"), "row 3 must have"),
         (("9,0", "9,x"), "row 4 must have"),

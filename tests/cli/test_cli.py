@@ -52,7 +52,7 @@ def words(text):
         ),
         ("run --tables toy,toy", "tables has the same name twice"),
         ("run --tables toy --methods BO_EI_MM", "unknown method 'BO_EI_MM'. Did you mean 'BO_EI_M'?"),
-        ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 to 10 objective(s), and there are 1"),
+        ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 to 10 objectives, and there is 1 for"),
         ("run --tables toy --methods RS,RS", "methods has the same name twice"),
         ("run --tables toy --out a-file", "a-file: is a file, not a folder"),
         ("run --tables toy --objectives blue", "unknown metric 'blue'. Did you mean 'bleu'?"),
@@ -292,7 +292,7 @@ def test_a_table_with_too_few_objectives_is_left_out_with_a_word(home, toy, call
     save_folder(toy, home / "tables" / "toy")
     save_folder(dataclasses.replace(toy, name="single", objectives=("bleu",)), home / "tables" / "single")
     _, _, err = call("run", "modern-multi", "--methods", "RS", "--trials", "2", "--jobs", "1")
-    assert "table 'single' names 1 objective(s) of its own" in err
+    assert "table 'single' names 1 objective of its own" in err
     assert "'toy'" not in err
 
 

@@ -452,7 +452,7 @@ def test_twins_in_a_table_of_many_rows():
     assert [g.tolist() for g in twins(table)] == [[2 * i, 2 * i + 1] for i in range(n // 2)]
     (found,) = [f for f in check_table(table) if "groups" in f.fact]
     assert found.fact.startswith(
-        f"{n} of {2 * n} rows fall into {n // 2} groups that agree exactly in m0, m1, m2, m3"
+        f"{n:,} of {2 * n:,} rows fall into {n // 2:,} groups that agree exactly in m0, m1, m2, m3"
     )
     assert found.fact.endswith("differ only in y (rows 0, 1, for one)")
 
@@ -462,7 +462,7 @@ def test_small_tables_have_findings_too():
     metric = Metric("m", "min", tolerance=0.5)
     one = Table("t", (axis,), (metric,), np.array([[1.0]]), np.array([[3.0]]), ("m",))
     assert [fact for _, fact, _ in told(one)] == [
-        "1 of the 2 configurations of the grid have a row (50%)",
+        "1 of the 2 configurations of the grid has a row (50%)",
         "no row has x of 2",
         "hash, types and ranges are in order",
     ]

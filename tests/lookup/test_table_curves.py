@@ -74,7 +74,7 @@ def test_the_trainings_of_a_table(curved, toy):
         starts=np.concatenate([[0], np.cumsum(lengths)]),
         **{name: getattr(curved.curves, name)[kept] for name in ("resources", "costs", "values")},
     )
-    with pytest.raises(InputError, match=f"1 of {len(toy)} rows have no learning curve, row 1 for one"):
+    with pytest.raises(InputError, match=f"1 of {len(toy)} rows has no learning curve, row 1 for one"):
         dataclasses.replace(toy, curves=without).trainings(["bleu"])
 
 
