@@ -28,6 +28,7 @@ from hpobench_nmt.core.constraints import Violations
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
@@ -272,7 +273,7 @@ def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -
         ended = _rows_that_ended(done, trainings)
         if ended < len(trainings):
             raise NonConformance(
-                f"with {workers} worker(s) it trained {ended} of {len(trainings)} rows to the end."
+                f"with {counted(workers, 'worker')} it trained {ended} of {len(trainings)} rows to the end."
             )
 
 
@@ -341,11 +342,11 @@ def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -
     done = _timed_trial(factory, limited, trainings)
     begun, ended = len(set(done.rows.tolist())), _rows_that_ended(done, trainings)
     if begun != limited.lookups:
-        raise NonConformance(f"it began {begun} rows where problem.lookups is {limited.lookups}.")
+        raise NonConformance(f"it began {counted(begun, 'row')} where problem.lookups is {limited.lookups}.")
     if ended < begun:
         raise NonConformance(
-            f"where problem.lookups is {begun}, it trained {ended} rows to the end: what it suggests once so "
-            "many were begun must be among them."
+            f"where problem.lookups is {begun}, it trained {counted(ended, 'row')} to the end: what it "
+            "suggests once so many were begun must be among them."
         )
 
 

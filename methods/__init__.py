@@ -37,7 +37,7 @@ class BuiltIn:
     @property
     def counts(self) -> str:
         """The numbers of objectives in words."""
-        return counts(self.objectives)
+        return _counts(self.objectives)
 
     def require(self) -> None:
         """Refuse a method whose libraries are not installed.
@@ -76,11 +76,15 @@ def require(methods: Iterable[BuiltIn]) -> None:
         raise InputError(f"{names}, which {which} not installed: pip install 'hpobench-nmt[{extras}]'.")
 
 
-def counts(objectives: tuple[int, ...]) -> str:
-    """Numbers of objectives in words: "1", "1 or 2", "2 to 10"; "" for none."""
+def _counts(objectives: tuple[int, ...]) -> str:
     if len(objectives) > 2:
         return f"{objectives[0]} to {objectives[-1]}"
     return " or ".join(map(str, objectives))
+
+
+def of_objectives(objectives: tuple[int, ...]) -> str:
+    """Numbers of objectives in words: "1 objective", "1 or 2 objectives", "2 to 10 objectives"."""
+    return f"{_counts(objectives)} objective{'s' * (objectives != (1,))}"
 
 
 _ONE = (1,)

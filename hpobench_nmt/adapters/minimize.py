@@ -15,6 +15,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
+from hpobench_nmt.core.text import counted, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ class Minimum:
 
     def __repr__(self) -> str:
         """How many evaluations, and the best one."""
-        return f"Minimum({self.loss:g} at {self.best}, after {len(self.configs)} evaluations)"
+        return f"Minimum({self.loss:g} at {self.best}, after {counted(len(self.configs), 'evaluation')})"
 
 
 def minimize(
@@ -86,8 +87,9 @@ def minimize(
     Args:
         function: takes a configuration (values by name, inactive hyperparameters left out) and returns the
             loss, or one for each objective; None or NaN where it failed. What it raises is passed on.
-        space: a Space, or a short description: a list of numbers is a grid, a list of other values are
-            categories, and a tuple is a range: (low, high) or (low, high, "log").
+        space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
+            are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
+            both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.
         method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_EI_M_std
             for one objective, BO_M_std for two, ParEGO_M for more.
         budget: number of evaluations, the initial design included; at most the number of candidates.
@@ -107,6 +109,10 @@ def minimize(
     Raises:
         InputError: wrong arguments, or a state of another call.
     """
+    if not callable(function):
+        raise InputError(
+            f"minimize needs a function of a configuration, not {printable(repr(function))[:80]}."
+        )
     optimizer = Optimizer(
         space,
         method,

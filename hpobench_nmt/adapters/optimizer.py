@@ -29,9 +29,9 @@ from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
-from hpobench_nmt.methods import BUILT_IN, KNOWN, counts
+from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives
 
 Floats = NDArray[np.float64]
 
@@ -290,8 +290,8 @@ class Optimizer:
             answer = other.ask()
         if answer is None and self._pending and hasattr(self._live, "suggest"):
             raise RunError(
-                f"method {self._method.name} waits for the losses of what is pending, {len(self._pending)} "
-                "configuration(s): tell some of them."
+                f"method {self._method.name} waits for the losses of what is pending, "
+                f"{counted(len(self._pending), 'configuration')}: tell some of them."
             )
         row = answer[0] if isinstance(answer, tuple) and answer else answer
         taken = row in self._told or row in self._pending if isinstance(row, int | np.integer) else True
@@ -319,8 +319,8 @@ def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
         method = USUAL_METHODS.get(objectives, "ParEGO_M")
     (named,) = resolve_methods([method])
     if named.objectives and objectives not in named.objectives:
-        right = counts(named.objectives)
-        raise InputError(f"method {named.name} is for {right} objectives, not {objectives}.")
+        right = of_objectives(named.objectives)
+        raise InputError(f"method {named.name} is for {right}, not {objectives}.")
     if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
         raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
     return named
@@ -343,13 +343,17 @@ def _candidates(space: Space, count: int, seed: int) -> Floats:
 def _losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -> Floats:
     if given is None:
         return np.full(n_objectives, math.nan)
+    expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
     try:
         values = np.atleast_1d(np.array(given, dtype=np.float64))
     except (TypeError, ValueError):
         shown = printable(repr(given))[:80]
-        raise InputError(f"{n_objectives} loss(es) expected, as numbers, not {shown}.") from None
+        kind = "a number" if n_objectives == 1 else "numbers"
+        raise InputError(f"{expected}, as {kind}, not {shown}.") from None
     if values.shape != (n_objectives,):
-        raise InputError(f"{n_objectives} loss(es) expected, not {values.tolist()}.")
+        told = counted(values.size, "loss", "losses")
+        advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
+        raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
     if (np.abs(values) > LARGEST_VALUE).any():
         what = "infinite" if np.isinf(values).any() else f"beyond {LARGEST_VALUE:g}"
         raise InputError(f"a loss is {what}: {values.tolist()}. Tell None for an evaluation that failed.")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.number_text import short
-from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves
+from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, time_in
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
 
@@ -64,7 +64,7 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
     values = {str(m): float(v) for m, v in last.items() if m != EXACT and np.isfinite(v)}
     none = [str(m) for m, v in last.items() if not np.isfinite(v)]
     text = _ordered(
-        f"Expected {unit} to the hardest target ({hardest})",
+        f"Expected {time_in(unit)} to the hardest target ({hardest})",
         values,
         float(last.get(EXACT, np.nan)),
         True,

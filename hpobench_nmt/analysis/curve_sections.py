@@ -80,22 +80,23 @@ def of_curves(found: EarlyRanks) -> tuple[str, ...]:
     # Rows without any value, because they diverged at once, are not waited for.
     whole = frame[(frame["rows"] >= _MOST * frame["rows"].max()) & frame["order"].notna()]
     if not len(whole):
-        return (f"{found.n_rows:,} rows have a learning curve, in which they are all alike.",)
+        curves = "row has" if found.n_rows == 1 else "rows have"
+        return (f"{found.n_rows:,} {curves} a learning curve, in which they are all alike.",)
     first = whole.iloc[0]
     n = int(first["rows"])
     low, high = spearman_interval(float(first["order"]), n)
     notes = [
-        f"{found.n_rows:,} rows have a learning curve. Once {n:,} have a value (at "
-        f"{short(first['resource'])} {found.resource}), their order agrees with the final one by a "
-        f"Spearman coefficient of {first['order']:.2f} (95% interval {low:.2f} to {high:.2f}), and "
-        f"{first['kept']:.0%} of the best {_share(BEST)} in the end are among the best {_share(KEPT)}."
+        f"{found.n_rows:,} rows have a learning curve. Once {n:,} have a value (at {found.resource} "
+        f"{short(first['resource'])}), their order agrees with the final one by a Spearman coefficient of "
+        f"{first['order']:.2f} (95% interval {low:.2f} to {high:.2f}), and {first['kept']:.0%} of the best "
+        f"{_share(BEST)} in the end are among the best {_share(KEPT)}."
     ]
     held = whole[whole["order"] >= _HOLDS]
     stays = [i for i in held.index if (whole.loc[i:, "order"] >= _HOLDS).all()]
     if stays:
         at = whole.loc[stays[0]]
         notes.append(
-            f"From {short(at['resource'])} {found.resource} on the coefficient is {_HOLDS} or more; by then "
+            f"From {found.resource} {short(at['resource'])} on the coefficient is {_HOLDS} or more; by then "
             f"{1 - at['going'] / at['rows']:.0%} of the trainings have ended."
         )
     best = found.ranks[(found.ranks["place"] == 1) & (found.ranks["resource"] >= first["resource"])]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.correlation import RankCorrelation, spearman, spearman_interval
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
@@ -37,7 +38,10 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
     by = ", ".join(sorted(set(every.objectives)))
     ranked = f"Ranked by {by}; Spearman's coefficient, with its 95% interval."
     if n:
-        notes = [f"{n:,} configurations are common to the {n_tables} tables. {ranked}"]
+        notes = [
+            f"{counted(n, 'configuration')} {'is' if n == 1 else 'are'} common to the {n_tables} tables. "
+            f"{ranked}"
+        ]
     else:
         notes = [
             f"No configuration is common to the {n_tables} tables: each pair is compared on those that both "
@@ -61,7 +65,7 @@ def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
 
 def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> str:
     if np.isnan(low):
-        return f"{table} and {other}, {r:.3f} ({n:,} configurations, too few for an interval)."
+        return f"{table} and {other}, {r:.3f} ({counted(n, 'configuration')}, too few for an interval)."
     note = f"{table} and {other}, {r:.3f} ({low:.2f} to {high:.2f}, {n:,} configurations)"
     return f"{note}." if low > 0 or high < 0 else f"{note}, so there may be no relation at all."
 
@@ -81,10 +85,10 @@ def of_far_rows(count: int, share: float, rest: Importance) -> str:
     shares = ", ".join(
         f"{name} {part:.0%}" for name, part in zip(rest.singles["first"], rest.singles["share"], strict=True)
     )
-    rows = "1 row is" if count == 1 else f"{count} rows are"
     return (
-        f"{rows} far worse than the rest and {'has' if count == 1 else 'have'} {share:.0%} of the variance. "
-        f"Over the others, estimated with a random forest, the shares are: {shares}."
+        f"{counted(count, 'row')} {'is' if count == 1 else 'are'} far worse than the rest and "
+        f"{'has' if count == 1 else 'have'} {share:.0%} of the variance. Over the others, estimated with a "
+        f"random forest, the shares are: {shares}."
     )
 
 
@@ -114,7 +118,7 @@ def _part(found: Importance) -> str:
     if found.best_share is None:
         note = "Over the whole space"
     else:
-        note = f"Among the best {found.best_share:.0%} ({found.n_best:,} rows, {found.best_values})"
+        note = f"Among the best {found.best_share:.0%} ({counted(found.n_best, 'row')}, {found.best_values})"
     names, shares, spreads = (found.singles[c].tolist() for c in ("first", "share", "spread"))
     note += f", {names[0]} explains the most, {shares[0]:.0%} of the variance"
     if len(names) > 1:
@@ -138,11 +142,13 @@ def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
     complete = ~np.isnan(losses).any(axis=1)
     n = int(complete.sum())
     notes = [
-        f"{n_front} of the {n:,} rows with both are on the Pareto front of {objectives[0]} and "
-        f"{objectives[1]}."
+        f"{n_front} of the {counted(n, 'row')} with both {'is' if n_front == 1 else 'are'} on the Pareto "
+        f"front of {objectives[0]} and {objectives[1]}."
     ]
     if n < len(losses):
-        notes.append(f"{len(losses) - n:,} of the {len(losses):,} rows lack one of them.")
+        notes.append(
+            f"{len(losses) - n:,} of the {len(losses):,} rows lack{'s' * (len(losses) - n == 1)} one of them."
+        )
     r = spearman(losses[complete, 0], losses[complete, 1])
     low, high = spearman_interval(r, n)
     if not np.isnan(r) and np.isnan(low):
@@ -161,11 +167,12 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
     within, n_rows = int(found.by_steps["within"].sum()), int(found.by_steps["rows"].sum())
     mean, median, most = found.random_trials
     notes = [
-        f"{within:,} of {n_rows:,} configurations ({within / n_rows:.1%}), the best included, are within "
+        f"{within:,} of {counted(n_rows, 'configuration')} ({within / n_rows:.1%}), the best included, "
+        f"{'is' if within == 1 else 'are'} within "
         f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
         f"A search in random order finds {'it' if within == 1 else f'one of these {within:,}'} after "
-        f"{mean:,.0f} trainings on average ({median:,} or fewer in half of all orders, "
-        f"{most:,} or fewer in 95%).",
+        f"{counted(round(mean), 'training')} on average ({median:,} or fewer in half of all orders, {most:,} "
+        "or fewer in 95%).",
     ]
     if found.coverage < SPARSE:
         notes.append(
@@ -178,13 +185,13 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
         g, trials = int(enough["values"].iloc[0]), float(enough["trials"].iloc[0])
         notes.append(
             "The smallest grid that contains one of them, for 95% of the choices of its values, has "
-            f"{g} values per hyperparameter: {trials:,.0f} trainings."
+            f"{counted(g, 'value')} per hyperparameter: {counted(round(trials), 'training')}."
         )
     if found.interval_trials > 1:
         notes.append(
             "Around the best configuration, each hyperparameter can be changed alone over a range of its "
             "values without leaving the tolerance. A grid with one value in every such range has "
-            f"{found.interval_trials:,} configurations."
+            f"{counted(found.interval_trials, 'configuration')}."
         )
     return tuple(notes)
 
@@ -200,7 +207,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     """Sentences on trainings with other seeds."""
     pooled = found.pooled
     count, looked_at = found.n_again, len(found.configurations)
-    again = f"{count:,} configurations were" if count > 1 else "1 configuration was"
+    again = f"{counted(count, 'configuration')} {'was' if count == 1 else 'were'}"
     some = (
         f"; what follows is about {looked_at} of them, from the best to the median one"
         if looked_at < count
@@ -217,8 +224,8 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     if found.shared_seeds:
         notes.insert(
             1,
-            f"They share {found.shared_seeds} seeds. The effect that a seed has on all of them alike is "
-            "removed from this spread, because it does not change which is better.",
+            f"They share {counted(found.shared_seeds, 'seed')}. The effect that a seed has on all of them "
+            "alike is removed from this spread, because it does not change which is better.",
         )
     if found.averaged_over > 1:
         notes.append(

@@ -16,6 +16,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -132,9 +133,9 @@ def setting(results: Results, table: str) -> str:
     """What a table's scores are of: its rows, the objectives, the trials, the clock, and ftc's tolerance."""
     instance, suite = results.instances[table], results.suite
     objectives = ", ".join(str(o) for o in instance.objectives)
-    told = f"{len(instance.table)} rows, {objectives}, {suite.trials} trial{'s' * (suite.trials > 1)}"
+    told = f"{counted(len(instance.table), 'row')}, {objectives}, {counted(suite.trials, 'trial')}"
     if suite.timed:
-        told += f", {suite.workers} worker{'s' * (suite.workers > 1)}, time in {instance.time_unit}"
+        told += f", {counted(suite.workers, 'worker')}, time in {instance.time_unit}"
     if suite.noise:
         told += "; a look-up draws one of the row's trainings, scores are of the row's mean"
     near = [score for score in suite.scores if SCORES[score].needs_tolerance]
@@ -154,7 +155,8 @@ def subject_to(results: Results, table: str) -> str:
     instance = results.instances[table]
     if instance.violations is None:
         return ""
-    return f"{', '.join(results.suite.constraints)}: {instance.n_feasible} of {len(instance.table)} rows"
+    kept = f"{instance.n_feasible} of {counted(len(instance.table), 'row')}"
+    return f"{', '.join(results.suite.constraints)}: {kept}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -12,6 +12,7 @@ from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, overridden, suite_files
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -78,7 +79,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("root seed", str(run.results.seed)),
         (
             "trials",
-            f"{suite.trials} per method and table, each with an initial design of {suite.n_initial} look-ups",
+            f"{suite.trials} per method and table, each with an initial design of "
+            f"{counted(suite.n_initial, 'look-up')}",
         ),
         ("scores", "; ".join(f"{s}: {SCORES[s].meaning(suite.timed)}" for s in suite.scores)),
         (

@@ -24,6 +24,7 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.scores import SCORES
 
 
@@ -115,7 +116,9 @@ def overall_board(run: Run) -> Board:
     cells_with = [v for v in statistics.verdicts if v.best]
     n = len(cells_with)
     columns = [
-        Column(f"{o.score} rank", f"mean rank in {o.score} over {o.test.n_tables} tables, 1 is best")
+        Column(
+            f"{o.score} rank", f"mean rank in {o.score} over {counted(o.test.n_tables, 'table')}, 1 is best"
+        )
         for o in statistics.ranks
         if o.test is not None
     ]

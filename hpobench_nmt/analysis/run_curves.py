@@ -51,6 +51,13 @@ _STEPS = 40
 # Of a curve against time.
 _TIMES = 200
 LOOKUPS = "look-ups"
+
+
+def time_in(unit: str) -> str:
+    """What is counted, as a subject: "look-ups", "look-ups per worker", or "time in s" on a clock."""
+    return unit if unit.startswith(LOOKUPS) else f"time in {unit}"
+
+
 _NOTHING_FEASIBLE = (
     "Until a trial has found a feasible row, its regret is that of the worst feasible one, as in fb."
 )

@@ -22,6 +22,7 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.hypervolume import (
     FrontScale,
@@ -159,7 +160,8 @@ def attainment(
         known = [len(t.rows) >= lookups or bool(np.isin(front, t.candidates).all()) for t in trials]
         if not all(known):
             notes.append(
-                f"{method}: left out, because {known.count(False)} trials stopped before look-up {lookups}."
+                f"{method}: left out, because {counted(known.count(False), 'trial')} stopped before look-up "
+                f"{lookups}."
             )
         elif trials:
             surfaces[method] = attainment_surface([t.losses[:lookups, pair] for t in trials], level)

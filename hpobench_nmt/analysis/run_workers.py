@@ -12,6 +12,7 @@ from hpobench_nmt.analysis.selection import instance_of, methods_on
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 
 _MOST_ROWS_NAMED = 8
 
@@ -112,9 +113,9 @@ def workers_finding(found: WorkerTimes) -> str:
     more = f", {again} of which went on with a row that had been stopped" if again else ""
     whole = "its worker was" if found.workers == 1 else f"its {found.workers} workers were"
     return (
-        f"A typical trial of {found.method} (number {found.trial}): {len(frame)} trainings of "
-        f"{frame['row'].nunique()} rows{more}; {whole} busy for {busy:.0%} of {found.end:,.6g} {found.unit} "
-        "with trainings that had finished by then."
+        f"A typical trial of {found.method} (number {found.trial}): {counted(len(frame), 'training')} of "
+        f"{counted(frame['row'].nunique(), 'row')}{more}; {whole} busy for {busy:.0%} of {found.end:,.6g} "
+        f"{found.unit} with trainings that had finished by then."
     )
 
 

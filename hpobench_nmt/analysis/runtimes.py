@@ -18,6 +18,7 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.random_search import random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
@@ -85,8 +86,8 @@ def target_runtimes(results: Results) -> TargetRuntimes:
         if len(settled) < len(ladder):
             asked = ", ".join(results.suite.scores)
             notes.append(
-                f"{table}: {len(ladder) - len(settled)} harder targets left out, because trials end once "
-                f"their scores ({asked}) are settled."
+                f"{table}: {counted(len(ladder) - len(settled), 'harder target')} left out, because trials "
+                f"end once their scores ({asked}) are settled."
             )
         best = int((loss == np.nanmin(loss)).sum())
         if single and best > 1 and results.suite.ties == "first":

@@ -8,6 +8,7 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 
 # Random search as it stands beside the methods: computed, not simulated.
@@ -60,5 +61,8 @@ def failure_notes(results: Results, table: str) -> list[str]:
         trials = results.trials[table, method]
         failed = sum(bool(t.failure) for t in trials)
         if failed:
-            notes.append(f"{method}: {failed} of {len(trials)} trials failed and are left out.")
+            notes.append(
+                f"{method}: {failed} of {counted(len(trials), 'trial')} failed and "
+                f"{'is' if failed == 1 else 'are'} left out."
+            )
     return notes

@@ -20,6 +20,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.suite import published_figures
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test
@@ -211,10 +212,13 @@ def trial_notes(results: Results) -> list[str]:
     for (table, method), number in results.without_feasible_row().items():
         n_trials = len(results.trials[table, method])
         worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
-        notes.append(f"{method} on {table}: {number} of {n_trials} trials found no feasible row.{worst}")
+        notes.append(
+            f"{method} on {table}: {number} of {counted(n_trials, 'trial')} found no feasible row.{worst}"
+        )
     if min(counts) < FEW_TRIALS:
-        trials = "1 trial" if min(counts) == 1 else f"{min(counts)} trials"
-        notes.append(f"With {trials}, intervals are too narrow to trust and tests show little.")
+        notes.append(
+            f"With {counted(min(counts), 'trial')}, intervals are too narrow to trust and tests show little."
+        )
     return notes
 
 
@@ -229,8 +233,9 @@ def run_notes(results: Results) -> list[str]:
         failed = sum(bool(t.failure) for t in trials)
         if failed:
             notes.append(
-                f"{method} on {table}: {failed} of {len(trials)} trials failed. They count in no mean. In "
-                "comparisons and runtime distributions, what they had not reached counts as never reached."
+                f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. They count in no "
+                "mean. In comparisons and runtime distributions, what they had not reached counts as never "
+                "reached."
             )
     return notes
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
@@ -51,9 +51,17 @@ def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
     """The table with the metrics that only its curves have, of those named: a row's is its best checkpoint's.
 
     Every row must have a curve. The same table if there are no such metrics.
+
+    Raises:
+        InputError: neither the table nor its curves have a metric that is named.
     """
     curves, named = table.curves, {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
     measured = {metric.name for metric in table.metrics}
+    known = measured | {metric.name for metric in (curves.metrics if curves else ())}
+    for spec in objectives:
+        name = spec.rpartition(":")[0] or spec
+        if not known & {name, spec}:
+            raise unknown("metric", name, known, f"(table {table.name!r} and its learning curves)")
     more = [metric for metric in curves.metrics if metric.name in named - measured] if curves else []
     if not more or curves is None:
         return table

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
-import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -216,20 +215,20 @@ class _Scheduler:
                 yield running.block, running.done, running.seconds + seconds
             case TaskBroken(reason):
                 raise RunError(f"{blocks[0].block.method.name}: {reason}. {_GO_ON}")
-            case Ended(code):
+            case Ended():
                 del self._running[worker]
-                yield from self._after_the_end(blocks, code)
+                yield from self._after_the_end(blocks, message)
 
-    def _after_the_end(self, blocks: deque[_Running], code: int) -> Iterator[Result]:
+    def _after_the_end(self, blocks: deque[_Running], ended: Ended) -> Iterator[Result]:
         if not self._untrusted:
-            raise RunError(f"a worker process ended ({_described(code)}). {_GO_ON}")
+            raise RunError(f"a worker process ended ({ended}). {_GO_ON}")
         (running,) = blocks
         running.seconds += time.perf_counter() - running.started
         if running.stopped is None:
             running.fail(
                 "the method closed the connection of its process"
-                if code == KILLED
-                else f"the method ended its process ({_described(code)})"
+                if ended.code == KILLED
+                else f"the method ended its process ({ended})"
             )
             running.crashes += 1
         elif running.stopped[0] == running.trial:
@@ -260,17 +259,6 @@ class _Scheduler:
                 reason = f"{call[0]} took longer than the time limit of {self._timeout:g} s"
                 blocks[0].stopped = (blocks[0].trial, reason)
                 self._workers.kill(worker)
-
-
-def _described(code: int) -> str:
-    """An exit code, or the name and number of the signal that ended a process."""
-    code = -signal.SIGKILL if code == KILLED else code
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"{signal.Signals(-code).name} {code}"
-    except ValueError:
-        return f"signal {code}"
 
 
 def _source(method: NamedMethod) -> str | bytes:

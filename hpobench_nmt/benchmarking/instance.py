@@ -30,6 +30,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.lookup.catalogue import installed, load_table, members
@@ -120,7 +121,9 @@ class Instance:
         """The table, its size, the objectives and the scores."""
         objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
         rules = "".join(f", {text}" for text in self.problem.constraints)
-        return f"Instance({self.table.name}: {len(self.table)} rows, {objectives}{rules}; {scores})"
+        return (
+            f"Instance({self.table.name}: {counted(len(self.table), 'row')}, {objectives}{rules}; {scores})"
+        )
 
 
 def make_instance(suite: Suite, table: Table, source: str | Path | None = None) -> Instance:
@@ -145,8 +148,8 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
         raise InputError(
-            f"{where} names {len(specs)} objective(s) of its own, {', '.join(suite.scores)} need "
-            f"{suite.n_objectives}: choose some with --objectives."
+            f"{where} names {counted(len(specs), 'objective')} of its own, {', '.join(suite.scores)} "
+            f"need{'s' * (len(suite.scores) == 1)} {suite.n_objectives}: choose some with --objectives."
         )
     objectives = tuple(table.objective(spec) for spec in specs)
     if len({objective.metric for objective in objectives}) < len(objectives):
@@ -162,9 +165,11 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     trainings = trainings_of(suite, measured, objectives)
     losses = measured.losses(objectives) if trainings is None else trainings.final
     if len(table) < suite.n_initial:
-        raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.n_initial} initial ones.")
+        raise InputError(
+            f"{where} has {counted(len(table), 'row')}, fewer than the {suite.n_initial} initial ones."
+        )
     if len(table) < suite.workers:
-        raise InputError(f"{where} has {len(table)} row(s), fewer than the {suite.workers} workers.")
+        raise InputError(f"{where} has {counted(len(table), 'row')}, fewer than the {suite.workers} workers.")
     for objective, loss in zip(objectives, losses.T, strict=True):
         known = loss[~np.isnan(loss)]
         if len(known) == 0:
@@ -199,9 +204,9 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         time=suite.time_for(table.name),
         constraints=suite.constraints,
     )
-    counted = None if trainings is None else feasible_trainings(trainings, violations)
+    sound = None if trainings is None else feasible_trainings(trainings, violations)
     tolerance = tolerance_of(suite, table, objectives, losses)
-    goals = tuple(goal_of(suite, name, table, tolerance, losses, scored, counted) for name in suite.scores)
+    goals = tuple(goal_of(suite, name, table, tolerance, losses, scored, sound) for name in suite.scores)
     return Instance(
         table,
         objectives,

@@ -67,7 +67,7 @@ def replicates_of(
     if few:
         raise InputError(
             f'{where}: noise = "replicates" needs several trainings of every row, and {few} of its '
-            f"{len(own)} rows have only one."
+            f"{len(own):,} rows {'has' if few == 1 else 'have'} only one."
         )
     order = np.argsort(number, kind="stable")
     number, values = number[order], values[order]

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trials
 
@@ -126,7 +127,7 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     trial, step, row = (columns[key].to_numpy() for key in ("trial", "step", "row"))
     starts = np.flatnonzero(np.append(True, trial[1:] != trial[:-1]))
     if len(starts) != n_trials:
-        raise wrong(f"has {len(starts)} trials instead of {n_trials}")
+        raise wrong(f"has {counted(len(starts), 'trial')} instead of {n_trials}")
     if not np.array_equal(trial[starts], first + np.arange(n_trials)):
         raise wrong(f"its trials are not numbered from {first} to {first + n_trials - 1}")
     lengths = np.diff(np.append(starts, len(trial)))

@@ -29,6 +29,7 @@ from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
 from hpobench_nmt.core.errors import InputError, one_line, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, name_of
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.methods import BUILT_IN, KNOWN, require
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
@@ -224,7 +225,13 @@ def _load(spec: str) -> MethodFactory:
         if not of_file:
             missing = f"there is no module {error.name!r}. A class in a file is given as FILE.py:CLASS."
         raise InputError(f"method {spec!r}: {missing}") from error
-    except (Exception, SystemExit) as error:
+    except SystemExit as error:
+        code = "" if error.code in (None, 0) else f": {printable(repr(error.code))[:80]}"
+        raise InputError(
+            f"method {spec!r}: importing it calls sys.exit{code}. What only a script is to do stands below: "
+            'if __name__ == "__main__".'
+        ) from error
+    except Exception as error:
         raise InputError(f"method {spec!r}: importing it raised {one_line(error)}.") from error
     found: Any = module
     for part in attribute.split("."):

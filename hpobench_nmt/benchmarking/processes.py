@@ -6,6 +6,7 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from hpobench_nmt.benchmarking.worker import CALLS, CLOCK, REPORT, REQUEST
+from hpobench_nmt.benchmarking.worker import CALLS, CLOCK, KILLED, REPORT, REQUEST
 from hpobench_nmt.core.errors import RunError
 
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS")
@@ -38,6 +39,16 @@ class Ended:
 
     code: int
 
+    def __str__(self) -> str:
+        """The exit code, or the name and number of the signal."""
+        code = -signal.SIGKILL if self.code == KILLED else self.code
+        if code >= 0:
+            return f"exit code {code}"
+        try:
+            return f"{signal.Signals(-code).name} {code}"
+        except ValueError:
+            return f"signal {code}"
+
 
 class Worker:
     """One worker process. Made by Workers.start."""
@@ -49,7 +60,10 @@ class Worker:
         self._closed_at: float | None = None
 
     def send(self, message: Any) -> None:
-        """Send a table or a task. A worker that has ended is not an error: Workers.events will say so."""
+        """Send a table, a task, or a function without arguments that raises nothing, to hear what it returns.
+
+        A worker that has ended is not an error: Workers.events will say so.
+        """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(message)
 

@@ -12,6 +12,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.constraints import is_feasible
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.scores import Summary
 
@@ -91,7 +92,7 @@ class Results:
     def __repr__(self) -> str:
         """The suite, what was run, and how many trials failed."""
         tables, failed = ", ".join(self.instances), len(self.failures())
-        run = f"{self.suite.trials} trials of {', '.join(self.methods)} on {tables}"
+        run = f"{counted(self.suite.trials, 'trial')} of {', '.join(self.methods)} on {tables}"
         return f"Results({self.suite.name}: {run}, seed {self.seed}{f', {failed} failed' if failed else ''})"
 
     def _repr_html_(self) -> str:

@@ -25,12 +25,13 @@ from hpobench_nmt.core.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.methods import counts
+from hpobench_nmt.methods import of_objectives
 
 _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
-_OWN_ARGUMENTS = {"name", "tables", "methods", "scores", "objectives", "trials", "score_at", "tolerance"}
+_ARGUMENTS = {"tables", "methods", "scores", "objectives", "trials", "seed", "score_at", "tolerance"}
+_ARGUMENTS |= {"jobs", "timeout"}
 # Keys of a suite that hb.benchmark has no argument of its own for, and an old name of one that it has.
-_SETTINGS = {each.name for each in fields(Suite)} - _OWN_ARGUMENTS | {"budget"}
+_SETTINGS = {each.name for each in fields(Suite)} - _ARGUMENTS - {"name"} | {"budget"}
 _CHECKED = section_of_suite("name", "tables", "methods")
 
 
@@ -139,8 +140,9 @@ def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
         refuse_sequential(method, suite.workers)
         if method.objectives and suite.n_objectives not in method.objectives:
             raise InputError(
-                f"method {method.name!r} is for {counts(method.objectives)} objective(s), and there are "
-                f"{suite.n_objectives} for {', '.join(suite.scores)}. See 'hpobench-nmt methods'."
+                f"method {method.name!r} is for {of_objectives(method.objectives)}, and there "
+                f"{'is' if suite.n_objectives == 1 else 'are'} {suite.n_objectives} for "
+                f"{', '.join(suite.scores)}. See 'hpobench-nmt methods'."
             )
 
 
@@ -186,15 +188,20 @@ def benchmark(
     """
     for name in settings:
         if name not in _SETTINGS:
-            raise unknown("setting", name, _SETTINGS, "(of hb.benchmark)")
+            raise unknown("setting", name, _SETTINGS | _ARGUMENTS, "(of hb.benchmark)")
     lists = {"methods": methods, "scores": scores, "objectives": objectives, **settings}
     for name in ("methods", "scores", "objectives", "constraints", "sources"):
         if isinstance(lists.get(name), str):
             raise InputError(f"{name} must be a list, such as [{lists[name]!r}], not a text.")
-    methods = [] if callable(methods) else list(methods)
+    methods = list(methods) if isinstance(methods, Iterable) and not callable(methods) else []
     if not methods:
         raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
-    several = [tables] if isinstance(tables, Table | str | Path) else list(tables)
+    several = [tables] if isinstance(tables, Table | str | Path) else tables
+    if not isinstance(several, Iterable):
+        raise InputError(
+            f"tables must be a table, a name or a folder, or a list of such, not {repr(several)[:80]}."
+        )
+    several = list(several)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     score_at = settings.pop("budget", score_at)  # its name in the first version
     trials, score_at, tolerance, jobs = map(_plain, (trials, score_at, tolerance, jobs))

@@ -51,6 +51,7 @@ from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Amount, Natural, NonNegative, Positive, Strict, checked
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
@@ -58,6 +59,8 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 
 INSTALLED = "installed"
 _DEFAULT = "default"
+# The suite to point to, by the number of objectives: one, or two and more.
+_USUAL = {1: "modern-single", 2: "modern-multi"}
 _FOLDER = Path(__file__).parent / "suites"
 _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
 
@@ -105,10 +108,15 @@ class Suite:
                 raise InputError(f"{where}: {key} must name at least one.")
             if len(set(values)) < len(values):
                 raise InputError(f"{where}: {key} has the same name twice.")
-        needed = SCORES[self.scores[0]].n_objectives
-        if self.objectives and min(len(self.objectives), 2) != needed:
+        needed, given = SCORES[self.scores[0]].n_objectives, min(len(self.objectives), 2)
+        if self.objectives and given != needed:
+            need = "needs" if len(self.scores) == 1 else "need"
             wanted = "one objective" if needed == 1 else "two or more objectives"
-            raise InputError(f"{where}: {', '.join(self.scores)} need {wanted}, not {len(self.objectives)}.")
+            raise InputError(
+                f"{where}: {', '.join(self.scores)} {need} {wanted}, not {len(self.objectives)}. For "
+                f"{'one' if given == 1 else 'two or more'} there is the suite {_USUAL[given]}, and the "
+                f"scores are {', '.join(score_names(given))}."
+            )
         if len(set(self.objectives)) < len(self.objectives):
             raise InputError(f"{where}: the same objective twice.")
         parsed = parse_constraints(self.constraints, where)
@@ -119,7 +127,9 @@ class Suite:
                 raise InputError(f"{where}: {key} must be at least {least}, not {getattr(self, key)}.")
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(
-                f"{where}: {self.lookups} look-ups are fewer than the {self.n_initial} initial rows."
+                f"{where}: {counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
+                "fewer than "
+                f"the {self.n_initial} initial rows."
             )
         for table, tolerance in self.tolerance.items():
             if not 0 <= tolerance < float("inf"):
@@ -159,7 +169,7 @@ class Suite:
                 if self.clock == "lookups" and at % 1:
                     raise InputError(f"{where}: {key} of {table!r} must be a whole number, not {at!r}.")
                 if self.clock == "lookups" and at * self.workers < self.n_initial:
-                    least = f"less than the {self.n_initial} initial rows"
+                    least = f"less than the {counted(self.n_initial, 'initial row')}"
                     raise InputError(f"{where}: {key} of {table!r} is {at!r}, {least}.")
 
     @property
@@ -258,7 +268,10 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
         scores = settings.get("scores", suite.scores)
         early = tuple(name for name in scores if not SCORES[name].needs_score_at)
         if not early:
-            raise InputError(f"suite {suite.name!r}: {', '.join(scores)} need score_at, a time on the clock.")
+            need = "needs" if len(scores) == 1 else "need"
+            raise InputError(
+                f"suite {suite.name!r}: {', '.join(scores)} {need} score_at, a time on the clock."
+            )
         changes |= {"scores": early, "score_at": {}}
     found = replace(suite, **changes)
     if suite.time and "time" not in settings:
@@ -357,7 +370,8 @@ def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, f
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         missing = {*_PUBLISHED_COLUMNS} - {*(reader.fieldnames or ())}
         if missing:
-            raise InputError(f"{wrong}: it lacks the column(s) {', '.join(sorted(missing))}.")
+            columns = "column" if len(missing) == 1 else "columns"
+            raise InputError(f"{wrong}: it lacks the {columns} {', '.join(sorted(missing))}.")
         for number, row in enumerate(reader, start=2):
             values = [_number(row["mean"]), _number(row["std"])]
             if not all(math.isfinite(value) for value in values):

@@ -8,6 +8,7 @@ import click
 
 from hpobench_nmt.cli.common import Commands, require_installed, say, writing
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 
 
 @click.command("build")
@@ -21,8 +22,9 @@ def build(ledger: Path) -> None:
         table, folder = make(ledger)
     claims = table.claims
     say(
-        f"{folder}: table {table.name!r}, {len(table)} of {claims['configurations']} configurations, "
-        f"{claims['failed']} failed, {'complete' if claims['complete'] else 'not complete'}."
+        f"{folder}: table {table.name!r}, {len(table)} of "
+        f"{counted(claims['configurations'], 'configuration')}, {claims['failed']} failed, "
+        f"{'complete' if claims['complete'] else 'not complete'}."
     )
     if "devices_differ" in table.provenance:
         say(table.provenance["devices_differ"])
@@ -53,5 +55,5 @@ def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
     if merged.conflicts:
         count = len(merged.conflicts)
         raise InputError(f"{count} conflict{'s' if count > 1 else ''}: {out} is as it was.")
-    say(f"{out}: {merged.records} trainings, {merged.new} of them new.")
+    say(f"{out}: {counted(merged.records, 'training')}, {merged.new:,} of them new.")
     say(f"Make the table: hpobench-nmt tables build {out}")

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,14 @@ import click
 
 from hpobench_nmt.cli.common import make_console, say
 from hpobench_nmt.cli.completion import completing, method_names
-from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.errors import InputError, RunError, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hpobench_nmt.benchmarking.plugins import NamedMethod
     from hpobench_nmt.benchmarking.suite import Suite
+    from hpobench_nmt.testing import Check
 
 
 @click.command()
@@ -142,21 +144,58 @@ def every_method(suite: Suite) -> tuple[str, ...]:
 
 
 def _check(spec: str, n_objectives: int) -> None:
+    """Run the checks in a worker process, so that a method that ends its process fails only a check."""
     from hpobench_nmt.benchmarking.plugins import resolve_methods
-    from hpobench_nmt.testing import CONFORMANCE_CHECKS, NonConformance, checks_for
+    from hpobench_nmt.benchmarking.processes import Ended, Workers
+    from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
     (method,) = resolve_methods([spec])
-    try:
-        checks = checks_for(method.load(), n_objectives)
-    except NonConformance:  # what cannot be made fails them all
-        checks = CONFORMANCE_CHECKS
     failed = 0
-    for check in checks:
-        try:
-            check(method.load(), n_objectives)
-            say(f"ok      {check.__name__}")
-        except NonConformance as error:
-            failed += 1
-            say(f"FAILED  {check.__name__}: {error}")
+    with Workers() as workers:
+        worker = workers.start()
+
+        def heard(call: Callable[[], Any]) -> Any:
+            nonlocal worker
+            worker.send(call)
+            while True:
+                for _, message in workers.events():
+                    if isinstance(message, Ended):
+                        worker = workers.start()
+                    return message
+
+        checks = heard(partial(_checks_for, method.source, n_objectives))
+        if isinstance(checks, Ended):  # what cannot be made fails them all
+            checks = CONFORMANCE_CHECKS
+        for check in checks:
+            reason = heard(partial(_reason, check, method.source, n_objectives))
+            if isinstance(reason, Ended):
+                reason = f"the method ended its process ({reason})"
+            failed += bool(reason)
+            say(f"FAILED  {check.__name__}: {reason}" if reason else f"ok      {check.__name__}")
     if failed:
         raise RunError(f"{method.name} fails {failed} of {len(checks)} checks.")
+
+
+def _checks_for(source: str, n_objectives: int) -> tuple[Check, ...]:
+    """The checks for a method, in a worker process; all of the usual ones if it cannot be made."""
+    from hpobench_nmt.benchmarking.plugins import load_method
+    from hpobench_nmt.testing import CONFORMANCE_CHECKS, checks_for
+
+    try:
+        return checks_for(load_method(source), n_objectives)
+    except BaseException:
+        return CONFORMANCE_CHECKS
+
+
+def _reason(check: Check, source: str, n_objectives: int) -> str:
+    """Why a method fails a check, in a worker process; empty if it does not."""
+    from hpobench_nmt.benchmarking.plugins import load_method
+    from hpobench_nmt.testing import NonConformance
+
+    try:
+        check(load_method(source), n_objectives)
+    except NonConformance as error:
+        return str(error) or "no reason given"
+    except BaseException as error:
+        return f"its code outside of its calls raised {one_line(error)}"
+    return ""

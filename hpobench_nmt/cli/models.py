@@ -11,6 +11,7 @@ import click
 
 from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 
 LARGEST_TEXT = 2**30
 
@@ -131,7 +132,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     share = found.outside / max(found.subwords, 1)
     unknown_words = f"{found.outside:,} ({share:.2%}) out of the vocabulary"
     say(
-        f"{name}: {len(found.lines):,} lines, {found.subwords:,} subwords, {unknown_words}, "
-        f"{found.seconds:.1f} s",
+        f"{name}: {counted(len(found.lines), 'line')}, {counted(found.subwords, 'subword')}, "
+        f"{unknown_words}, {found.seconds:.1f} s",
         err=True,
     )

@@ -9,6 +9,7 @@ import click
 from hpobench_nmt.cli.common import check_plot, constraint_option, listed, make_console, say
 from hpobench_nmt.cli.completion import completing, table_names
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 
 
 @click.command()
@@ -48,7 +49,11 @@ def pareto(
         console = make_console()
         print_frame(rows, console, digits=10)
         kept = f" that keep {' and '.join(constraints)}" if constraints else ""
-        print_text(f"{len(rows)} of {front.n_complete} rows{kept} are on the front.", console)
+        print_text(
+            f"{len(rows)} of {counted(front.n_complete, 'row')}{kept} {'is' if len(rows) == 1 else 'are'} on "
+            "the front.",
+            console,
+        )
         if front.n_complete < front.n_rows:
             count = front.n_rows - front.n_complete
             lack, miss = ("row lacks", "misses") if count == 1 else ("rows lack", "miss")

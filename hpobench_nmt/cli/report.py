@@ -9,6 +9,7 @@ import click
 
 from hpobench_nmt.cli.common import listed, say
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 
 _FORMATS = ("html", "pdf", "png", "latex")
 
@@ -79,4 +80,4 @@ def report(
         written = write_latex(folders, target)
     else:
         written = write_figures(folders, target, form, n_jobs, own)
-    say(f"{len(written)} files in {target}")
+    say(f"{counted(len(written), 'file')} in {target}")

@@ -8,6 +8,7 @@ import click
 
 from hpobench_nmt.cli.common import make_console, say, writing
 from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.text import counted
 
 
 @click.command()
@@ -55,4 +56,4 @@ def export(folder: Path, form: str, out: Path) -> None:
     results = load_results(folder)
     with writing(out):
         written = export_sequences(results, out)
-    say(f"{len(written)} files in {out}")
+    say(f"{counted(len(written), 'file')} in {out}")

@@ -19,6 +19,7 @@ from hpobench_nmt.cli.completion import collection_names, completing, removable_
 from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import no_folder
+from hpobench_nmt.core.text import counted
 
 
 @click.group(cls=Commands)
@@ -130,7 +131,7 @@ def tables_analyze(
     print_sections(sections, make_console())
     if out:
         written = write_sections(sections, out)
-        say(f"{len(written)} files in {out}")
+        say(f"{counted(len(written), 'file')} in {out}")
 
 
 @tables.command("check")
@@ -246,7 +247,10 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     Where configurations were trained several times, name the column of the seeds:
         [replicates]
         seed = "seed"
-    The file then has one training a line. Their means become the table's rows.
+    The file then has one training a line. Their means become the table's rows. If the rows are to
+    stay single trainings, the others are in a file replicates.csv beside them, with the columns
+    replicate (1, 2, ...) and seed besides the table's, and the section names no column:
+        [replicates]
 
     \b
     Learning curves are in a file curves.csv beside the rows, with the columns
@@ -264,11 +268,12 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
 
     before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}
     with writing(added_folder()), late_progress_bar(source.name) as progress:
-        table, folder = add_table(source, datasheet, added_folder(), progress)
+        notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
+        table, folder = add_table(source, datasheet, added_folder(), progress, notify)
     means = ", means over seeds" if table.averaged else ""
     other = before.get(table.name, folder)
     done = "Replaced" if table.name in there else "Installed"
-    say(f"{done} {table.name} ({len(table)} rows{means}) in {folder}.")
+    say(f"{done} {table.name} ({counted(len(table), 'row')}{means}) in {folder}.")
     if catalogue.installed()[table.name] != folder:
         say(f"It is hidden by the table of the same name in {other}.", err=True)
     elif other != folder:

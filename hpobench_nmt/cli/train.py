@@ -23,6 +23,7 @@ from hpobench_nmt.cli.common import (
     say,
 )
 from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,7 +212,11 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
     def every_minute() -> None:
         while not over.wait(_MINUTE):
             minutes = (time.monotonic() - started) / _MINUTE
-            say(f"{ended} of {total} trainings have ended after {minutes:.0f} min.", err=True)
+            say(
+                f"{ended} of {counted(total, 'training')} {'has' if ended == 1 else 'have'} ended after "
+                f"{minutes:.0f} min.",
+                err=True,
+            )
 
     thread = threading.Thread(target=every_minute, daemon=True)
     thread.start()
@@ -230,8 +235,9 @@ def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
     done = [record for record in records if record.status == "done"]
     kept = [r for r in done if workspace.model_folder(r.config, r.replicate).is_dir()]
     without = len(done) - len(kept)
-    others = f" {without} of the trainings have none: models were not kept then." if without else ""
-    say(f"{workspace.folder / MODELS}: models of {len(kept)} trainings.{others}")
+    have = "has" if without == 1 else "have"
+    others = f" {without} of the trainings {have} none: models were not kept then." if without else ""
+    say(f"{workspace.folder / MODELS}: models of {counted(len(kept), 'training')}.{others}")
     metric = next(m for m in workspace.spec.metrics if m.name == workspace.spec.objectives[0])
     measured = [record for record in kept if metric.name in record.metrics]
     if measured:
@@ -320,11 +326,14 @@ def _print_plan(
         )
     make_console().print(grid, markup=False)
     failed = sum(record.status == "failed" for record in ledger.records)
-    say(f"{spec.size} configurations of family {spec.family.name!r}, corpus {spec.corpus['name']!r}.")
+    say(
+        f"{counted(spec.size, 'configuration')} of family {spec.family.name!r}, corpus "
+        f"{spec.corpus['name']!r}."
+    )
     again = sum(replicate > 0 for _, replicate in todo)
     say(f"In {path}: {len(ledger.records) - failed} trained, {failed} failed.")
     others = f", {again} of them again with other seeds" if again else ""
-    say(f"To do: {len(todo)} trainings{others}.")
+    say(f"To do: {counted(len(todo), 'training')}{others}.")
     if limit and limit < len(todo):
         say(f"This time: {limit}.")
     if ledger.records:
@@ -355,4 +364,4 @@ def _print_infeasible(spec: Spec) -> None:
         which = describe({name: configuration[name] for name in names}) or "every configuration"
         say(f"Will fail: {which}: {reason}")
     if len(wrong) > _MOST_SHOWN:
-        say(f"… and {len(wrong) - _MOST_SHOWN} more combinations.")
+        say(f"… and {counted(len(wrong) - _MOST_SHOWN, 'more combination')}.")

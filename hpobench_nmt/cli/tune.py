@@ -14,6 +14,7 @@ from hpobench_nmt.cli.common import constraint_option, listed, require_family, r
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.text import counted
 
 if TYPE_CHECKING:
     from hpobench_nmt.core.constraints import Constraint
@@ -149,7 +150,9 @@ def tune(
         say(f"Best{' that keeps ' if limits else ''}{rules}: {best}")
     say(f"Ledger: {workspace.ledger}")
     if trajectory.failure:
-        raise RunError(f"{named.name} failed after {len(trajectory.rows)} look-ups: {trajectory.failure}")
+        raise RunError(
+            f"{named.name} failed after {counted(len(trajectory.rows), 'look-up')}: {trajectory.failure}"
+        )
 
 
 class _Steps:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Config = Mapping[str, Value]
 """Values by name; one that is inactive is not there."""
+# What a scale is called here and in other libraries.
+_SCALES = ("linear", "log", "log2", "log10", "ln", "uniform", "loguniform", "log-uniform", "log_uniform")
 
 
 @dataclass(frozen=True)
@@ -120,19 +122,34 @@ class Space(Sequence[Hyperparameter]):
         """A space from a short description, by name.
 
         A list of numbers is a grid, a list of other values are categories, and a tuple is a range:
-        (low, high) or (low, high, "log"), of whole numbers if both ends are of type int. A Hyperparameter
-        stands for itself, under the name that it has here.
+        (low, high) or (low, high, "log"), of whole numbers if both ends are of type int: (0, 1) has the two
+        values 0 and 1, and (0.0, 1.0) all between. A Hyperparameter stands for itself, under the name that
+        it has here; such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale.
 
             Space.of({"layers": [1, 2, 4], "optimizer": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
+
+        Raises:
+            InputError: it is no mapping, or an axis is none of these.
         """
+        if not isinstance(axes, Mapping):
+            raise InputError(
+                "a search space must be a Space, or hyperparameters by name such as {'x': (0.0, 1.0)}, not "
+                f"{printable(repr(axes))[:80]}."
+            )
         return cls(tuple(_described(name, axis) for name, axis in axes.items()))
 
     def encode(self, config: Config) -> Floats:
         """A configuration as codes, shape (H,).
 
         Raises:
-            InputError: a hyperparameter is missing or unknown, or its value is not on the grid.
+            InputError: it is no mapping, a hyperparameter is missing or unknown, or its value is not on the
+                grid.
         """
+        if not isinstance(config, Mapping):
+            raise InputError(
+                f"a configuration must be values by name, such as {{{self.names[0]!r}: …}}, not "
+                f"{printable(repr(config))[:80]}."
+            )
         for name in config:
             if name not in self.names:
                 raise unknown("hyperparameter", str(name), self.names)
@@ -213,6 +230,8 @@ def _described(name: str, axis: Any) -> Hyperparameter:
             whole = all(isinstance(end, int | np.integer) for end in (low, high))
             scale: Scale = "log" if axis[-1] == "log" else "linear"
             return Hyperparameter(name, (low, high), scale, integer=whole, continuous=True)
+        case list() | tuple() if _names_a_scale(axis):
+            raise _scale_among(name, axis)
         case list():
             if all(map(is_number, axis)):
                 return Hyperparameter(name, tuple(sorted(axis)))
@@ -220,6 +239,24 @@ def _described(name: str, axis: Any) -> Hyperparameter:
     raise InputError(
         f"hyperparameter {name!r} must be a list of values, a range such as (1e-4, 1e-1, 'log'), or a "
         f"Hyperparameter, not {printable(repr(axis))[:80]}."
+    )
+
+
+def _names_a_scale(axis: Sequence[object]) -> bool:
+    """Whether values are numbers, but for one or more names of scales: they are no categories then."""
+    others = [value for value in axis if not is_number(value)]
+    return 0 < len(others) < len(axis) and all(str(value).lower() in _SCALES for value in others)
+
+
+def _scale_among(name: str, axis: Sequence[object]) -> InputError:
+    """The error for values with the name of a scale among them: how a range or a grid on it is written."""
+    numbers = tuple(value for value in axis if is_number(value))
+    ends = f"{min(numbers)}, {max(numbers)}" if len(set(numbers)) > 1 else "low, high"
+    logarithmic = any(str(value).lower().startswith(("log", "ln")) for value in axis)
+    scale = "'log'" if logarithmic else "'linear'"
+    return InputError(
+        f"hyperparameter {name!r} lists a scale among its values: {printable(repr(axis))[:80]}. A range on "
+        f"it is ({ends}, {scale}), and a grid Hyperparameter({name!r}, {repr(numbers)[:60]}, {scale})."
     )
 
 

@@ -45,6 +45,17 @@ def csv_cell(text: str) -> str:
     return f"'{shown}" if _FORMULA.match(shown) and not _is_number(shown) else shown
 
 
+def counted(count: int, noun: str, several: str = "") -> str:
+    """A number of things: "1 row", "1,234 rows".
+
+    Args:
+        count: how many.
+        noun: of one of them.
+        several: of more of them, if that is not the noun with an "s".
+    """
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
 def free_name(name: str, taken: Container[str]) -> str:
     """A name for a column beside others: the name itself, or with a "_" after it for each one in its way."""
     while name in taken:

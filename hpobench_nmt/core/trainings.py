@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -96,7 +97,7 @@ class Trainings:
     def __repr__(self) -> str:
         """How many rows and checkpoints."""
         pausing = "can be resumed" if self.resume else "cannot be resumed"
-        return f"Trainings({len(self):,} rows, {len(self.costs):,} checkpoints, {pausing})"
+        return f"Trainings({counted(len(self), 'row')}, {counted(len(self.costs), 'checkpoint')}, {pausing})"
 
     @property
     def arrays(self) -> list[NDArray[Any]]:

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -60,7 +60,7 @@ class Goal:
         """The name, the number of rows, and when the score is taken."""
         unit = "look-ups" if self.resources is None else "on the clock"
         taken = "" if self.score_at is None else f", after {self.score_at:.10g} {unit}"
-        return f"Goal({self.name!r}: {self.needed} of {int(self.targets.sum())} rows{taken})"
+        return f"Goal({self.name!r}: {self.needed} of {counted(int(self.targets.sum()), 'row')}{taken})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +144,7 @@ class Trajectory:
         """How many look-ups, the first of them, and whether it failed."""
         first = ", ".join(map(str, self.rows[:5].tolist())) + (", ..." if len(self.rows) > 5 else "")
         failed = f", failed: {printable(self.failure)[:200]}" if self.failure else ""
-        return f"Trajectory({len(self.rows)} look-ups: {first}{failed})"
+        return f"Trajectory({counted(len(self.rows), 'look-up')}: {first}{failed})"
 
     def _repr_html_(self) -> str:
         """One row per look-up, for notebooks."""
@@ -273,4 +273,4 @@ class Trials(Sequence[Trajectory]):
     def __repr__(self) -> str:
         """How many trials, look-ups and failures."""
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        return f"Trials({len(self)} trials, {len(self.looked_up):,} look-ups{failed})"
+        return f"Trials({counted(len(self), 'trial')}, {counted(len(self.looked_up), 'look-up')}{failed})"

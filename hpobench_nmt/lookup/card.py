@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.folder import described_files, load_folder
 from hpobench_nmt.lookup.table import Table
@@ -82,7 +83,7 @@ def _description(table: Table) -> str:
     """What the table is, in one sentence, and what its datasheet says of it."""
     goals = " and ".join(str(table.objective(goal)) for goal in table.objectives)
     axes = ", ".join(h.name for h in table.hyperparameters)
-    facts = f"Lookup table for hyperparameter optimization: {len(table):,} configurations of {axes}"
+    facts = f"Lookup table for hyperparameter optimization: {counted(len(table), 'configuration')} of {axes}"
     facts += f", optimised for {goals}." if goals else "."
     title, note = (table.provenance.get(key, "").rstrip(".") for key in ("title", "note"))
     return " ".join([f"{title}." if title else "", facts, f"{note}." if note else ""]).strip()

@@ -17,10 +17,10 @@ from scipy.sparse.csgraph import connected_components
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.lookup.curve_checks import curve_facts
 from hpobench_nmt.lookup.datasheet import Claims
-from hpobench_nmt.lookup.folder import LEDGER
+from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
@@ -61,7 +61,9 @@ def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
         folder: where they were loaded from, for what lies beside them.
     """
     curves = () if table.curves is None else curve_facts(table, table.curves)
-    facts = [*_facts(table), *curves, *(_ledger(table, folder) if folder else ())]
+    facts = [*_facts(table), *curves]
+    if folder:
+        facts += [*_ledger(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
     found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
     if not any(f.kind == "warning" for f in found):
         found.append(
@@ -90,12 +92,16 @@ def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
     missing = _missing_in_all(name, tables)
     claimed, held = claims.pop(), sum(len(t) for t in tables)
     if claimed == held:
-        return [Finding(name, "ok", f"{held:,} rows, as the source says", "no row is lacking."), *missing]
+        return [
+            Finding(name, "ok", f"{counted(held, 'row')}, as the source says", "no row is lacking."),
+            *missing,
+        ]
     return [
         Finding(
             name,
             "warning",
-            f"the {len(tables)} tables hold {held:,} rows, the source speaks of {claimed:,} systems",
+            f"{'the one table holds' if len(tables) == 1 else f'the {len(tables)} tables hold'} "
+            f"{counted(held, 'row')}, the source speaks of {claimed:,} systems",
             f"{abs(claimed - held):,} systems are not to be had: compare only with figures from these rows.",
         ),
         *missing,
@@ -108,7 +114,12 @@ def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
         for metric, values in zip(table.metrics, table.values.T, strict=True):
             counts[metric.name] = counts.get(metric.name, 0) + int(np.isnan(values).sum())
     return [
-        Finding(name, "note", f"{count} rows in all have no {metric}", "see the tables above.")
+        Finding(
+            name,
+            "note",
+            f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {metric}",
+            "see the tables above.",
+        )
         for metric, count in counts.items()
         if count
     ]
@@ -190,8 +201,8 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     elif n_rows < grid:
         yield (
             "note",
-            f"{n_rows:,} of the {_count(grid)} configurations of the grid have a row "
-            f"({_share_of_grid(n_rows / grid)})",
+            f"{n_rows:,} of the {_count(grid)} configurations of the grid {'has' if n_rows == 1 else 'have'} "
+            f"a row ({_share_of_grid(n_rows / grid)})",
             "a method can only choose among these; those that failed to train are not among them.",
         )
     else:
@@ -214,7 +225,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
             kept = _with_checkpoints(table, metric.name, values)
             yield (
                 "warning",
-                f"no {metric.name} in {missing} of {n_rows} rows{sentinel}",
+                f"no {metric.name} in {missing} of {counted(n_rows, 'row')}{sentinel}",
                 "as an objective it leaves them out: they are never best and never on a front."
                 + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
             )
@@ -232,7 +243,8 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
         yield (
             "note",
-            f"{len(front)} rows are on the Pareto front of {names}",
+            f"{counted(len(front), 'row')} {'is' if len(front) == 1 else 'are'} on the Pareto front of "
+            f"{names}",
             "this many make up fta and fbp.",
         )
     others = [key for key in table.claims if key not in Claims.__struct_fields__]
@@ -288,9 +300,10 @@ def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "
         nearest, share = values[far[-1]], variance_share(losses, far)
         yield (
             "warning",
-            f"{len(far)} of {len(table):,} rows are far worse in {name} than the rest, {nearest:g} or worse; "
-            f"{share:.0%} of its variance is theirs (rows {_listed(np.sort(far))})",
-            "analyses of importance and noise describe these rows: look whether they learned anything.",
+            f"{len(far)} of {counted(len(table), 'row')} {'is' if len(far) == 1 else 'are'} far worse in "
+            f"{name} than the rest, {nearest:g} or worse, and {'has' if len(far) == 1 else 'have'} "
+            f"{share:.0%} of its variance ({_rows(np.sort(far))})",
+            "analyses of importance and noise describe such rows: look whether they learned anything.",
         )
 
 
@@ -306,7 +319,8 @@ def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warn
     if claimed == computed:
         yield (
             "ok",
-            f"the published Pareto front of {names} agrees with a recomputation ({len(computed)} rows)",
+            f"the published Pareto front of {names} agrees with a recomputation "
+            f"({counted(len(computed), 'row')})",
             "scores of fronts can be compared with published ones.",
         )
     else:
@@ -333,8 +347,8 @@ def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], s
     elif table.claims.get("complete"):
         yield (
             "warning",
-            f"called complete, but {len(table):,} rows and {failed:,} failures are {ended:,} of "
-            f"{wanted:,} configurations",
+            f"called complete, but {counted(len(table), 'row')} and {counted(failed, 'failure')} are "
+            f"{ended:,} of {counted(wanted, 'configuration')}",
             "build the table from its ledger again.",
         )
     else:
@@ -370,15 +384,22 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     agreeing = [m.name for m, agrees in zip(table.metrics, same, strict=True) if agrees]
     configs = np.nan_to_num(table.configs, nan=-np.inf)
     varies = (configs[rows] != configs[heads]).any(axis=0)
+    one = "s" * (len(groups) == 1)
     differing = [h.name for h, differs in zip(table.hyperparameters, varies, strict=True) if differs]
     yield (
         "warning",
-        f"{len(rows)} of {len(table)} rows fall into {len(groups)} groups that agree exactly in "
-        f"{', '.join(agreeing)} and differ only in {', '.join(differing)} (rows "
+        f"{len(rows):,} of {len(table):,} rows fall into {counted(len(groups), 'group')} that agree{one} "
+        "exactly in "
+        f"{', '.join(agreeing)} and differ{one} only in {', '.join(differing)} (rows "
         f"{_listed(groups[0])}, for one)",
         f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
         "there, the table holds fewer independent rows than it seems, and ties are likely.",
     )
+
+
+def _rows(rows: Rows) -> str:
+    """Their numbers: "row 3", or "rows 3, 5"."""
+    return f"row{'s' * (len(rows) != 1)} {_listed(rows)}"
 
 
 def _listed(items: Sequence[object] | Rows) -> str:

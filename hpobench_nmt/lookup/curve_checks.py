@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
@@ -37,7 +38,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     if len(none):
         yield (
             "warning",
-            f"{len(none):,} of {len(table):,} rows have no learning curve (rows {_listed(none)})",
+            f"{_of(none, table)} {'has' if len(none) == 1 else 'have'} no learning curve ({_rows(none)})",
             "methods that stop early cannot be run on these rows.",
         )
     if not len(held):
@@ -45,8 +46,8 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     unit = f" in {curves.cost_unit}" if curves.cost_unit else ""
     yield (
         "note",
-        f"{len(curves.costs):,} checkpoints (resource: {curves.resource}): {lengths[held].min():,} to "
-        f"{lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
+        f"{counted(len(curves.costs), 'checkpoint')} (resource: {curves.resource}): {lengths[held].min():,} "
+        f"to {lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
         f"{curves.costs[curves.starts[1:][held] - 1].sum():,.10g}{unit}",
         "random search on the cost clock needs about half of that, on average, until it has the best row.",
     )
@@ -81,7 +82,8 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
     if len(wrong):
         yield (
             "warning",
-            f"the curves of {len(wrong)} row(s) do not end at their {name} (rows {_listed(wrong)})",
+            f"the curves of {counted(len(wrong), 'row')} do not end at "
+            f"{'its' if len(wrong) == 1 else 'their'} {name} ({_rows(wrong)})",
             "they are cut, or hold checkpoints of another training.",
         )
     else:
@@ -101,7 +103,7 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
     if len(wrong):
         yield (
             "warning",
-            f"{name} of {len(wrong)} row(s) is not the {own} of its curve (rows {_listed(wrong)})",
+            f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({_rows(wrong)})",
             "the curves there are of other trainings, or the datasheet is wrong.",
         )
     elif known.any():
@@ -138,23 +140,23 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
     if len(rising):
         yield (
             "warning",
-            f"{name} is never better than at the first checkpoint in {len(rising)} of {len(held)} curves "
-            f"(rows {_listed(rising)})",
+            f"{name} is never better than at the first checkpoint in {len(rising)} of "
+            f"{counted(len(held), 'curve')} ({_rows(rising)})",
             "stopping after the first checkpoint loses nothing there, so that early stopping looks easy.",
         )
     cut = held[several & (best == starts[1:] - 1)]
     if len(cut):
         yield (
             "note",
-            f"{name} is best at the end in {len(cut)} of {len(held)} curves (rows {_listed(cut)})",
+            f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({_rows(cut)})",
             "they may be cut: longer trainings might have been better.",
         )
     back = held[_gone_back(losses, starts)]
     if len(back):
         yield (
             "warning",
-            f"{name} goes back to its best in one step in {len(back)} of {len(held)} curves (rows "
-            f"{_listed(back)})",
+            f"{name} goes back to its best in one step in {len(back)} of {counted(len(held), 'curve')} "
+            f"({_rows(back)})",
             "the trainings went back to their best checkpoint, as Sockeye's do when they lower the learning "
             "rate, or the curves are two trainings in one: one checkpoint says little about the next.",
         )
@@ -173,6 +175,15 @@ def _gone_back(losses: Floats, starts: Rows) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         back = follows & (away > _AWAY * before) & (step >= _UNDONE * away)
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths)[back], minlength=len(lengths)) > 0
+
+
+def _of(some: Rows, table: Table) -> str:
+    return f"{len(some):,} of {counted(len(table), 'row')}"
+
+
+def _rows(rows: Rows) -> str:
+    """Their numbers: "row 3", or "rows 3, 5"."""
+    return f"row{'s' * (len(rows) != 1)} {_listed(rows)}"
 
 
 def _listed(rows: Rows) -> str:

@@ -6,8 +6,9 @@
     1,1,2000,2000,30.1
 
 Rows are numbered from 0, as those of table.csv are, and checkpoints from 1, both in ascending order without
-gaps; a row that has no curve is left out. The section says what the columns are. Its count and sha256 are
-written by `tables add`:
+gaps; a row that has no curve is left out. The cost is what the training has cost up to there, in any unit;
+where it is not known, repeat the column of the resource under this name. The section says what the columns
+are. Its count and sha256 are written by `tables add`:
 
     [curves]
     count = 3                    # checkpoints
@@ -24,6 +25,7 @@ written by `tables add`:
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +36,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.rows import csv_of, parse_columns
@@ -87,6 +90,7 @@ def read_curves(
         names = ["row", "checkpoint", section.resource, "cost", *section.metrics]
         if len(set(names)) < len(names):
             raise InputError(f"the column name {max(names, key=names.count)!r} is used more than once.")
+        _check_cost(content, section.resource)
         lengths = np.zeros(n_rows, dtype=np.int64)
         columns: list[list[Floats]] = [[] for _ in names[2:]]
         before = (0, 0)
@@ -97,7 +101,9 @@ def read_curves(
                 parts.append(part[name])
         whole = [np.concatenate(columns.pop(0)) for _ in names[2:]]  # letting go of the parts one by one
         if section.count is not None and section.count != len(whole[0]):
-            raise InputError(f"has {len(whole[0])} checkpoints; [curves] count is {section.count}.")
+            raise InputError(
+                f"has {counted(len(whole[0]), 'checkpoint')}; [curves] count is {section.count}."
+            )
         return Curves(
             section.resource,
             described,
@@ -112,6 +118,17 @@ def read_curves(
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _check_cost(content: bytes, resource: str) -> None:
+    """Refuse a file of curves that does not say what they cost, as logs of trainings often do not."""
+    head = content[: content.find(b"\n") + 1].decode("utf-8-sig", errors="replace")
+    names = next(csv.reader([head]), [])
+    if "row" in names and "cost" not in names:
+        raise InputError(
+            "has no column cost, which says what a training has cost up to each checkpoint, in seconds or "
+            f"any other unit. If it is not known, repeat the column {resource} under this name."
+        )
 
 
 def _metric(name: str, entry: CurveMetricSection, metrics: Sequence[Metric]) -> Metric:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_column
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric
+from hpobench_nmt.core.text import counted
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -143,7 +144,7 @@ class Curves:
 
     def __repr__(self) -> str:
         names = ", ".join(metric.name for metric in self.metrics)
-        return f"Curves({len(self):,} rows, {len(self.costs):,} checkpoints of {names})"
+        return f"Curves({counted(len(self), 'row')}, {counted(len(self.costs), 'checkpoint')} of {names})"
 
     def __getitem__(self, row: int) -> Curve:
         """The curve of a row; without checkpoints if it has none."""

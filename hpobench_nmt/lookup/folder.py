@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.datasheet import (
     Datasheet,
@@ -59,7 +60,9 @@ def load_folder(folder: Path) -> Table:
     table, _ = build_table(content, sheet, folder / ROWS, folder / DATASHEET, curves)
     if sheet.rows is None or sheet.rows.count != len(table):
         count = sheet.rows.count if sheet.rows else None
-        raise InputError(f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {len(table)} rows.")
+        raise InputError(
+            f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
+        )
     return table
 
 
@@ -176,7 +179,11 @@ def _files(
 
 
 def add_table(
-    source: Path, datasheet: Path | None, target: Path, progress: Progress = lambda share: None
+    source: Path,
+    datasheet: Path | None,
+    target: Path,
+    progress: Progress = lambda share: None,
+    notify: Callable[[str], None] = lambda message: None,
 ) -> tuple[Table, Path]:
     """Install a table from a CSV or Parquet file and its datasheet, or from a folder, under target/NAME.
 
@@ -190,9 +197,14 @@ def add_table(
         datasheet: of a file; by default beside it, with the same name and the ending .toml.
         target: folder of table folders.
         progress: told the share that is done.
+        notify: told what is left out, because it lies beside a file and the datasheet does not describe it.
 
     Returns:
         the table and its new folder. A table of that name is replaced.
+
+    Raises:
+        InputError: what is wrong, and where; of a folder also that it holds trainings or learning curves that
+            its datasheet does not describe.
     """
     replicates: pd.DataFrame | None = None
     beside: dict[str, bytes] = {}
@@ -203,6 +215,8 @@ def add_table(
                 f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
             )
         sheet = _datasheet(source)
+        for fact, meaning in _undescribed(sheet, source / ROWS, source / DATASHEET):
+            raise InputError(f"{source}: {fact}: {meaning}")
         if sheet.rows is not None and sheet.rows.sha256 is not None:
             if sheet.curves is None or sheet.curves.sha256 is not None:
                 table = load_folder(source)
@@ -230,6 +244,8 @@ def add_table(
             )
         # These two are named by the user, so that links to them are what is meant.
         sheet = read_datasheet(sheet_path, follow_link=True)
+        for fact, meaning in _undescribed(sheet, source, sheet_path):
+            notify(f"{source.parent}: {fact}: {meaning}")  # it may be another table's
         curves = read_rows(source.with_name(CURVES), follow_link=True) if sheet.curves else None
         rows = read_rows(source, follow_link=True)
         table, trainings = build_table(rows, sheet, source, sheet_path, curves)
@@ -244,6 +260,32 @@ def add_table(
     writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
     save_folder(table, target / table.name, replicates, beside, writing)
     return table, target / table.name
+
+
+def undescribed_files(folder: Path) -> list[tuple[str, str]]:
+    """Files of a table folder that its datasheet does not describe: what is so, and what follows, of each."""
+    if not ((folder / REPLICATES).exists() or (folder / CURVES).exists()):
+        return []
+    return _undescribed(_datasheet(folder), folder / ROWS, folder / DATASHEET)
+
+
+def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[str, str]]:
+    again = sheet.replicates
+    found = []
+    for name, section, described in (
+        (REPLICATES, "replicates", again is not None and (again.seed is None or again.sha256 is not None)),
+        (CURVES, "curves", sheet.curves is not None),
+    ):
+        path = rows.with_name(name)
+        if described or path == rows or not (path.exists() or path.is_symlink()):
+            continue
+        lack = f"{sheet_path.name} has no section [{section}]"
+        advice = "Add the section ('tables add --help' shows it), or move the file away."
+        if name == REPLICATES and again is not None:
+            lack = f"[replicates] of {sheet_path.name} names a column of {rows.name} instead"
+            advice = "Remove seed from the section, or move the file away."
+        found.append((f"{name} lies beside {rows.name}, and {lack}", f"it is not read. {advice}"))
+    return found
 
 
 def _beside(sheet: Datasheet, table: Table, path: Path, follow_link: bool = False) -> pd.DataFrame | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.rows import Column
 
 _MOST_CELLS = 2**28
@@ -50,7 +51,7 @@ def parquet_columns(
             raise InputError(f"{path}: has no rows.")
         # A few bytes of a compressed file may stand for any number of cells.
         if n_rows * len(found) > _MOST_CELLS:
-            raise InputError(f"{path}: {n_rows:,} rows are too many for {len(found)} columns.")
+            raise InputError(f"{path}: {n_rows:,} rows are too many for {counted(len(found), 'column')}.")
         table = file.read(use_threads=False)
         return {name: _column(table.column(name), name, path, name in labels) for name in names}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -19,6 +19,7 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index, short_label
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.groups import group_ids, in_groups
@@ -88,7 +89,8 @@ class Table:
                 raise InputError(f"{where}: {attribute} must have shape (rows, {columns}), not {shape}.")
         if len(self.configs) != len(self.values):
             raise InputError(
-                f"{where}: {len(self.configs)} configurations but {len(self.values)} rows of metrics."
+                f"{where}: {counted(len(self.configs), 'configuration')} but "
+                f"{counted(len(self.values), 'row')} of metrics."
             )
         if len(self.configs) == 0:
             raise InputError(f"{where} has no rows.")
@@ -119,7 +121,9 @@ class Table:
         if self.curves is None:
             return
         if len(self.curves) != len(self):
-            raise InputError(f"{where}: {len(self)} rows, but curves of {len(self.curves)} rows.")
+            raise InputError(
+                f"{where}: {counted(len(self), 'row')}, but curves of {counted(len(self.curves), 'row')}."
+            )
         known = {metric.name: metric.direction for metric in self.metrics}
         for metric, own in zip(self.curves.metrics, self.curves.own, strict=True):
             if known.get(metric.name, metric.direction) != metric.direction:
@@ -152,13 +156,14 @@ class Table:
         axes = ", ".join(h.name for h in self.hyperparameters[:_MOST_SHOWN])
         metrics = ", ".join(m.name for m in self.metrics[:_MOST_SHOWN])
         more = [", …" * (len(part) > _MOST_SHOWN) for part in (self.hyperparameters, self.metrics)]
-        return f"<Table {self.name!r}: {len(self):,} rows of {axes}{more[0]}; measured: {metrics}{more[1]}>"
+        rows = counted(len(self), "row")
+        return f"<Table {self.name!r}: {rows} of {axes}{more[0]}; measured: {metrics}{more[1]}>"
 
     def _repr_html_(self) -> str:
         """The name, the objectives and the first rows, for notebooks."""
         names = ", ".join(map(str, map(self.objective, self.objectives)))
         goal = f", optimised for {names}" if names else ""
-        head = f"<p><b>{escape(self.name)}</b>: {len(self):,} rows{escape(goal)}</p>"
+        head = f"<p><b>{escape(self.name)}</b>: {counted(len(self), 'row')}{escape(goal)}</p>"
         return head + str(self.to_frame(_ROWS_SHOWN).to_html(na_rep="", max_cols=20))
 
     @cached_property
@@ -288,14 +293,18 @@ class Table:
         """
         curves = self._some_curves
         goals = [self.objective(spec) for spec in objectives]
-        curves.metric(goals[0].metric)
+        known = [metric.name for metric in curves.metrics]
+        if goals[0].metric not in known:
+            raise InputError(
+                f"table {self.name!r}: its learning curves lack {goals[0].metric!r}, by which the best "
+                f"checkpoint would be chosen. They hold {', '.join(known)}: name one of these first."
+            )
         none = np.flatnonzero(curves.lengths == 0)
         if len(none):
             raise InputError(
-                f"table {self.name!r}: {len(none)} of {len(self)} rows have no learning curve, "
-                f"row {none[0]} for one."
+                f"table {self.name!r}: {len(none)} of {counted(len(self), 'row')} "
+                f"{'has' if len(none) == 1 else 'have'} no learning curve, row {none[0]} for one."
             )
-        known = [metric.name for metric in curves.metrics]
         columns = [
             goal.to_loss(
                 curves.column(goal.metric)

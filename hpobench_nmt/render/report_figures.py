@@ -18,6 +18,7 @@ from hpobench_nmt.analysis.run_curves import (
     hypervolume_curves,
     regret_curves,
     surrogate_curves,
+    time_in,
 )
 from hpobench_nmt.analysis.runtimes import (
     RuntimeDistribution,
@@ -317,7 +318,7 @@ def _expected(found: TargetRuntimes, table: str, stem: str, styles: Styles) -> F
         "Expected runtimes",
         finding=expected_finding(chosen, unit),
         draw=partial(run_progress.plot_expected_runtimes, frame, table, styles, unit=unit),
-        head=(f"expected {unit} to reach", *targets),
+        head=(f"expected {time_in(unit)} to reach", *targets),
         rows=rows,
         notes=found.notes,
         series=HoverSeries(series, "value" if fronts else "rows", "y", label),

@@ -11,6 +11,7 @@ from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_fronts import Pair, attainment, moving_front, pairs_of_objectives
 from hpobench_nmt.analysis.verdicts import Statistics, shown_method
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints
 from hpobench_nmt.render.plots import run_progress
 from hpobench_nmt.render.plots.style import Style, drawn_rows, how_many_drawn
@@ -50,8 +51,8 @@ def _attained(
         f"{stem}-attained{_suffix(pair, several)}",
         f"Fronts attained{': ' + _in_two(results, table, pair) if several else ''}",
         finding=(
-            f"Points that half of each method's trials attain after {at} look-ups{alone}: the nearer a "
-            f"staircase is to the best corner, the better. Grey: {grey} of the table."
+            f"Points that half of each method's trials attain after {counted(at, 'look-up')}{alone}: the "
+            f"nearer a staircase is to the best corner, the better. Grey: {grey} of the table."
         ),
         draw=partial(run_progress.plot_attainment, found, styles),
         head=("method", f"corners attained ({found.labels[0]}, {found.labels[1]})"),
@@ -83,7 +84,8 @@ def _front_moves(
         f"One trial's front as it moves: {method}{', ' + _in_two(results, table, pair) if several else ''}",
         finding=(
             f"A typical trial of {method} (number {found.trial}): after {', '.join(map(str, found.lookups))} "
-            f"look-ups it holds {', '.join(true)} of the {len(found.front)} rows of the table's front.{seen}"
+            f"look-ups it holds {', '.join(true)} of the {counted(len(found.front), 'row')} of the table's "
+            f"front.{seen}"
         ),
         draw=partial(run_progress.plot_front_moves, found),
         head=("look-ups", "rows on its front", "of these on the table's front"),

@@ -185,7 +185,7 @@ def _same_seed(spec: Spec, ledger: Ledger) -> str:
     ]
     if not away:
         return ""
-    again = f"{len(away)} trainings again with a row's own seed"
+    again = f"{len(away)} training{'s' * (len(away) != 1)} again with a row's own seed"
     return f"{again}: {name} is at most {max(away):.4g} away from the row's"
 
 
@@ -221,5 +221,7 @@ def _most(texts: Iterable[str]) -> str:
     """Distinct texts, the most frequent first."""
     counted = Counter(texts).most_common()
     return (
-        counted[0][0] if len(counted) == 1 else "; ".join(f"{text} ({count} rows)" for text, count in counted)
+        counted[0][0]
+        if len(counted) == 1
+        else "; ".join(f"{text} ({count} row{'s' * (count != 1)})" for text, count in counted)
     )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
 from hpobench_nmt.core.errors import InputError, RunError, one_line
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledger import Record
 from hpobench_nmt.runner.plan import Training
@@ -103,9 +103,10 @@ def train(
     run(elsewhere.copy(), jobs, Turn(wait=True, last=False))
     run(again, 1, Turn(wait=True, last=True))
     if errors:
+        are = "is" if len(errors) == 1 else "are"
         raise RunError(
-            f"{len(errors)} of {len(trainings)} trainings ended with an error and are not recorded. "
-            f"The first: {printable(errors[0])} {GO_ON}"
+            f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and {are} not "
+            f"recorded. The first: {printable(errors[0])} {GO_ON}"
         )
     clear_workspace(workspace)
     return paused

@@ -21,7 +21,7 @@ from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.simulation import Event
 from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.methods import counts
+from hpobench_nmt.methods import of_objectives
 from hpobench_nmt.runner.ledger import Record, training_key
 from hpobench_nmt.runner.ledger_tail import recorded
 from hpobench_nmt.runner.live_trainer import Journal, LiveTrainer, refuse_unmeasured
@@ -220,8 +220,8 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
     if len(set(chosen)) < len(chosen):
         raise InputError("the same objective twice.")
     if method.objectives and len(chosen) not in method.objectives:
-        right = counts(method.objectives)
-        raise InputError(f"method {method.name} is for {right} objectives, not {len(chosen)}.")
+        right = of_objectives(method.objectives)
+        raise InputError(f"method {method.name} is for {right}, not {len(chosen)}.")
     return [known[name] for name in chosen]
 
 

@@ -99,13 +99,30 @@ def test_failures_two_losses_and_conditions():
     ("call", "message"),
     [
         (lambda o: o.tell({**o.ask(), "rule": "add"}, 1.0), "unknown value of rule 'add'"),
-        (lambda o: o.tell(o.ask(), [1.0, 2.0]), r"1 loss\(es\) expected, not \[1.0, 2.0\]"),
+        (
+            lambda o: o.tell(o.ask(), [1.0, 2.0]),
+            r"1 loss expected, not \[1.0, 2.0\]. For 2 losses, pass objectives=2",
+        ),
+        (lambda o: o.tell(o.ask(), [[1.0]]), r"1 loss expected, not \[\[1.0\]\]\.$"),
+        (lambda o: hb.minimize(lambda config: (1, 2), SPACE), r"For 2 losses, pass objectives=2\.$"),
+        (
+            lambda o: Optimizer(SPACE, objectives=2).tell(o.ask(), 1),
+            r"2 losses expected, not \[1.0\]. For 1 loss,",
+        ),
+        (
+            lambda o: o.tell(None, 1),
+            "a configuration must be values by name, such as {'layers': …}, not None",
+        ),
+        (lambda o: o.tell("layers", 1), "a configuration must be values by name, .* not 'layers'"),
+        (lambda o: hb.minimize(5, SPACE), "minimize needs a function of a configuration, not 5"),
+        (lambda o: hb.minimize(loss, ["x"]), r"a search space must be .* not \['x'\]"),
+        (lambda o: hb.minimize(loss, SPACE, seed="1"), "seed must be a whole number of 0 or more, not '1'"),
         (lambda o: o.tell(o.ask(), math.inf), "a loss is infinite"),
-        (lambda o: o.tell(o.ask(), {"loss": 1.0}), r"1 loss\(es\) expected, as numbers, not \{'loss': 1.0\}"),
+        (lambda o: o.tell(o.ask(), {"loss": 1.0}), r"1 loss expected, as a number, not \{'loss': 1.0\}"),
         (lambda o: o.tell(o.ask(), -1.1e150), r"a loss is beyond 1e\+150: \[-1.1e\+150\]. Tell None for"),
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
-        (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objectives, not 2"),
+        (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objective, not 2"),
         (lambda o: Optimizer(SPACE, "ASHA"), "method ASHA trains part of the way"),
         (lambda o: Optimizer(SPACE, "BO_M", objectives=11), "method BO_M is for 2 to 10 objectives, not 11"),
         (

@@ -11,7 +11,7 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
 from hpobench_nmt.analysis.clock_times import clock_milestones, typical_time
-from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves
+from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves, time_in
 from hpobench_nmt.analysis.run_workers import worker_rows, worker_times, workers_finding
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
@@ -74,7 +74,11 @@ def test_runtimes_and_their_exact_means_on_the_cost_clock(curved):
     assert (shares.unit, shares.per_row) == ("time / time to train all rows", True)
     assert EXACT not in set(shares.frame["method"])
     assert "after 10% of the time that all rows take" in distribution_finding(shares, 0.1)
-    assert expected_finding(expected_runtime_frame(found), "s").startswith("Expected s to the hardest target")
+    assert expected_finding(expected_runtime_frame(found), "s").startswith(
+        "Expected time in s to the hardest"
+    )
+    units = ("look-ups", "look-ups per worker", "s")
+    assert [time_in(unit) for unit in units] == ["look-ups", "look-ups per worker", "time in s"]
     with pytest.raises(InputError, match="surrogates are not replayed"):
         surrogate_curves(results, "toy")
 

@@ -22,7 +22,7 @@ def test_the_section_of_a_table_with_curves(curved, toy):
     first = frame.iloc[0]
     assert (section.kind, section.title) == ("curves", "toy: learning curves of bleu")
     assert section.notes[0].startswith(
-        f"33 rows have a learning curve. Once 33 have a value (at 1 update), their order agrees with the "
+        f"33 rows have a learning curve. Once 33 have a value (at update 1), their order agrees with the "
         f"final one by a Spearman coefficient of {first['order']:.2f} (95% interval "
     )
     assert f"{first['kept']:.0%} of the best tenth" in section.notes[0]
@@ -64,7 +64,7 @@ def test_many_trainings_may_have_diverged_from_their_first_checkpoint_on(curved)
     values[: curved.curves.starts[12]] = np.nan  # 10 of the 33 rows that have a curve
     table = dataclasses.replace(curved, curves=dataclasses.replace(curved.curves, values=values))
     (section,) = (s for s in analyze_tables([table]) if s.kind == "curves")
-    assert section.notes[0].startswith("33 rows have a learning curve. Once 23 have a value (at 1 update)")
+    assert section.notes[0].startswith("33 rows have a learning curve. Once 23 have a value (at update 1)")
     flat = dataclasses.replace(curved.curves, values=np.ones_like(values))
     (note,) = curve_section(dataclasses.replace(curved, curves=flat)).notes
     assert note == "33 rows have a learning curve, in which they are all alike."

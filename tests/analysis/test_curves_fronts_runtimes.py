@@ -106,10 +106,10 @@ def test_a_curve_ends_where_its_first_trial_stopped_short(toy):
 def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
     found = regret_curves(failing(single, "toy", "RS"), "toy")
     assert (of(found.frame, "RS")["trials"] == 11).all()
-    assert found.notes == ("RS: 1 of 12 trials failed and are left out.",)
+    assert found.notes == ("RS: 1 of 12 trials failed and is left out.",)
     broken = failing(multi, "toy", "NSGA2", trial=4)
     for data in (hypervolume_curves(broken, "toy"), attainment(broken, "toy", 5)):
-        assert "NSGA2: 1 of 12 trials failed and are left out." in data.notes
+        assert "NSGA2: 1 of 12 trials failed and is left out." in data.notes
     everything = dataclasses.replace(
         single,
         trials={

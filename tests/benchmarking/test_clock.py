@@ -83,6 +83,11 @@ def test_an_objective_may_be_a_metric_that_only_the_curves_have(curved, home, tm
                                 curves=more.of_rows(instance.numbers))  # fmt: skip
     whole = make_instance(found.suite, every)
     assert (whole.left_out, whole.installed, len(whole.numbers)) == ("", every, 33)
+    for wrong in ("sampl", "sampl:min"):
+        with pytest.raises(
+            InputError, match=r"'sampl'\. Did you mean 'sample'\? \(table 'toy' and its learn"
+        ):
+            make_instance(dataclasses.replace(found.suite, objectives=(wrong,)), table)
     with pytest.raises(InputError, match="unknown metric 'sample'"):  # whole trainings have no such metric
         make_instance(Suite("s", ("ftb",), clock="cost", objectives=("sample",)), table)
 
@@ -136,8 +141,8 @@ def test_what_the_clock_counts(curved):
         ({"workers": 0}, "workers must be at least 1"),
         ({"time": {"toy": -1.0}}, "time of 'toy' must be above 0"),
         ({"score_at": {"toy": float("nan")}}, "score_at of 'toy' must be above 0"),
-        ({"workers": 34}, "has 33 row(s), fewer than the 34 workers"),
-        ({"objectives": ("seconds",)}, "unknown metric 'seconds'"),
+        ({"workers": 34}, "has 33 rows, fewer than the 34 workers"),
+        ({"objectives": ("seconds",)}, "table 'toy': its learning curves lack 'seconds'"),
         ({"curves": False, "n_initial": 3, "cost": "bleus"}, "unknown metric 'bleus'. Did you mean 'bleu'?"),
         (
             {"scores": ("fb",), "score_at": {"toy": 9.5}, "time": {"toy": 9}},

@@ -411,7 +411,7 @@ def test_an_unexpected_error_is_one_line(toy):
     ],
 )
 def test_how_a_process_ended(code, text):
-    assert execution._described(code) == text
+    assert str(Ended(code)) == text
 
 
 def test_a_method_is_sent_as_a_place_or_pickled():

@@ -91,13 +91,13 @@ def test_settings_of_the_suite():
         (
             MULTI,
             small(objectives=("bleu",)),
-            r"table 't' names 1 objective\(s\) of its own, fto, fta, fbp need 2",
+            r"table 't' names 1 objective of its own, fto, fta, fbp need 2",
         ),
-        (SINGLE, small(objectives=()), r"table 't' names 0 objective\(s\) of its own, ftb, ftc, fb need 1"),
+        (SINGLE, small(objectives=()), r"table 't' names 0 objectives of its own, ftb, ftc, fb need 1"),
         (
             dataclasses.replace(SINGLE, n_initial=7, score_at={"default": 7}),
             small(),
-            r"table 't' has 6 row\(s\), fewer than the 7 initial ones",
+            r"table 't' has 6 rows, fewer than the 7 initial ones",
         ),
         (
             SINGLE,
@@ -187,7 +187,7 @@ def test_installed_tables_that_cannot_be_used_are_left_out_and_named(bare):
     assert list(suite_instances(MULTI, reasons.append)) == ["good"]
     assert len(reasons) == 2
     assert "damaged/datasheet.toml: not valid TOML" in reasons[0]
-    assert "table 'few' names 1 objective(s)" in reasons[1]
+    assert "table 'few' names 1 objective of" in reasons[1]
     assert list(suite_instances(SINGLE)) == ["few", "good"]
 
 

@@ -183,7 +183,11 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
         ("nowhere.py:Sweep", "nowhere.py: no such file"),
         ("{}/good.py:Swep", "unknown class 'Swep'. Did you mean 'Sweep'?"),
         ("{}/broken.py:X", "importing it raised SyntaxError"),
-        ("{}/quits.py:X", "importing it raised SystemExit"),
+        (
+            "{}/quits.py:X",
+            "importing it calls sys.exit: 3. What only a script is to do stands below: if __name",
+        ),
+        ("{}/silent.py:X", "importing it calls sys.exit. What only a script is to do"),
         ("{}/other.py:number", "is of type int, not a class or function"),
         ("{}/other.py:Mute", "has no ask and no tell"),
         ("{}/other.py:Deaf", "has suggest, but neither observe nor tell"),
@@ -194,6 +198,7 @@ def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
 def test_a_method_that_cannot_be_found_is_named(plugin, spec, message):
     (plugin / "broken.py").write_text("class X(:\n")
     (plugin / "quits.py").write_text("raise SystemExit(3)\n")
+    (plugin / "silent.py").write_text("import sys\nsys.exit()\n")
     (plugin / "other.py").write_text(
         "number = 3\nclass Mute:\n    pass\nclass Deaf:\n    def suggest(self, running): return 0\n"
     )

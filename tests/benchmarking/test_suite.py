@@ -145,8 +145,16 @@ def test_what_a_suite_just_allows():
         ({"tables": ("a", "b", "a")}, "suite 's': tables has the same name twice."),
         ({"methods": ()}, "suite 's': methods must name at least one."),
         ({"methods": ("RS", "RS")}, "suite 's': methods has the same name twice."),
-        ({"objectives": ("a", "b")}, "suite 's': ftb, fb need one objective, not 2."),
-        ({"scores": ("fto",), "objectives": ("a",)}, "suite 's': fto need two or more objectives, not 1."),
+        (
+            {"objectives": ("a", "b")},
+            "suite 's': ftb, fb need one objective, not 2. "
+            "For two or more there is the suite modern-multi, and the scores are fto, fta, fbp, fbh.",
+        ),
+        (
+            {"scores": ("fto",), "objectives": ("a",)},
+            "suite 's': fto needs two or more objectives, not 1. "
+            "For one there is the suite modern-single, and the scores are ftb, ftc, fb.",
+        ),
         ({"scores": ("fto",), "objectives": ("a", "a")}, "suite 's': the same objective twice."),
         ({"trials": 0}, "suite 's': trials must be at least 1, not 0."),
         ({"n_initial": 0}, "suite 's': n_initial must be at least 1, not 0."),
@@ -249,7 +257,7 @@ def test_scores_after_look_ups_are_left_out_on_another_clock():
     assert overridden(quick, {"workers": 4}).scores == quick.scores == ("ftb", "ftc", "fb")
     timed = overridden(quick, {"clock": "cost", "score_at": {"default": 2000.0}})
     assert timed.scores == quick.scores and timed.score_at == {"default": 2000.0}
-    with pytest.raises(InputError, match="fb need score_at, a time on the clock"):
+    with pytest.raises(InputError, match="fb needs score_at, a time on the clock"):
         overridden(dataclasses.replace(quick, scores=("fb",)), {"clock": "cost"})
     costly = dataclasses.replace(quick, clock="cost", score_at={"default": 2.5})
     assert overridden(costly, {"clock": "lookups"}).scores == ("ftb", "ftc")
@@ -301,7 +309,7 @@ def test_published_figures_of_ones_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("mean,std", "means,stds"), "it lacks the column(s) mean, std."),
+        (("mean,std", "means,stds"), "it lacks the columns mean, std."),
         (("18.5", "inf"), "row 2 must have finite numbers as mean and std."),
         (("1e-3", "nan"), "row 3 must have"),
         (("9,0", "9,x"), "row 4 must have"),

@@ -52,12 +52,12 @@ def words(text):
         ),
         ("run --tables toy,toy", "tables has the same name twice"),
         ("run --tables toy --methods BO_EI_MM", "unknown method 'BO_EI_MM'. Did you mean 'BO_EI_M'?"),
-        ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 to 10 objective(s), and there are 1"),
+        ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 to 10 objectives, and there is 1 for"),
         ("run --tables toy --methods RS,RS", "methods has the same name twice"),
         ("run --tables toy --out a-file", "a-file: is a file, not a folder"),
         ("run --tables toy --objectives blue", "unknown metric 'blue'. Did you mean 'bleu'?"),
         ("run --tables toy --objectives bleu:up", "the direction after ':' must be 'min' or 'max'"),
-        ("run --tables toy --objectives bleu,seconds", "need one objective, not 2"),
+        ("run --tables toy --objectives bleu,seconds", "For two or more there is the suite modern-multi"),
         ("run --tables toy --trials 0", "0 is not in the range"),
         ("run --tables toy --seed -1", "-1 is not in the range"),
         ("run --tables toy --jobs 0", "0 is not in the range"),
@@ -292,7 +292,7 @@ def test_a_table_with_too_few_objectives_is_left_out_with_a_word(home, toy, call
     save_folder(toy, home / "tables" / "toy")
     save_folder(dataclasses.replace(toy, name="single", objectives=("bleu",)), home / "tables" / "single")
     _, _, err = call("run", "modern-multi", "--methods", "RS", "--trials", "2", "--jobs", "1")
-    assert "table 'single' names 1 objective(s) of its own" in err
+    assert "table 'single' names 1 objective of its own" in err
     assert "'toy'" not in err
 
 
@@ -308,6 +308,39 @@ def test_methods_are_listed_and_checked(toy_home, call):
     assert code == 1
     assert "FAILED  looks_up_every_row_once: ask returned row 0, which was looked up before" in out
     assert "Bad fails" in err
+
+
+def test_a_method_that_ends_its_process_fails_its_checks_and_not_the_command(toy_home, call):
+    Path("ends.py").write_text(
+        """
+import os, signal
+
+class Base:
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+    def ask(self):
+        return self.left[0]
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+class Unmade(Base):
+    def __init__(self, problem, rng):
+        os._exit(0)
+
+class Killed(Base):
+    def tell(self, index, losses):
+        if (losses != losses).any():
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.left.remove(index)
+"""
+    )
+    code, out, err = call("methods", "--check", "ends.py:Unmade")
+    assert (code, out.count(": the method ended its process (exit code 0)\n")) == (1, 9)
+    assert "Unmade fails 9 of 9 checks" in err
+    code, out, _ = call("methods", "--check", "ends.py:Killed")  # where a training fails, and not after it
+    assert code == 1 and "ok      looks_up_every_row_once\n" in out
+    assert "FAILED  survives_failed_trainings: the method ended its process (SIGKILL -9)\n" in out
+    assert "ok      survives_odd_losses\n" in out
 
 
 def test_exported_sequences_are_complete(toy_home, call):

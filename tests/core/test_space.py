@@ -236,6 +236,12 @@ def test_a_wrong_configuration_is_explained(change, message):
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("config", [None, 5, "size", ["size"]])
+def test_what_is_no_mapping_is_no_configuration(config):
+    with pytest.raises(InputError, match="a configuration must be values by name, such as"):
+        MIXED.encode(config)
+
+
 def test_a_missing_hyperparameter_is_named():
     with pytest.raises(InputError, match="the configuration lacks the hyperparameter 'size'"):
         MIXED.encode({name: value for name, value in FULL.items() if name != "size"})
@@ -350,9 +356,38 @@ def test_a_short_description_of_a_space():
     assert space.encode(
         {"layers": 2, "rule": "sgd", "tied": True, "rate": 0.05, "size": 20, "share": 0.3}
     ).shape == (7,)
+    with pytest.raises(InputError, match=r"a search space must be a Space, or .*, not \['x'\]\."):
+        Space.of(["x"])
     for wrong in ("adam", (1, 2, 3), (1,), {1, 2}, None, []):
         with pytest.raises(InputError, match="hyperparameter 'x'"):
             Space.of({"x": wrong})
+
+
+@pytest.mark.parametrize(
+    ("axis", "advice"),
+    [
+        ([1, 10, 100, "log"], "is (1, 100, 'log'), and a grid Hyperparameter('x', (1, 10, 100), 'log')."),
+        ((1, 10, 100, "log"), "is (1, 100, 'log'), and a grid Hyperparameter('x', (1, 10, 100), 'log')."),
+        (
+            ["Log10", 0.1, 0.001],
+            "is (0.001, 0.1, 'log'), and a grid Hyperparameter('x', (0.1, 0.001), 'log').",
+        ),
+        ([1, 8, "uniform"], "is (1, 8, 'linear'), and a grid Hyperparameter('x', (1, 8), 'linear')."),
+        ([4, "log"], "is (low, high, 'log'), and a grid Hyperparameter('x', (4,), 'log')."),
+    ],
+)
+def test_a_scale_among_the_values_is_no_category(axis, advice):
+    with pytest.raises(InputError) as error:
+        Space.of({"x": axis})
+    start = f"hyperparameter 'x' lists a scale among its values: {axis!r}. A range on it "
+    assert str(error.value) == start + advice
+
+
+def test_what_an_error_says_to_write_is_what_was_meant():
+    grid = Space.of({"x": Hyperparameter("x", (1, 10, 100), "log")})["x"]
+    assert grid.scaled(np.array([10.0])) == pytest.approx(0.5) and not grid.continuous
+    for labels in (["log", "linear"], [1, "auto", "log"], [1, 10, "none"]):  # these are categories
+        assert Space.of({"x": labels})["x"].kind == "categorical"
 
 
 def test_a_range_takes_what_lies_between_its_ends():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.core.files import check_label
-from hpobench_nmt.core.text import csv_cell, escape, printable
+from hpobench_nmt.core.text import counted, csv_cell, escape, printable
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()))
 UNSAFE = [
@@ -29,6 +29,11 @@ UNSAFE = [
 ]
 UNSAFE += ["\u061c", "\U000e0041", "\U0010fffe"]
 SAFE = ["BLEU", "größe", "日本語", "ms⁻¹", "👩\u200d💻", "नी\u200cव", "%", "$ / h", "a\\b"]
+
+
+def test_one_thing_and_several():
+    assert [counted(n, "row") for n in (0, 1, 2, 1234)] == ["0 rows", "1 row", "2 rows", "1,234 rows"]
+    assert [counted(n, "loss", "losses") for n in (1, 2)] == ["1 loss", "2 losses"]
 
 
 def test_unsafe_characters_are_shown_as_escapes():

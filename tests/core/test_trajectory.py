@@ -70,9 +70,9 @@ def test_short_descriptions():
     assert repr(long) == r"Trajectory(9 look-ups: 0, 1, 2, 3, 4, ..., failed: bad \x1b[31m <b>)"
     assert repr(trajectory(range(6))) == "Trajectory(6 look-ups: 0, 1, 2, 3, 4, ...)"
     assert repr(trajectory(range(5))) == "Trajectory(5 look-ups: 0, 1, 2, 3, 4)"
-    assert repr(trajectory([3], "x" * 300)) == f"Trajectory(1 look-ups: 3, failed: {'x' * 200})"
+    assert repr(trajectory([3], "x" * 300)) == f"Trajectory(1 look-up: 3, failed: {'x' * 200})"
     assert repr(Trials.of(LOSSES, [long, trajectory([1])])) == "Trials(2 trials, 10 look-ups, 1 failed)"
-    assert repr(Trials.of(LOSSES, [trajectory([1])] * 1000)) == "Trials(1000 trials, 1,000 look-ups)"
+    assert repr(Trials.of(LOSSES, [trajectory([1])] * 1000)) == "Trials(1,000 trials, 1,000 look-ups)"
     targets = np.array([True, False, True])
     assert repr(Goal(targets, 1, name="ftb")) == "Goal('ftb': 1 of 2 rows)"
     assert repr(Goal(targets, 2, 20)) == "Goal('': 2 of 2 rows, after 20 look-ups)"

@@ -9,7 +9,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.catalogue import shipped_folder
 from hpobench_nmt.lookup.checks import check_collection, check_table, find_check, twins
-from hpobench_nmt.lookup.folder import load_folder
+from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 
@@ -91,6 +91,18 @@ def test_a_ledger_that_has_gone_on_is_found(toy, tmp_path):
     assert found() == [("warning", "the ledger beside it is not the one that it was built from")]
     (tmp_path / "ledger.jsonl").unlink()
     assert found() == []
+
+
+@pytest.mark.parametrize("name", ["replicates", "curves"])
+def test_a_file_that_the_datasheet_does_not_describe_is_found(toy, tmp_path, name):
+    save_folder(toy, tmp_path / "toy")
+
+    def found():
+        return [f.fact for f in check_table(toy, tmp_path / "toy") if f.kind == "warning" and name in f.fact]
+
+    assert found() == []
+    (tmp_path / "toy" / f"{name}.csv").write_text("anything\n")
+    assert found() == [f"{name}.csv lies beside table.csv, and datasheet.toml has no section [{name}]"]
 
 
 @pytest.mark.parametrize(
@@ -440,7 +452,7 @@ def test_twins_in_a_table_of_many_rows():
     assert [g.tolist() for g in twins(table)] == [[2 * i, 2 * i + 1] for i in range(n // 2)]
     (found,) = [f for f in check_table(table) if "groups" in f.fact]
     assert found.fact.startswith(
-        f"{n} of {2 * n} rows fall into {n // 2} groups that agree exactly in m0, m1, m2, m3"
+        f"{n:,} of {2 * n:,} rows fall into {n // 2:,} groups that agree exactly in m0, m1, m2, m3"
     )
     assert found.fact.endswith("differ only in y (rows 0, 1, for one)")
 
@@ -450,7 +462,7 @@ def test_small_tables_have_findings_too():
     metric = Metric("m", "min", tolerance=0.5)
     one = Table("t", (axis,), (metric,), np.array([[1.0]]), np.array([[3.0]]), ("m",))
     assert [fact for _, fact, _ in told(one)] == [
-        "1 of the 2 configurations of the grid have a row (50%)",
+        "1 of the 2 configurations of the grid has a row (50%)",
         "no row has x of 2",
         "hash, types and ranges are in order",
     ]

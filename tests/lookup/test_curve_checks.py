@@ -62,7 +62,7 @@ def test_what_is_said_of_sound_curves():
         ("best", [7, 5], "ok", ""),
         ("last", [8, 7], "ok", ""),
         ("last", [7, 5], "warning", "rows 0, 1"),
-        ("best", [7, 6], "warning", "rows 1"),
+        ("best", [7, 6], "warning", "row 1"),
         ("best", [7.0, np.nan], "ok", ""),  # it failed later
     ],
 )
@@ -125,8 +125,8 @@ def test_curves_that_rise_from_the_start_and_curves_that_are_cut():
         "warning",
         "ppl is never better than at the first checkpoint in 2 of 5 curves (rows 0, 4)",
     )
-    assert found("best at the end", curves) == [("note", "ppl is best at the end in 1 of 5 curves (rows 1)")]
-    assert found("best at the end", [[1, 2, 3], [3, 2, 1]], metric=BLEU)[0][1].endswith("(rows 0)")
+    assert found("best at the end", curves) == [("note", "ppl is best at the end in 1 of 5 curves (row 1)")]
+    assert found("best at the end", [[1, 2, 3], [3, 2, 1]], metric=BLEU)[0][1].endswith("(row 0)")
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_curves_that_go_back_in_one_step(curve, counts):
     assert bool(lines) == counts
     if counts:
         assert lines == [
-            ("warning", "ppl goes back to its best in one step in 1 of 2 curves (rows 0)"),
+            ("warning", "ppl goes back to its best in one step in 1 of 2 curves (row 0)"),
         ]
 
 
 def test_curves_that_do_not_end_where_the_training_did():
     assert found("num_updates", SOUND) == [("ok", "every curve ends at its row's num_updates")]
     assert found("num_updates", SOUND, updates=[30.0, 50.0]) == [
-        ("warning", "the curves of 1 row(s) do not end at their num_updates (rows 1)")
+        ("warning", "the curves of 1 row do not end at its num_updates (row 1)")
     ]
     assert found("num_updates", SOUND, updates=[3.0, 5.0], resource="epoch") == []
 

@@ -278,6 +278,22 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path, monkeypatch, content, 
         read_curves(content, section, (PPL,), 3, tmp_path / "curves.csv")
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_file_without_costs_is_told_what_to_do(tmp_path, mark):
+    content, section = section_of(curves())
+    lines = [line.split(b",") for line in content.splitlines()]
+    without = mark + b"".join(b",".join(cells[:3] + cells[4:]) + b"\n" for cells in lines)
+    said = r"curves\.csv: has no column cost, .*repeat the column update under this name\.$"
+    with pytest.raises(InputError, match=said):
+        read_curves(without, section, (PPL,), 3, tmp_path / "curves.csv")
+    for cells in lines[1:]:
+        cells[3] = cells[2]  # what the message says to do
+    repeated = mark + b"".join(b",".join(cells) + b"\n" for cells in lines)
+    section = msgspec.structs.replace(section, sha256=None)
+    found = read_curves(repeated, section, (PPL,), 3, tmp_path / "curves.csv")
+    assert found.costs.tolist() == found.resources.tolist() == GOOD["resources"]
+
+
 def test_curves_need_a_metric(tmp_path):
     with pytest.raises(InputError, match=r"needs a section \[curves.metrics.NAME\]"):
         read_curves(b"", CurvesSection("update", {}), (PPL,), 3, tmp_path / "curves.csv")

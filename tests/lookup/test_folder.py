@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+import re
 import tomllib
 
 import numpy as np
@@ -20,6 +21,7 @@ from hpobench_nmt.lookup.folder import (
     load_replicates,
     save_folder,
     table_name,
+    undescribed_files,
     write_into_folder,
 )
 from hpobench_nmt.lookup.table import Table
@@ -143,6 +145,45 @@ def test_add_keeps_replicates_that_lie_beside_the_rows(own, place, section):
     assert load_replicates(folder).to_numpy()[:, :3].tolist() == [[0.01, 1, 7], [0.01, 2, 8], [0.1, 1, 7]]
     np.testing.assert_array_equal(load_replicates(folder)["ppl"], [41, np.nan, np.nan])
     assert table.averaged == load_folder(folder).averaged == ("true" in section)
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "lack"),
+    [
+        ("replicates.csv", "", r"has no section \[replicates\]: it is not read\. Add the section"),
+        ("curves.csv", "", r"has no section \[curves\]: it is not read\. Add the section"),
+        (
+            "replicates.csv",
+            '[replicates]\nseed = "seed"\n',
+            r"names a column of \w+\.csv instead: it is not read\. Remove",
+        ),
+    ],
+)
+def test_add_says_what_the_datasheet_does_not_describe(own, tmp_path, name, section, lack):
+    (own / name).write_text("anything\n")
+    cells = CSV if not section else "lr,ppl,seed\n0.001,50.5,1\n0.01,40,1\n"
+    (own / "mine.csv").write_text(cells)
+    (own / "mine.toml").write_text(SHEET + section)
+    notes = []
+    add_table(own / "mine.csv", None, tmp_path / "installed", notify=notes.append)  # it may be another's
+    assert len(notes) == 1
+    assert re.search(rf"{name} lies beside mine\.csv, and .*mine\.toml {lack}", notes[0])
+    (own / "mine.csv").rename(own / "table.csv")
+    (own / "mine.toml").rename(own / "datasheet.toml")
+    with pytest.raises(InputError, match=rf"{name} lies beside table\.csv, and .*datasheet\.toml {lack}"):
+        add_table(own, None, tmp_path / "installed")
+
+
+def test_what_is_added_whole_leaves_nothing_to_say(own, tmp_path, folder, curved):
+    save_folder(curved, tmp_path / "curved")
+    assert undescribed_files(folder) == undescribed_files(tmp_path / "curved") == []
+    for source in (folder, tmp_path / "curved"):  # none of them raises
+        add_table(source, None, tmp_path / "installed")
+    (own / "mine.csv").rename(own / "curves.csv")  # a table may have that name
+    (own / "mine.toml").rename(own / "curves.toml")
+    notes = []
+    add_table(own / "curves.csv", None, tmp_path / "installed", notify=notes.append)
+    assert notes == []
 
 
 def test_add_takes_a_folder_whose_replicates_have_no_hash_yet(folder, tmp_path):

@@ -42,7 +42,7 @@ def test_an_objective_may_say_its_direction(toy):
     (found,) = [
         f for f in check_table(replace(toy, values=values, objectives=("bleu:min",))) if "far" in f.fact
     ]
-    assert found.fact.startswith("1 of 36 rows are far worse in bleu:min than the rest, 1000 or worse")
+    assert found.fact.startswith("1 of 36 rows is far worse in bleu:min than the rest, 1000 or worse")
 
 
 def test_rows_that_are_alike_come_in_their_order():
@@ -65,8 +65,8 @@ def test_the_check_names_them(toy):
     values[4, column] = -400.0  # quality: more is better
     found = [f for f in check_table(replace(table, values=values)) if "far worse" in f.fact]
     assert [f.kind for f in found] == ["warning"]
-    assert f"1 of 36 rows are far worse in {name} than the rest, -400 or worse" in found[0].fact
-    assert "(rows 4)" in found[0].fact
+    assert f"1 of 36 rows is far worse in {name} than the rest, -400 or worse" in found[0].fact
+    assert "(row 4)" in found[0].fact
 
 
 def test_a_tenth_of_the_rows_is_few_and_the_fence_is_three_times_the_distance_of_the_quartiles():

@@ -497,7 +497,7 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
         (("tune", "tiny.toml", "--objectives", "dev_ppl,dev_ppl"), "the same objective twice"),
         (
             ("tune", "tiny.toml", "--method", "BO_EI_M", "--objectives", "dev_ppl,num_param"),
-            "is for 1 objectives",
+            "is for 1 objective, not",
         ),
         (
             ("tune", "tiny.toml", "--device", "cuda:0,cuda:1"),

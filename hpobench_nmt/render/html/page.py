@@ -26,7 +26,7 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import unfinished
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.draw_report import FigureGroup, draw_report
 from hpobench_nmt.render.html.dark_colours import on_dark
@@ -182,7 +182,7 @@ def _failures(results: Results) -> list[tuple[str, str, str, str]]:
     groups = grouped_failures(results)
     lines = [(g.method, g.table, g.which, g.reason) for g in groups[:_MOST_REASONS]]
     if len(groups) > _MOST_REASONS:
-        lines.append(("…", "", "", f"{len(groups) - _MOST_REASONS} more reasons"))
+        lines.append(("…", "", "", counted(len(groups) - _MOST_REASONS, "more reason")))
     return lines
 
 
@@ -191,9 +191,8 @@ def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
     trials = sorted({run.results.suite.trials for run in runs})
     seeds = sorted({run.results.seed for run in runs})
     return (
-        f"{len(methods)} method{'s' * (len(methods) > 1)} on {tables} table{'s' * (tables > 1)}, "
-        f"{' or '.join(map(str, trials))} trial{'s' * (trials != [1])} each, "
-        f"root seed {' and '.join(map(str, seeds))}."
+        f"{counted(len(methods), 'method')} on {counted(tables, 'table')}, {' or '.join(map(str, trials))} "
+        f"trial{'s' * (trials != [1])} each, root seed {' and '.join(map(str, seeds))}."
     )
 
 

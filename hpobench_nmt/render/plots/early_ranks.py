@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.render.plots.style import COLOURS, new_panels, plain, plain_log_ticks
 
@@ -51,5 +52,5 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
         plain_log_ticks(axes.xaxis)
         axes.set_xlabel(found.resource)
         axes.tick_params(labelsize=7.5)
-    figure.suptitle(f"{found.table}: learning curves of {found.n_rows} rows", fontsize=11)
+    figure.suptitle(f"{found.table}: learning curves of {counted(found.n_rows, 'row')}", fontsize=11)
     return plain(figure)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, regret_curves
+from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, regret_curves, time_in
 from hpobench_nmt.analysis.run_fronts import Attainment, Fronts
 from hpobench_nmt.analysis.runtimes import RuntimeDistribution
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.render.plots.style import (
     GREY,
     MARKERS,
@@ -178,7 +179,8 @@ def plot_attainment(
         _line(axes, part["x"], part["y"], method, styles[method], even=True)
     axes.set(xlabel=found.labels[0], ylabel=found.labels[1])
     axes.set_title(
-        f"{found.table}: attained in {found.level:.0%} of the trials after {found.lookups} look-ups"
+        f"{found.table}: attained in {found.level:.0%} of the trials after "
+        f"{counted(found.lookups, 'look-up')}"
     )
     # The staircases' ends lie at the worst of the table, far away.
     corners = [part[["x", "y"]].to_numpy()[1:-1] for _, part in _parts(found.frame)]
@@ -212,7 +214,7 @@ def plot_runtime_distribution(
     timed = not found.per_row and found.unit != LOOKUPS
     xlabel = f"time on the clock, in {found.unit}" if timed else found.unit
     axes.set(xlabel=xlabel, ylabel="share of (trial, target) pairs met", ylim=(0, 1.02))
-    axes.set_title(f"{tables}, {found.n_targets} targets")
+    axes.set_title(f"{tables}, {counted(found.n_targets, 'target')}")
     axes.set_xscale("log")
     plain_log_ticks(axes.xaxis)
     legend(axes)
@@ -255,7 +257,7 @@ def plot_expected_runtimes(
         plain_log_ticks(axes.xaxis)
         axes.invert_xaxis()
         axes.set_xlabel("to be among so many best rows")
-    axes.set(ylabel=f"expected {unit}, with 95% interval", title=table)
+    axes.set(ylabel=f"expected {time_in(unit)}, with 95% interval", title=table)
     legend(axes)
     return figure
 

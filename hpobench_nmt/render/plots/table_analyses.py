@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
@@ -187,7 +188,8 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     axes.set_xlabel("row of the table, the best first")
     axes.set_ylabel(with_unit(found.metric, unit))
     axes.set_title(
-        f"{found.table}: {found.rows_within} of {found.n_rows} rows are no further from the best than\n"
+        f"{found.table}: {found.rows_within} of {counted(found.n_rows, 'row')} "
+        f"{'is' if found.rows_within == 1 else 'are'} no further from the best than\n"
         f"the smallest difference worth believing between two, {found.between_rows:.3g}",
         fontsize=11,
     )
@@ -282,8 +284,8 @@ def _strongest_pairs(parts: Sequence[Importance]) -> list[tuple[str, str]]:
 
 def _part_label(part: Importance) -> str:
     if part.best_share is None:
-        return f"whole space ({part.n_rows} rows)"
-    return f"best {part.best_share:.0%} ({part.n_best} rows, {part.metric} of {part.best_values})"
+        return f"whole space ({counted(part.n_rows, 'row')})"
+    return f"best {part.best_share:.0%} ({counted(part.n_best, 'row')}, {part.metric} of {part.best_values})"
 
 
 def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floats:

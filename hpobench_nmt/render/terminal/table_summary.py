@@ -14,13 +14,14 @@ from hpobench_nmt.analysis.table_front import with_row_numbers
 from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.space import short_label
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
 
 
 def print_summary(table: Table, console: Console, n_best: int, constraints: Sequence[str] = ()) -> None:
     """Print the provenance, the search space, the metrics and the best rows that keep all constraints."""
-    about = f": {len(table):,} rows, SHA-256 {table.sha256[:12]}…"
+    about = f": {counted(len(table), 'row')}, SHA-256 {table.sha256[:12]}…"
     console.print(plain(table.name, "bold") + Text(about))
     for key, text in table.provenance.items():
         if not key.startswith("sha256"):

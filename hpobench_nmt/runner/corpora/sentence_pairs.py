@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.runner.corpora.corpus import Lines, ParallelCorpus
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 
@@ -78,7 +79,8 @@ def split(
     wanted = sizes["train"] + held_out
     if wanted > len(ordered):
         raise InputError(
-            f"corpus {name!r}: only {len(ordered):,} pairs {'-'.join(languages)} are left after cleaning, "
+            f"corpus {name!r}: only {counted(len(ordered), 'pair')} {'-'.join(languages)} "
+            f"{'is' if len(ordered) == 1 else 'are'} left after cleaning, "
             f"not {wanted:,}: set train = {max(len(ordered) - held_out, 0)} at most, or a smaller min_words."
         )
     order = np.random.default_rng(seed).permutation(len(ordered))
