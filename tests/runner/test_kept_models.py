@@ -465,7 +465,7 @@ def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monke
     # The spec may ask for it, too.
     code, output = run("train", "kept.toml", *train)
     assert code == 0
-    assert "models of 1 trainings. 2 of the trainings have none: models were not kept then." in output.out
+    assert "models of 1 training. 2 of the trainings have none: models were not kept then." in output.out
     *_, record = read_ledger(Path("tiny/ledger.jsonl")).records
     (folder,) = Path("tiny/models").iterdir()
     assert f"The best dev_ppl, {record.metrics['dev_ppl']:.6g}" in output.out and str(folder) in output.out
