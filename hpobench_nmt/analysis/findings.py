@@ -94,7 +94,8 @@ def of_far_rows(count: int, share: float, rest: Importance) -> str:
 
 def _method(found: Importance, rules: str) -> str:
     if found.method == "exact":
-        return f"Exact: all {found.n_grid:,} configurations of the grid have a row."
+        grid = f"the grid of values that keep {rules}" if rules else "the grid"
+        return f"Exact: all {found.n_grid:,} configurations of {grid} have a row."
     because = (
         f"only {found.n_rows:,} of the {found.n_grid:,} configurations of the grid "
         f"{f'keep {rules} and ' if rules else ''}have {found.metric}"
@@ -171,8 +172,8 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
         f"{'is' if within == 1 else 'are'} within "
         f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
         f"A search in random order finds {'it' if within == 1 else f'one of these {within:,}'} after "
-        f"{counted(round(mean), 'training')} on average ({median:,} or fewer in half of all orders, {most:,} "
-        "or fewer in 95%).",
+        f"{counted(int(mean + 0.5), 'training')} on average ({median:,} or fewer in half of all orders, "
+        f"{most:,} or fewer in 95%).",
     ]
     if found.coverage < SPARSE:
         notes.append(
@@ -185,7 +186,7 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
         g, trials = int(enough["values"].iloc[0]), float(enough["trials"].iloc[0])
         notes.append(
             "The smallest grid that contains one of them, for 95% of the choices of its values, has "
-            f"{counted(g, 'value')} per hyperparameter: {counted(round(trials), 'training')}."
+            f"{counted(g, 'value')} per hyperparameter: {counted(int(trials + 0.5), 'training')}."
         )
     if found.interval_trials > 1:
         notes.append(
@@ -257,11 +258,11 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
     if not leads:
         return []
     leads[0] = f"{leads[0]} {unit}".strip()
-    two = "trainings" if found.averaged_over == 1 else f"such means, of {found.averaged_over} trainings each,"
+    two = "trainings" if found.averaged_over == 1 else f"means of {found.averaged_over} trainings"
     apart = (2 / found.averaged_over) ** 0.5 * found.pooled.sd
     notes = [
-        f"The best row leads {', '.join(leads)}. The difference of two {two} of one configuration has "
-        f"standard deviation {apart:.3g}."
+        f"The best row leads {', '.join(leads)}. For one and the same configuration, the difference of two "
+        f"{two} has standard deviation {apart:.3g}."
     ]
     if found.averaged_over > 1:
         return notes

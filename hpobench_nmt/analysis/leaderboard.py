@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.analysis.number_text import NONE
-from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics
+from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
@@ -117,8 +117,9 @@ def shown(cell: Cell) -> str:
         text = figure(s.mean, s.std, cell.decimals)
     elif not np.isnan(s.at_least):
         unit = 10.0**cell.decimals
-        # Rounded up it were no bound, but for the noise of a sum.
-        text = f"≥{number(np.floor(s.at_least * unit * (1 + 1e-12)) / unit, cell.decimals)}"
+        # Rounded up it were no bound.
+        below = np.floor(without_noise(s.at_least, cell.decimals) * unit) / unit
+        text = f"≥{number(below, cell.decimals)}"
     else:
         text = NONE
     notes = []

@@ -274,7 +274,7 @@ def _front(table: Table, objectives: tuple[str, str] | None) -> Section:
 
 
 def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | None, seed: int) -> Section:
-    # A constraint does not change what is near, in the scores neither.
+    # A constraint does not change what is near, nor does it in the scores.
     near_enough = whole.tolerance(metric) if tolerance is None else tolerance
     found = sensitivity(table.response(metric), near_enough, seed=seed)
     name = found.objective.rpartition(":")[0]

@@ -260,8 +260,12 @@ def decimals(instance: Instance, score: str) -> int:
 
 def number(value: float, decimals: int) -> str:
     """A score with so many decimals, rounded half up: Python alone makes 36.5 the even number, 36."""
-    above = value * (1 + 1e-12)  # of a mean, too, that is short of 9.5 by the noise of its sum
-    return f"{above:z.{decimals}f}"  # z: no "-0.00"
+    return f"{without_noise(value, decimals):z.{decimals}f}"  # z: no "-0.00"
+
+
+def without_noise(value: float, decimals: int) -> float:
+    """A number to be rounded to so many decimals; if it is short of 9.5 by the noise of a sum, beyond it."""
+    return value + math.copysign(min(abs(value) * 1e-12, 1e-6 * 10.0**-decimals), value)
 
 
 def _score_frame(

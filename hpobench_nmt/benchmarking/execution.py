@@ -21,7 +21,7 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
 from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
-from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
+from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone, TrialDone
 from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
@@ -225,11 +225,7 @@ class _Scheduler:
         (running,) = blocks
         running.seconds += time.perf_counter() - running.started
         if running.stopped is None:
-            running.fail(
-                "the method closed the connection of its process"
-                if ended.code == KILLED
-                else f"the method ended its process ({ended})"
-            )
+            running.fail(ended.of_the_method)
             running.crashes += 1
         elif running.stopped[0] == running.trial:
             running.fail(running.stopped[1])

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -48,6 +48,13 @@ class Ended:
             return f"{signal.Signals(-code).name} {code}"
         except ValueError:
             return f"signal {code}"
+
+    @property
+    def of_the_method(self) -> str:
+        """What a user's method did, where nobody else has ended its process."""
+        if self.code == KILLED:  # by us, because nothing more was to be heard
+            return "the method closed the connection of its process"
+        return f"the method ended its process ({self})"
 
 
 class Worker:
@@ -125,6 +132,16 @@ class Workers:
     def kill(self, worker: Worker) -> None:
         """End a worker at once, with all processes that it has started."""
         self._request(b"K", worker)
+
+    def ask(self, call: Callable[[], Any]) -> Any:
+        """What a function without arguments returns in a worker of its own, or how that ended: `Ended`."""
+        worker = self.start()
+        worker.send(call)
+        while True:
+            for which, message in self.events():
+                if which is worker:
+                    self.kill(worker)
+                    return message
 
     def events(self, seconds: float | None = None) -> Iterator[tuple[Worker, Any]]:
         """Wait for messages of workers, and for their end as `Ended`, at most for some seconds.

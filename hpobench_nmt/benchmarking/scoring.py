@@ -26,8 +26,8 @@ def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
     if trainings is None:
         return answer(goal, trial.candidates, problem.n_initial)
     least = design_finish(trial, problem.n_initial)
-    counted = scored_trial(instance, trial) if goal.gaps is None else gap_trial(instance, trial)
-    return timed_answer(goal, counted, trainings, least, problem.lookups)
+    told = scored_trial(instance, trial) if goal.gaps is None else gap_trial(instance, trial)
+    return timed_answer(goal, told, trainings, least, problem.lookups)
 
 
 def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) -> Trajectory:

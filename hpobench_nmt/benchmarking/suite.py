@@ -128,8 +128,7 @@ class Suite:
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(
                 f"{where}: {counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
-                "fewer than "
-                f"the {self.n_initial} initial rows."
+                f"fewer than the {self.n_initial} initial rows."
             )
         for table, tolerance in self.tolerance.items():
             if not 0 <= tolerance < float("inf"):

@@ -214,9 +214,8 @@ def _run_worker(server: int, connection: int, clock: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _Worker(Connection(connection), mmap.mmap(clock, CLOCK.size)).work()
     except (EOFError, OSError):
-        while (
-            os.getppid() == server
-        ):  # the main process is gone, or its connection: the server kills this one
+        # The main process is gone, or its connection: the server kills this one.
+        while os.getppid() == server:
             time.sleep(0.5)
     finally:
         os._exit(1)  # without what a method has registered to be done at the end
@@ -227,11 +226,11 @@ def _end_with_the_server(server: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != server:  # it ended before it was asked
-        os._exit(1)
         # Where memory runs out, a worker is the one to go.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("500")
+    if os.getppid() != server:  # it ended before this was asked
+        os._exit(1)
 
 
 class _Worker:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import operator
+import os
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +20,7 @@ from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hpobench_nmt.benchmarking.plugins import NamedMethod
     from hpobench_nmt.benchmarking.suite import Suite
@@ -144,32 +147,22 @@ def every_method(suite: Suite) -> tuple[str, ...]:
 
 
 def _check(spec: str, n_objectives: int) -> None:
-    """Run the checks in a worker process, so that a method that ends its process fails only a check."""
+    """Run each check in a worker process, so that a method that ends its process fails only a check."""
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.benchmarking.processes import Ended, Workers
     from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
     (method,) = resolve_methods([spec])
     failed = 0
-    with Workers() as workers:
-        worker = workers.start()
-
-        def heard(call: Callable[[], Any]) -> Any:
-            nonlocal worker
-            worker.send(call)
-            while True:
-                for _, message in workers.events():
-                    if isinstance(message, Ended):
-                        worker = workers.start()
-                    return message
-
-        checks = heard(partial(_checks_for, method.source, n_objectives))
+    with Workers() if hasattr(os, "fork") else nullcontext() as workers:
+        ask = workers.ask if workers else operator.call
+        checks = ask(partial(_checks_for, method.source, n_objectives))
         if isinstance(checks, Ended):  # what cannot be made fails them all
             checks = CONFORMANCE_CHECKS
         for check in checks:
-            reason = heard(partial(_reason, check, method.source, n_objectives))
+            reason = ask(partial(_reason, check, method.source, n_objectives))
             if isinstance(reason, Ended):
-                reason = f"the method ended its process ({reason})"
+                reason = reason.of_the_method
             failed += bool(reason)
             say(f"FAILED  {check.__name__}: {reason}" if reason else f"ok      {check.__name__}")
     if failed:

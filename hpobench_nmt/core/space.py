@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Config = Mapping[str, Value]
 """Values by name; one that is inactive is not there."""
-# What a scale is called here and in other libraries.
-_SCALES = ("linear", "log", "log2", "log10", "ln", "uniform", "loguniform", "log-uniform", "log_uniform")
+# What a scale is called here and in other libraries; "log2" is a value of hyperparameters in some.
+_SCALES = ("linear", "log", "log10", "ln", "uniform", "loguniform", "log-uniform", "log_uniform")
 
 
 @dataclass(frozen=True)
@@ -243,20 +243,21 @@ def _described(name: str, axis: Any) -> Hyperparameter:
 
 
 def _names_a_scale(axis: Sequence[object]) -> bool:
-    """Whether values are numbers, but for one or more names of scales: they are no categories then."""
-    others = [value for value in axis if not is_number(value)]
-    return 0 < len(others) < len(axis) and all(str(value).lower() in _SCALES for value in others)
+    """Whether values are numbers, but for the name of a scale before or after them: no categories then."""
+    if len(axis) < 3 or isinstance(axis[0], str) == isinstance(axis[-1], str):
+        return False
+    scale, numbers = (axis[0], axis[1:]) if isinstance(axis[0], str) else (axis[-1], axis[:-1])
+    return str(scale).lower() in _SCALES and all(map(is_number, numbers))
 
 
 def _scale_among(name: str, axis: Sequence[object]) -> InputError:
-    """The error for values with the name of a scale among them: how a range or a grid on it is written."""
-    numbers = tuple(value for value in axis if is_number(value))
-    ends = f"{min(numbers)}, {max(numbers)}" if len(set(numbers)) > 1 else "low, high"
-    logarithmic = any(str(value).lower().startswith(("log", "ln")) for value in axis)
-    scale = "'log'" if logarithmic else "'linear'"
+    """The error for numbers and the name of a scale: what may be meant, and how it is written."""
+    given = next(value for value in axis if isinstance(value, str))
+    scale = "log" if given.lower().startswith(("log", "ln")) else "linear"
     return InputError(
-        f"hyperparameter {name!r} lists a scale among its values: {printable(repr(axis))[:80]}. A range on "
-        f"it is ({ends}, {scale}), and a grid Hyperparameter({name!r}, {repr(numbers)[:60]}, {scale})."
+        f"hyperparameter {name!r} lists {given!r} beside numbers. A range on a scale is "
+        f"(low, high, {scale!r}), a grid hb.Hyperparameter({name!r}, (1, 10, 100), {scale!r}), and if "
+        f"{given!r} is one of several labels, hb.Hyperparameter({name!r}, values, kind='categorical')."
     )
 
 

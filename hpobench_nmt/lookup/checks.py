@@ -18,7 +18,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.lookup.curve_checks import curve_facts
+from hpobench_nmt.lookup.curve_checks import curve_facts, rows_text
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
@@ -302,7 +302,7 @@ def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "
             "warning",
             f"{len(far)} of {counted(len(table), 'row')} {'is' if len(far) == 1 else 'are'} far worse in "
             f"{name} than the rest, {nearest:g} or worse, and {'has' if len(far) == 1 else 'have'} "
-            f"{share:.0%} of its variance ({_rows(np.sort(far))})",
+            f"{share:.0%} of its variance ({rows_text(np.sort(far))})",
             "analyses of importance and noise describe such rows: look whether they learned anything.",
         )
 
@@ -395,11 +395,6 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
         "there, the table holds fewer independent rows than it seems, and ties are likely.",
     )
-
-
-def _rows(rows: Rows) -> str:
-    """Their numbers: "row 3", or "rows 3, 5"."""
-    return f"row{'s' * (len(rows) != 1)} {_listed(rows)}"
 
 
 def _listed(items: Sequence[object] | Rows) -> str:

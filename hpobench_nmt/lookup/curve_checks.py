@@ -38,7 +38,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     if len(none):
         yield (
             "warning",
-            f"{_of(none, table)} {'has' if len(none) == 1 else 'have'} no learning curve ({_rows(none)})",
+            f"{_of(none, table)} {'has' if len(none) == 1 else 'have'} no learning curve ({rows_text(none)})",
             "methods that stop early cannot be run on these rows.",
         )
     if not len(held):
@@ -61,7 +61,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
             places = best if own == "best" else some.starts[1:] - 1
             yield from _own(table, metric.name, own, values[places], held)
         elif any(metric.name == known.name for known in table.metrics):
-            yield _elsewhere(table, some, metric.name, values, values[best], held)
+            yield from _elsewhere(table, some, metric.name, values, values[best], held)
         yield from _shapes(metric.name, losses, best, some.starts, held)
 
 
@@ -83,7 +83,7 @@ def _lengths(table: Table, some: Curves, held: Rows) -> Iterator[Fact]:
         yield (
             "warning",
             f"the curves of {counted(len(wrong), 'row')} do not end at "
-            f"{'its' if len(wrong) == 1 else 'their'} {name} ({_rows(wrong)})",
+            f"{'its' if len(wrong) == 1 else 'their'} {name} ({rows_text(wrong)})",
             "they are cut, or hold checkpoints of another training.",
         )
     else:
@@ -103,7 +103,7 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
     if len(wrong):
         yield (
             "warning",
-            f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({_rows(wrong)})",
+            f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({rows_text(wrong)})",
             "the curves there are of other trainings, or the datasheet is wrong.",
         )
     elif known.any():
@@ -115,23 +115,29 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
         )
 
 
-def _elsewhere(table: Table, some: Curves, name: str, values: Floats, best: Floats, held: Rows) -> Fact:
-    """Where on their curves the rows' own values are, if they are neither the best nor the last of all."""
+def _elsewhere(
+    table: Table, some: Curves, name: str, values: Floats, best: Floats, held: Rows
+) -> Iterator[Fact]:
+    """Where on their curves the rows' own values are, if the datasheet does not say it."""
     own = table.column(name)[held]
+    known = ~np.isnan(own)
     on_curve = np.logical_or.reduceat(np.repeat(own, some.lengths) == values, some.starts[:-1])
-    if on_curve[~np.isnan(own)].all():
-        others = held[~np.isnan(own) & (own != best)]
-        return (
+    others = held[known & (own != best)]
+    if not on_curve[known].all():
+        yield (
+            "note",
+            f"{name} of a row is neither the best nor the last of its curve",
+            "it was measured in another way: compare rows by one or the other.",
+        )
+    elif len(others):
+        yield (
             "note",
             f"{name} of every row is on its curve, but not the best of it in {len(others)} of {len(held)} "
-            f"(rows {_listed(others)})",
+            f"({rows_text(others)})",
             "the checkpoints were chosen by something else, so rows and curves may differ in their order.",
         )
-    return (
-        "note",
-        f"{name} of a row is neither the best nor the last of its curve",
-        "it was measured in another way: compare rows by one or the other.",
-    )
+    elif known.any():
+        yield from _own(table, name, "best", best, held)
 
 
 def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> Iterator[Fact]:
@@ -141,14 +147,14 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
         yield (
             "warning",
             f"{name} is never better than at the first checkpoint in {len(rising)} of "
-            f"{counted(len(held), 'curve')} ({_rows(rising)})",
+            f"{counted(len(held), 'curve')} ({rows_text(rising)})",
             "stopping after the first checkpoint loses nothing there, so that early stopping looks easy.",
         )
     cut = held[several & (best == starts[1:] - 1)]
     if len(cut):
         yield (
             "note",
-            f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({_rows(cut)})",
+            f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({rows_text(cut)})",
             "they may be cut: longer trainings might have been better.",
         )
     back = held[_gone_back(losses, starts)]
@@ -156,7 +162,7 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
         yield (
             "warning",
             f"{name} goes back to its best in one step in {len(back)} of {counted(len(held), 'curve')} "
-            f"({_rows(back)})",
+            f"({rows_text(back)})",
             "the trainings went back to their best checkpoint, as Sockeye's do when they lower the learning "
             "rate, or the curves are two trainings in one: one checkpoint says little about the next.",
         )
@@ -181,7 +187,7 @@ def _of(some: Rows, table: Table) -> str:
     return f"{len(some):,} of {counted(len(table), 'row')}"
 
 
-def _rows(rows: Rows) -> str:
+def rows_text(rows: Rows) -> str:
     """Their numbers: "row 3", or "rows 3, 5"."""
     return f"row{'s' * (len(rows) != 1)} {_listed(rows)}"
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -123,7 +124,10 @@ def read_curves(
 def _check_cost(content: bytes, resource: str) -> None:
     """Refuse a file of curves that does not say what they cost, as logs of trainings often do not."""
     head = content[: content.find(b"\n") + 1].decode("utf-8-sig", errors="replace")
-    names = next(csv.reader([head]), [])
+    try:
+        names = next(csv.reader(io.StringIO(head, newline="")), [])
+    except csv.Error:  # no head at all, as the parser of columns says
+        return
     if "row" in names and "cost" not in names:
         raise InputError(
             "has no column cost, which says what a training has cost up to each checkpoint, in seconds or "

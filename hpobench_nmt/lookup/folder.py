@@ -215,8 +215,8 @@ def add_table(
                 f"--datasheet is for a CSV file; {source} is a folder, which has its own {DATASHEET}."
             )
         sheet = _datasheet(source)
-        for fact, meaning in _undescribed(sheet, source / ROWS, source / DATASHEET):
-            raise InputError(f"{source}: {fact}: {meaning}")
+        if beside_it := _undescribed(sheet, source / ROWS, source / DATASHEET):
+            raise InputError(" ".join(f"{source}: {fact}: {meaning}" for fact, meaning in beside_it))
         if sheet.rows is not None and sheet.rows.sha256 is not None:
             if sheet.curves is None or sheet.curves.sha256 is not None:
                 table = load_folder(source)
@@ -245,7 +245,7 @@ def add_table(
         # These two are named by the user, so that links to them are what is meant.
         sheet = read_datasheet(sheet_path, follow_link=True)
         for fact, meaning in _undescribed(sheet, source, sheet_path):
-            notify(f"{source.parent}: {fact}: {meaning}")  # it may be another table's
+            notify(f"{fact}: {meaning}")  # it may be another table's
         curves = read_rows(source.with_name(CURVES), follow_link=True) if sheet.curves else None
         rows = read_rows(source, follow_link=True)
         table, trainings = build_table(rows, sheet, source, sheet_path, curves)

@@ -32,7 +32,7 @@ def as_in_tables(frame: pd.DataFrame) -> pd.DataFrame:
     shown = frame.copy()
     for place, (_, column) in enumerate(frame.items()):
         if not pd.api.types.is_integer_dtype(column):
-            shown.isetitem(place, np.array([*map(_as_in_tables, column), None], dtype=object)[:-1])
+            shown.isetitem(place, [*map(_as_in_tables, column)])
     return shown
 
 

@@ -103,10 +103,9 @@ def train(
     run(elsewhere.copy(), jobs, Turn(wait=True, last=False))
     run(again, 1, Turn(wait=True, last=True))
     if errors:
-        are = "is" if len(errors) == 1 else "are"
         raise RunError(
-            f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and {are} not "
-            f"recorded. The first: {printable(errors[0])} {GO_ON}"
+            f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and "
+            f"{'is' if len(errors) == 1 else 'are'} not recorded. The first: {printable(errors[0])} {GO_ON}"
         )
     clear_workspace(workspace)
     return paused

@@ -84,9 +84,18 @@ def test_scores_are_rounded_half_up():
         "0.00±0.49",
         "9±1",
     )
-    none, bound = (np.nan, np.nan), Summary(np.nan, np.nan, 2, 1, 0, 0.29)
-    cell = Cell("t", "m", "s", bound, *none, False, False, *none, 2)
-    assert shown(cell) == "≥0.29 (1 not reached)"
+    # Large ones are whole, and nothing is added to them.
+    for value in (1e12, 148540284679393.0, 2.5e18, 1e300, 1.7e308):
+        assert figure(value, np.nan, 0) == f"{value:.0f}"
+
+
+@pytest.mark.parametrize(
+    ("least", "decimals", "text"), [(0.29, 2, "0.29"), (0.299, 2, "0.29"), (1e13, 0, 10**13)]
+)
+def test_a_bound_is_never_rounded_up(least, decimals, text):
+    none, bound = (np.nan, np.nan), Summary(np.nan, np.nan, 2, 1, 0, least)
+    cell = Cell("t", "m", "s", bound, *none, False, False, *none, decimals)
+    assert shown(cell) == f"≥{text} (1 not reached)"
 
 
 def test_one_method_is_neither_best_nor_tied(toy):

@@ -196,6 +196,18 @@ def test_workers_end_when_the_process_that_starts_them_is_killed(methods, marked
     wait_for(lambda: not alive())
 
 
+@linux
+def test_a_worker_is_the_one_to_go_where_memory_runs_out(methods, marked, tmp_path):
+    environment, alive = marked
+    process = start(methods("Loops"), environment)
+    wait_for((tmp_path / "ready").exists)
+    scores = {pid: int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in alive()}
+    process.kill()
+    process.communicate(timeout=60)
+    assert scores[process.pid] == 0
+    assert sorted(scores.values())[-2:] == [500, 500]  # of two jobs
+
+
 BORN_LATE = """
 import os, socket, tempfile, time
 from hpobench_nmt.benchmarking.worker import _run_worker

@@ -343,6 +343,59 @@ class Killed(Base):
     assert "ok      survives_odd_losses\n" in out
 
 
+def test_checks_do_not_depend_on_one_another(toy_home, call):
+    Path("odd.py").write_text(
+        """
+import os, threading, time
+
+class Base:
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+    def ask(self):
+        return self.left[0]
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+class Moves(Base):
+    def __init__(self, problem, rng):
+        open("odd.py").close()
+        os.chdir("/")
+        super().__init__(problem, rng)
+
+class Closes(Base):
+    def tell(self, index, losses):
+        if (losses != losses).any():
+            os.closerange(3, 256)
+        self.left.remove(index)
+"""
+    )
+    code, out, _ = call("methods", "--check", "odd.py:Closes")
+    assert code == 1
+    assert "FAILED  survives_failed_trainings: the method closed the connection of its process\n" in out
+    assert "ok      survives_odd_losses\n" in out
+    _, out, _ = call("methods", "--check", "odd.py:Moves")  # a check that makes it twice fails, and no other
+    assert "ok      looks_up_every_row_once\n" in out
+
+
+def test_a_method_is_checked_where_no_process_can_be_forked(toy_home, call, monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    monkeypatch.setattr(subprocess, "Popen", None)
+    Path("mine.py").write_text(
+        """
+class Mine:
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+    def ask(self):
+        return self.left[0]
+    def tell(self, index, losses):
+        self.left.remove(index)
+"""
+    )
+    code, out, err = call("methods", "--check", "mine.py:Mine")
+    assert (code, err) == (0, "")
+    assert "FAILED" not in out and "ok      survives_odd_losses\n" in out
+
+
 def test_exported_sequences_are_complete(toy_home, call):
     call("run", "quick", "--tables", "toy", "--trials", "4", "--jobs", "1", "--methods", "RS,BO_EI_M")
     code, out, err = call("export", "results/quick", "--format", "sequences", "--out", "ss")

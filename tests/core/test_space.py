@@ -364,30 +364,51 @@ def test_a_short_description_of_a_space():
 
 
 @pytest.mark.parametrize(
-    ("axis", "advice"),
+    ("axis", "given", "scale"),
     [
-        ([1, 10, 100, "log"], "is (1, 100, 'log'), and a grid Hyperparameter('x', (1, 10, 100), 'log')."),
-        ((1, 10, 100, "log"), "is (1, 100, 'log'), and a grid Hyperparameter('x', (1, 10, 100), 'log')."),
-        (
-            ["Log10", 0.1, 0.001],
-            "is (0.001, 0.1, 'log'), and a grid Hyperparameter('x', (0.1, 0.001), 'log').",
-        ),
-        ([1, 8, "uniform"], "is (1, 8, 'linear'), and a grid Hyperparameter('x', (1, 8), 'linear')."),
-        ([4, "log"], "is (low, high, 'log'), and a grid Hyperparameter('x', (4,), 'log')."),
+        ([1, 10, 100, "log"], "log", "log"),
+        ((1, 10, 100, "log"), "log", "log"),
+        (["Log10", 0.1, 0.001], "Log10", "log"),
+        ([1, 8, "uniform"], "uniform", "linear"),
+        ([10**400, 1, "log"], "log", "log"),
+        ([*np.logspace(-4, -1, 40), "log"], "log", "log"),
     ],
 )
-def test_a_scale_among_the_values_is_no_category(axis, advice):
+def test_a_scale_beside_numbers_is_no_category(axis, given, scale):
     with pytest.raises(InputError) as error:
         Space.of({"x": axis})
-    start = f"hyperparameter 'x' lists a scale among its values: {axis!r}. A range on it "
-    assert str(error.value) == start + advice
+    assert str(error.value) == (
+        f"hyperparameter 'x' lists {given!r} beside numbers. A range on a scale is (low, high, {scale!r}), a "
+        f"grid hb.Hyperparameter('x', (1, 10, 100), {scale!r}), and if {given!r} is one of several labels, "
+        "hb.Hyperparameter('x', values, kind='categorical')."
+    )
 
 
 def test_what_an_error_says_to_write_is_what_was_meant():
     grid = Space.of({"x": Hyperparameter("x", (1, 10, 100), "log")})["x"]
     assert grid.scaled(np.array([10.0])) == pytest.approx(0.5) and not grid.continuous
-    for labels in (["log", "linear"], [1, "auto", "log"], [1, 10, "none"]):  # these are categories
+    labels = Space.of({"x": Hyperparameter("x", (1, 10, "log"), kind="categorical")})["x"]
+    assert labels.kind == "categorical"
+
+
+class Unspeakable:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_labels_among_numbers_are_categories():
+    for labels in (
+        ["log", "linear"],
+        [1, "auto", "log"],
+        [1, 10, "none"],
+        [0.3, 0.5, "log2"],
+        ["linear", 1],
+        [1, "log", 10],
+        ["log", 1, 2, "linear"],
+    ):
         assert Space.of({"x": labels})["x"].kind == "categorical"
+    with pytest.raises(InputError, match="hyperparameter 'x'"):
+        Space.of({"x": [1, 2, Unspeakable()]})
 
 
 def test_a_range_takes_what_lies_between_its_ends():

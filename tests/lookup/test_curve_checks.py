@@ -102,8 +102,13 @@ def test_a_metric_that_was_measured_in_another_way():
 def test_checkpoints_that_were_chosen_by_another_metric():
     curves = [[9, 7, 8], [8, 5, 6], [4, 3, np.nan], [2]]
     assert found("on its curve", curves, None, [7, 6, np.nan, 2]) == [
-        ("note", "ppl of every row is on its curve, but not the best of it in 1 of 4 (rows 1)")
+        ("note", "ppl of every row is on its curve, but not the best of it in 1 of 4 (row 1)")
     ]
+
+
+def test_the_best_of_every_curve_is_found_without_the_datasheets_word():
+    assert found("of its curve", SOUND, None, [7, 5]) == [("ok", "ppl of every row is the best of its curve")]
+    assert not found("its curve", SOUND, None, [np.nan, np.nan])
 
 
 def test_rows_without_a_curve_are_counted():

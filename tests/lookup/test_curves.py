@@ -268,7 +268,16 @@ def test_a_file_that_is_out_of_order_is_refused_with_its_line(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"row" * 40, b"\xff\xfe" * 40, b"row,checkpoint,update,cost,ppl,bleu\n"]
+    "content",
+    [
+        b"",
+        b"\n",
+        b"row" * 40,
+        b"\xff\xfe" * 40,
+        b"row,checkpoint,update,cost,ppl,bleu\n",
+        b"\x1f\x8b\x08\r\x00row\n",  # as a file that is compressed may begin
+        b"row," + b"a" * 200_000 + b"\n1,2\n",  # a cell longer than Python's reader of CSV files takes
+    ],
 )
 @pytest.mark.parametrize("part", [2**23, 20])
 def test_what_is_no_table_of_numbers_is_refused(tmp_path, monkeypatch, content, part):
@@ -292,6 +301,15 @@ def test_a_file_without_costs_is_told_what_to_do(tmp_path, mark):
     section = msgspec.structs.replace(section, sha256=None)
     found = read_curves(repeated, section, (PPL,), 3, tmp_path / "curves.csv")
     assert found.costs.tolist() == found.resources.tolist() == GOOD["resources"]
+
+
+def test_lines_may_end_as_on_an_old_mac(tmp_path):
+    content, section = section_of(curves())
+    section = msgspec.structs.replace(section, sha256=None)
+    found = read_curves(
+        content.replace(b"\n", b"\r")[:-1] + b"\n", section, (PPL,), 3, tmp_path / "curves.csv"
+    )
+    assert found.costs.tolist() == curves().costs.tolist()
 
 
 def test_curves_need_a_metric(tmp_path):

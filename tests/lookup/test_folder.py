@@ -167,7 +167,7 @@ def test_add_says_what_the_datasheet_does_not_describe(own, tmp_path, name, sect
     notes = []
     add_table(own / "mine.csv", None, tmp_path / "installed", notify=notes.append)  # it may be another's
     assert len(notes) == 1
-    assert re.search(rf"{name} lies beside mine\.csv, and .*mine\.toml {lack}", notes[0])
+    assert re.match(rf"{name} lies beside mine\.csv, and .*mine\.toml {lack}", notes[0])
     (own / "mine.csv").rename(own / "table.csv")
     (own / "mine.toml").rename(own / "datasheet.toml")
     with pytest.raises(InputError, match=rf"{name} lies beside table\.csv, and .*datasheet\.toml {lack}"):
