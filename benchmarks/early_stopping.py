@@ -3,12 +3,12 @@
     hpobench-nmt tables fetch nmthpo && hpobench-nmt tables fetch nmtlc
     python benchmarks/early_stopping.py [--workers 8] [--trials 100] [TABLE ...]
 
-Each method runs until it has a perplexity within 5% of the way from the best row to the median one (a BLEU,
-for language models that were fine-tuned). Shown are the mean cost with its standard error, that of random
+Each method runs until it has a value within 5% of the way from the best row to the median one: of the table's
+first objective, or of a perplexity where the curves have only that. Shown are the mean cost with its standard error, that of random
 search over it, and the processor time of a trial. Below each table is the geometric mean of the cost of the
 model-based method, BO_levels, over that of ASHA, with its 95% interval. With one worker, random search stands
 beside its exact value. The bar is for 100 trials of ASHA with 8 workers on sw-en, on two cores. Perplexities
-of other vocabularies cannot be compared, so that where bpe_symbols varies this says nothing about
+of other vocabularies cannot be compared, so that on the NMT tables of nmthpo this says nothing about
 translations.
 """
 
@@ -43,7 +43,8 @@ def main() -> None:
     for name in arguments.tables:
         table = load_table(name)
         assert table.curves is not None, f"{name} has no curves: fetch nmtlc"
-        metric = table.curves.metrics[0].name
+        held = [metric.name for metric in table.curves.metrics]
+        metric = table.main_metric if table.main_metric in held else held[0]
         trainings = table.trainings([metric])
         losses = trainings.final[:, 0]
         tolerance = 0.05 * float(np.nanmedian(losses) - np.nanmin(losses))
