@@ -3,13 +3,13 @@
     hpobench-nmt tables fetch nmthpo && hpobench-nmt tables fetch nmtlc
     python benchmarks/early_stopping.py [--workers 8] [--trials 100] [TABLE ...]
 
-Each method runs until it has a value within 5% of the way from the best row to the median one: of the table's
-first objective, or of a perplexity where the curves have only that. Shown are the mean cost with its standard error, that of random
-search over it, and the processor time of a trial. Below each table is the geometric mean of the cost of the
-model-based method, BO_levels, over that of ASHA, with its 95% interval. With one worker, random search stands
-beside its exact value. The bar is for 100 trials of ASHA with 8 workers on sw-en, on two cores. Perplexities
-of other vocabularies cannot be compared, so that on the NMT tables of nmthpo this says nothing about
-translations.
+Each method runs until it has a value within 5% of the way from the best row to the median one: of the
+table's first objective, or of a perplexity where the curves have only that. Shown are the mean cost with its
+standard error, that of random search over it, and the processor time of a trial. Below each table is the
+geometric mean of the cost of the model-based method, BO_levels, over that of ASHA, with its 95% interval.
+With one worker, random search stands beside its exact value. The bar is for 100 trials of ASHA with 8 workers
+on sw-en, on two cores. Perplexities of other vocabularies cannot be compared, so that on the NMT tables of
+nmthpo this says nothing about translations.
 """
 
 from __future__ import annotations
