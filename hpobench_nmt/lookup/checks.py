@@ -389,9 +389,8 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     yield (
         "warning",
         f"{len(rows):,} of {len(table):,} rows fall into {counted(len(groups), 'group')} that agree{one} "
-        "exactly in "
-        f"{', '.join(agreeing)} and differ{one} only in {', '.join(differing)} (rows "
-        f"{_listed(groups[0])}, for one)",
+        f"exactly in {', '.join(agreeing)} and differ{one} only in {', '.join(differing)} "
+        f"(rows {_listed(groups[0])}, for one)",
         f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
         "there, the table holds fewer independent rows than it seems, and ties are likely.",
     )

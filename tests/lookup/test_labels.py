@@ -241,7 +241,10 @@ def test_twins_that_differ_in_a_label_are_found(table):
     same = [table.row({**CONFIGS[0], "tied": tied}) for tied in (False, True)]
     values[same[1]] = values[same[0]]
     twin = Table("labels", AXES, table.metrics, table.configs, values, table.objectives)
-    assert any("agrees exactly in" in finding.fact and "differs only in tied" in finding.fact for finding in check_table(twin))
+    assert any(
+        "agrees exactly in" in finding.fact and "differs only in tied" in finding.fact
+        for finding in check_table(twin)
+    )
 
 
 def test_it_is_shown_and_analysed(table, tmp_path, run_command):
