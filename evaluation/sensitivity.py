@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import ceil, comb, prod
+from math import ceil, comb, inf, prod
 
 import numpy as np
 import pandas as pd
@@ -196,11 +196,13 @@ def coarse_grids(
         seed: for more than 20,000 choices, 5,000 are drawn with it.
 
     Returns:
-        columns values (g, from 1 to 9 and to the full grid), trials, choices, success, exact.
+        columns values (g, from 1 to 9 and to the full grid), trials, choices (infinite beyond 1e308),
+        success, exact.
     """
     sizes = [len(h.values) for h in axes]
     columns = zip(axes, configs[counts].T, strict=True)
     targets = np.column_stack([h.places(column) for h, column in columns])
+    patterns, n_rows = np.unique(np.isnan(configs), axis=0, return_counts=True)
     lines = []
     for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):
         taken = [min(g, size) for size in sizes]
@@ -208,18 +210,33 @@ def coarse_grids(
         exact = choices <= _MOST_GRIDS
         rng = np.random.default_rng([seed, g])
         options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
-        # Rows are on the same share of the grids, unless some of their hyperparameters are inactive. Whole
-        # numbers are summed, so that 1 does not come out as 1.0000000000000002.
-        on = np.where(np.isnan(configs), sizes, np.array(taken, dtype=float)).prod(axis=1).sum()
-        trials = float(on / np.prod(sizes, dtype=float))
-        lines.append((g, trials, float(choices), float(_hits(options, which, targets).mean()), exact))
+        # Rows are on the same share of the grids, unless some of their hyperparameters are inactive. Python's
+        # whole numbers have no rounding and no largest one.
+        on = sum(
+            n * prod(np.where(inactive, sizes, taken).tolist())
+            for inactive, n in zip(patterns, n_rows.tolist(), strict=True)
+        )
+        success = float(_hits(options, which, targets).mean())
+        lines.append((g, on / prod(sizes), _as_float(choices), success, exact))
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
+
+
+def _as_float(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return inf
 
 
 def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools], list[NDArray[np.int64]]]:
     """All grids: by hyperparameter, sets of values to try, (sets, size), and each grid's set, (grids,)."""
     options = [_sets(size, k) for size, k in zip(sizes, taken, strict=True)]
-    return options, list(np.indices([len(o) for o in options]).reshape(len(options), -1))
+    which, n_grids = [], prod(map(len, options))
+    block = n_grids
+    for sets in options:  # as np.indices, which takes 64 hyperparameters at most
+        block //= len(sets)
+        which.append(np.arange(n_grids) // block % len(sets))
+    return options, which
 
 
 def _some_choices(

@@ -55,12 +55,13 @@ class Fronts:
         table, method, trial: which.
         labels: of the two axes.
         maximised: by axis, whether the largest value is the best.
-        points: raw values of these two objectives in every row of the table, shape (N, 2).
-        front: rows of the table's front, in order of the first of the two. Of all objectives: where there are
-            more than two, it is no staircase.
+        points: raw values of these two objectives in every candidate, shape (N, 2): the table's rows, or
+            in a run along learning curves those that have a curve.
+        front: the front of all candidates, as indices into `points`, in order of the first of the two. Of all
+            objectives: where there are more than two, it is no staircase.
         n_objectives: how many there are.
         lookups: after how many each of the fronts was taken; the last may be where the trial ended.
-        fronts: rows of each, likewise in order.
+        fronts: indices of each, likewise in order.
     """
 
     table: str

@@ -100,9 +100,7 @@ def write_whole(path: Path, content: bytes) -> None:
 @contextmanager
 def scratch_folder(target: Path) -> Iterator[Path]:
     """A new folder beside the target, to write in and then move into place; whatever is left is removed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target.parent)
-    work = Path(tempfile.mkdtemp(prefix=_scratch_prefix(target.name), suffix=_SCRATCH, dir=target.parent))
+    work = _new_scratch_folder(target)
     try:
         yield work
     finally:
@@ -112,19 +110,26 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 def replace_folder(new: Path, target: Path) -> None:
     """Move a finished folder into place; an older one goes only when the new one is there.
 
-    A process that is killed between the two steps leaves the older one in a scratch folder, from which
-    `remove_leftovers` puts it back.
+    Where the process is killed between the two steps, or can put neither into place, the older one stays in a
+    scratch folder, from which `remove_leftovers` puts it back.
     """
     if not target.exists():
         new.rename(target)
         return
-    with scratch_folder(target) as aside:
+    aside = _new_scratch_folder(target)
+    try:
         target.rename(aside / _REPLACED)
-        try:
-            new.rename(target)
-        finally:
-            if not target.exists():  # an error, or Ctrl-C: before the scratch folder goes
-                (aside / _REPLACED).rename(target)
+        new.rename(target)
+    finally:
+        if not target.exists():  # an error, or Ctrl-C
+            (aside / _REPLACED).rename(target)
+        shutil.rmtree(aside, ignore_errors=True)  # not reached where the older one is still in it
+
+
+def _new_scratch_folder(target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent)
+    return Path(tempfile.mkdtemp(prefix=_scratch_prefix(target.name), suffix=_SCRATCH, dir=target.parent))
 
 
 def remove_leftovers(folder: Path) -> None:

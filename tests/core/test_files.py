@@ -246,3 +246,26 @@ def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkey
         replace_folder(tmp_path / "new", tmp_path / "t")
     assert (tmp_path / "t" / "f").read_text() == "t"
     assert names(tmp_path) == ["new", "t"]
+
+
+def test_a_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
+    for name in ("t", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text(name)
+    rename = Path.rename
+
+    def failing(path, to):
+        if path.name in ("new", "replaced"):
+            raise OSError("no more names")
+        return rename(path, to)
+
+    with monkeypatch.context() as failures:
+        failures.setattr(Path, "rename", failing)
+        with pytest.raises(OSError, match="no more names"):
+            replace_folder(tmp_path / "new", tmp_path / "t")
+    (left,) = tmp_path.glob(".t.*")
+    assert (left / "replaced" / "f").read_text() == "t"
+    left.rename(tmp_path / left.name.replace(f".{os.getpid()}.", ".999999999."))
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["new", "t"]
+    assert (tmp_path / "t" / "f").read_text() == "t"

@@ -325,3 +325,13 @@ def test_whole_numbers_of_trials_come_out_whole(n):
     configs = np.column_stack([np.repeat(np.arange(float(n)), n), np.tile(np.arange(float(n)), n)])
     trials = coarse_grids(axes, configs, configs[:, 0] == 0)["trials"].tolist()
     assert trials[:3] == [1.0, 4.0, 9.0]
+
+
+def test_more_grids_than_floats_can_count():
+    axes = tuple(Hyperparameter(f"x{i}", tuple(range(60))) for i in range(70))
+    configs = np.repeat(np.arange(60.0)[:, None], 70, axis=1)
+    grids = coarse_grids(axes, configs, configs[:, 0] == 0).set_index("values")
+    assert grids["choices"][1] == pytest.approx(60.0**70)
+    assert grids["choices"][9] == np.inf
+    assert grids["trials"][1] == pytest.approx(60.0**-69)
+    assert grids["trials"][60] == 60
