@@ -10,6 +10,7 @@ a grid, an inactive one has no value to choose, so that such a row is on the gri
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -202,7 +203,7 @@ def coarse_grids(
     sizes = [len(h.values) for h in axes]
     columns = zip(axes, configs[counts].T, strict=True)
     targets = np.column_stack([h.places(column) for h, column in columns])
-    patterns, n_rows = np.unique(np.isnan(configs), axis=0, return_counts=True)
+    patterns = Counter(map(tuple, np.isnan(configs).tolist()))
     lines = []
     for g in sorted({*range(1, min(max(sizes), _MOST_VALUES) + 1), max(sizes)}):
         taken = [min(g, size) for size in sizes]
@@ -212,30 +213,21 @@ def coarse_grids(
         options, which = _all_choices(sizes, taken) if exact else _some_choices(sizes, taken, rng)
         # Rows are on the same share of the grids, unless some of their hyperparameters are inactive. Python's
         # whole numbers have no rounding and no largest one.
-        on = sum(
-            n * prod(np.where(inactive, sizes, taken).tolist())
-            for inactive, n in zip(patterns, n_rows.tolist(), strict=True)
-        )
+        on = sum(n * prod(np.where(inactive, sizes, taken).tolist()) for inactive, n in patterns.items())
         success = float(_hits(options, which, targets).mean())
-        lines.append((g, on / prod(sizes), _as_float(choices), success, exact))
+        n_grids = float(choices) if choices <= 1e308 else inf
+        lines.append((g, on / prod(sizes), n_grids, success, exact))
     return pd.DataFrame(lines, columns=["values", "trials", "choices", "success", "exact"])
-
-
-def _as_float(number: int) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return inf
 
 
 def _all_choices(sizes: Sequence[int], taken: Sequence[int]) -> tuple[list[Bools], list[NDArray[np.int64]]]:
     """All grids: by hyperparameter, sets of values to try, (sets, size), and each grid's set, (grids,)."""
     options = [_sets(size, k) for size, k in zip(sizes, taken, strict=True)]
-    which, n_grids = [], prod(map(len, options))
-    block = n_grids
+    grids = np.arange(prod(map(len, options)))
+    which, block = [], len(grids)
     for sets in options:  # as np.indices, which takes 64 hyperparameters at most
         block //= len(sets)
-        which.append(np.arange(n_grids) // block % len(sets))
+        which.append(grids // block % len(sets))
     return options, which
 
 

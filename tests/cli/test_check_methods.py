@@ -34,6 +34,12 @@ class Killed(Behaves):
 class Closes(Behaves):
     def on_failure(self):
         os.closerange(3, 256)
+
+class Moves(Behaves):
+    def __init__(self, problem, rng):
+        open("odd.py").close()
+        os.chdir("/")
+        super().__init__(problem, rng)
 """
 
 
@@ -72,6 +78,13 @@ def test_an_end_fails_its_own_check_and_no_other(check, name, end):
     assert code == 1
     assert ("FAILED", f"survives_failed_trainings: {end}") in lines
     for other in ("looks_up_every_row_once", "survives_odd_losses"):
+        assert ("ok", other) in lines
+
+
+def test_a_method_that_changes_the_folder_does_so_for_one_check(check):
+    code, lines, _ = check("Moves")
+    assert code == 1  # a check that makes it twice fails
+    for other in ("looks_up_every_row_once", "repeats_an_unanswered_question"):
         assert ("ok", other) in lines
 
 

@@ -230,10 +230,16 @@ def test_a_column_that_cannot_be_shown_is_refused(name, unit, message):
     check_column("metric", "bleu", "")
 
 
-def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkeypatch):
+@pytest.fixture
+def old_and_new(tmp_path):
+    """A folder t, and one called new that is to replace it."""
     for name in ("t", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "f").write_text(name)
+
+
+@pytest.mark.usefixtures("old_and_new")
+def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkeypatch):
     rename = Path.rename
 
     def stopped(path, to):
@@ -248,10 +254,8 @@ def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkey
     assert names(tmp_path) == ["new", "t"]
 
 
+@pytest.mark.usefixtures("old_and_new")
 def test_a_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
-    for name in ("t", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "f").write_text(name)
     rename = Path.rename
 
     def failing(path, to):
