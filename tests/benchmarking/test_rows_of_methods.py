@@ -1,0 +1,98 @@
+"""Every built-in method looks up the rows that it looked up in version 1.0, in every suite.
+
+`rows_of_methods.json` has a hash for each suite, table and method, of three trials with the root seeds
+0 to 2: the rows, how far each one was trained, and whether the method failed. Trials of look-ups end after
+MOST_LOOKUPS. After a change that is meant to change rows, write the file again:
+
+    python tests/benchmarking/test_rows_of_methods.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.benchmarking.run import run_suite
+from hpobench_nmt.benchmarking.suite import load_suite, suite_files
+from hpobench_nmt.lookup.collections import nmthpo, nmtlc
+from hpobench_nmt.methods import BUILT_IN
+
+KNOWN = Path(__file__).with_name("rows_of_methods.json")
+SHARED = Path(__file__).parents[3] / "shared"
+SEEDS = (0, 1, 2)
+MOST_LOOKUPS = 120
+
+
+def fetch_published(home: Path) -> None:
+    """Install the published tables from the authors' files, where they are there."""
+    for collection in (nmthpo, nmtlc):
+        if (SHARED / collection.NAME).is_dir():
+            collection.fetch(home / "cache", source=SHARED / collection.NAME)
+
+
+def hash_of(trials) -> str:
+    """One hash of the trials of a method."""
+    digest = hashlib.sha256()
+    for trial in trials:
+        digest.update(trial.rows.astype("<i4").tobytes())
+        digest.update(trial.timeline.resources.astype("<f8").tobytes())
+        digest.update(b"failed" if trial.failure else b"")
+    return digest.hexdigest()[:16]
+
+
+def rows_of(name: str) -> dict[str, dict[str, str]]:
+    """The hash of every built-in method that the suite can run, by table and method."""
+    suite = load_suite(name)
+    fitting = [
+        method.name
+        for method in BUILT_IN.values()
+        if suite.n_objectives in method.objectives
+        and (suite.workers == 1 or hasattr(method.load(), "suggest"))
+    ]
+    suite = replace(suite, trials=1, methods=tuple(fitting))
+    if suite.lookups is None and not suite.curves:
+        score_at = {key: min(at, MOST_LOOKUPS // suite.workers) for key, at in suite.score_at.items()}
+        suite = replace(suite, lookups=MOST_LOOKUPS, score_at=score_at)
+    instances = suite_instances(suite)
+    methods = resolve_methods(suite.methods)
+    found = [run_suite(suite, instances, methods, seed=seed).trials for seed in SEEDS]
+    return {
+        table: {name: hash_of([trials[table, name][0] for trials in found]) for name in fitting}
+        for table in instances
+    }
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """A home with all published tables that are to be had here."""
+    home = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HPOBENCH_NMT_HOME", str(home))
+        fetch_published(home)
+        yield home
+
+
+@pytest.mark.parametrize("name", suite_files())
+def test_methods_look_up_the_rows_of_version_1(name, everything):
+    known = json.loads(KNOWN.read_text())[name]
+    if not (SHARED / nmthpo.NAME).is_dir() and load_suite(name).tables[0] in nmthpo.TABLES:
+        pytest.skip("the authors' table files are not in ../shared/nmthpo")
+    found = rows_of(name)
+    assert found
+    assert {table: found[table] for table in found} == {table: known[table] for table in found}
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["HPOBENCH_NMT_HOME"] = home
+        fetch_published(Path(home))
+        written = {name: rows_of(name) for name in suite_files()}
+    KNOWN.write_text(json.dumps(written, indent=1) + "\n")
