@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpobench_nmt.runner.ledger import Record, append, open_ledger, training_key
-from hpobench_nmt.runner.ledger_tail import recorded
-from hpobench_nmt.runner.spec_file import load_spec
+from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, training_key
+from hpobench_nmt.runner.ledgers.ledger_tail import recorded
+from hpobench_nmt.runner.specs.spec_file import load_spec
 
 PLAN_BAR, STATUS_BAR, LOOK_BAR = 2.0, 0.5, 0.02
 

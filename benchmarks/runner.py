@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from hpobench_nmt.lookup.folder import LEDGER
-from hpobench_nmt.runner.ledger import read_ledger
+from hpobench_nmt.runner.ledgers.ledger import read_ledger
 
 ROOT = Path(__file__).parents[1]
 BAR = 0.05

@@ -74,7 +74,7 @@ def adaptation(
     files .png and .pdf beside the .csv files.
     """
     from hpobench_nmt.runner.families import load_family
-    from hpobench_nmt.runner.kept_models import read_kept
+    from hpobench_nmt.runner.training.kept_models import read_kept
 
     require_installed("filelock", "torch")
     require_family(load_family(read_kept(model).family))

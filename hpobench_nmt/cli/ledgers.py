@@ -16,7 +16,7 @@ from hpobench_nmt.core.text import counted
 def build(ledger: Path) -> None:
     """Make a table folder from a LEDGER of 'train', beside it."""
     require_installed("filelock")
-    from hpobench_nmt.runner.build_table import build as make
+    from hpobench_nmt.runner.ledgers.build_table import build as make
 
     with writing(ledger):
         table, folder = make(ledger)
@@ -47,7 +47,7 @@ def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
     the folder --out is one of them; so the command can be repeated when more has been trained.
     """
     require_installed("filelock")
-    from hpobench_nmt.runner.merge import merge as run
+    from hpobench_nmt.runner.ledgers.merge import merge as run
 
     merged = run(ledgers, out, mix_devices)
     for conflict in merged.conflicts:

@@ -38,7 +38,7 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     from hpobench_nmt.render.terminal.grids import print_grid
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.families import load_family
-    from hpobench_nmt.runner.kept_models import describe_kept, read_kept
+    from hpobench_nmt.runner.training.kept_models import describe_kept, read_kept
 
     if form not in ("text", "json"):
         raise unknown("format", form, ["text", "json"])
@@ -108,7 +108,7 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     from hpobench_nmt.core.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.families import load_family
-    from hpobench_nmt.runner.kept_models import read_kept
+    from hpobench_nmt.runner.training.kept_models import read_kept
 
     require_installed("filelock", "torch")
     about = read_kept(model)

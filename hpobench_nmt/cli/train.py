@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hpobench_nmt.runner.ledger import Record
-    from hpobench_nmt.runner.spec import Spec
-    from hpobench_nmt.runner.workspace import Workspace
+    from hpobench_nmt.runner.ledgers.ledger import Record
+    from hpobench_nmt.runner.specs.spec import Spec
+    from hpobench_nmt.runner.training.workspace import Workspace
 
 _MINUTE = 60.0
 _MOST_SHOWN = 5
@@ -103,8 +103,8 @@ def train(
     Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
     """
     require_installed("filelock", "torch")
-    from hpobench_nmt.runner.spec import select
-    from hpobench_nmt.runner.spec_file import load_spec
+    from hpobench_nmt.runner.specs.spec import select
+    from hpobench_nmt.runner.specs.spec_file import load_spec
 
     spec = load_spec(spec_path)
     if spec.ranges:
@@ -121,7 +121,6 @@ def train(
         _print_plan(spec, rows, folder, jobs, limit, shard)
         return
     from hpobench_nmt.benchmarking.execution import BACKENDS
-    from hpobench_nmt.runner import dispatch
     from hpobench_nmt.runner.devices import (
         cluster_device,
         device_name,
@@ -131,9 +130,10 @@ def train(
         mixed_devices,
         refuse_other_device,
     )
-    from hpobench_nmt.runner.ledger import read_ledger
-    from hpobench_nmt.runner.plan import pending
-    from hpobench_nmt.runner.workspace import open_workspace
+    from hpobench_nmt.runner.ledgers.ledger import read_ledger
+    from hpobench_nmt.runner.training import dispatch
+    from hpobench_nmt.runner.training.plan import pending
+    from hpobench_nmt.runner.training.workspace import open_workspace
 
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
@@ -193,7 +193,7 @@ def train(
 @contextmanager
 def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], None]]:
     """Where there is no terminal for a progress bar: a line for each training that ends, and one a minute."""
-    from hpobench_nmt.runner.spec import describe
+    from hpobench_nmt.runner.specs.spec import describe
 
     if quiet or sys.stderr.isatty():
         yield lambda record: None
@@ -229,8 +229,8 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
 
 def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
     """Print how many models are kept, and where the best one is."""
-    from hpobench_nmt.runner.kept_models import MODELS
-    from hpobench_nmt.runner.spec import describe
+    from hpobench_nmt.runner.specs.spec import describe
+    from hpobench_nmt.runner.training.kept_models import MODELS
 
     done = [record for record in records if record.status == "done"]
     kept = [r for r in done if workspace.model_folder(r.config, r.replicate).is_dir()]
@@ -261,9 +261,9 @@ def _default_jobs(devices: list[str]) -> int:
 
 def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
     """Print how far the trainings of a ledger are."""
-    from hpobench_nmt.runner.spec import describe
-    from hpobench_nmt.runner.status import read_status
-    from hpobench_nmt.runner.workspace import Workspace
+    from hpobench_nmt.runner.specs.spec import describe
+    from hpobench_nmt.runner.training.status import read_status
+    from hpobench_nmt.runner.training.workspace import Workspace
 
     status = read_status(Workspace(spec, folder, cache_folder()), shard)
     say(f"{len(status.done)} trained, {len(status.failed)} failed, {status.left} to do.")
@@ -306,9 +306,14 @@ def _print_plan(
 
     from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.file_names import LEDGER
-    from hpobench_nmt.runner.ledger import Ledger, read_ledger, refuse_other_spec, refuse_rows_off_the_grid
-    from hpobench_nmt.runner.plan import pending
-    from hpobench_nmt.runner.spec import describe
+    from hpobench_nmt.runner.ledgers.ledger import (
+        Ledger,
+        read_ledger,
+        refuse_other_spec,
+        refuse_rows_off_the_grid,
+    )
+    from hpobench_nmt.runner.specs.spec import describe
+    from hpobench_nmt.runner.training.plan import pending
 
     path = folder / LEDGER
     ledger = Ledger({}, {}, ())
@@ -348,8 +353,8 @@ def _print_plan(
 def _print_infeasible(spec: Spec) -> None:
     """Print which configurations the corpus makes impossible, such as those of an unmet parameter budget."""
     from hpobench_nmt.runner.corpora import load_corpus
-    from hpobench_nmt.runner.grid_checks import check_all
-    from hpobench_nmt.runner.spec import describe
+    from hpobench_nmt.runner.specs.grid_checks import check_all
+    from hpobench_nmt.runner.specs.spec import describe
 
     check = spec.family.corpus_check
     if check is None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
     from hpobench_nmt.core.simulation import Event
-    from hpobench_nmt.runner.tune import Floats, TuningStep
-    from hpobench_nmt.runner.workspace import Workspace
+    from hpobench_nmt.runner.training.workspace import Workspace
+    from hpobench_nmt.runner.tuning.tune import Floats, TuningStep
 
 _HOUR = 3600.0
 
@@ -105,10 +105,10 @@ def tune(
     from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
     from hpobench_nmt.core.problem import only_suggests
     from hpobench_nmt.runner.devices import find_devices, first_devices, gpus_a_training, refuse_other_device
-    from hpobench_nmt.runner.spec_file import load_spec
-    from hpobench_nmt.runner.tune import pick_constraints, pick_metrics, tune_in_parallel
-    from hpobench_nmt.runner.tune import tune as tune_one_by_one
-    from hpobench_nmt.runner.workspace import open_workspace
+    from hpobench_nmt.runner.specs.spec_file import load_spec
+    from hpobench_nmt.runner.training.workspace import open_workspace
+    from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics, tune_in_parallel
+    from hpobench_nmt.runner.tuning.tune import tune as tune_one_by_one
 
     spec = load_spec(spec_path)
     require_family(spec.family)
@@ -165,7 +165,7 @@ class _Steps:
         self._least = math.inf
 
     def told(self, step: TuningStep) -> None:
-        from hpobench_nmt.runner.spec import describe
+        from hpobench_nmt.runner.specs.spec import describe
 
         record = step.record
         values = " ".join(
@@ -192,7 +192,7 @@ class _Events:
 
     def told(self, number: int, event: Event, losses: Floats, violations: Floats, new: bool) -> None:
         from hpobench_nmt.core.objectives import Objective
-        from hpobench_nmt.runner.spec import describe
+        from hpobench_nmt.runner.specs.spec import describe
 
         raw = [
             Objective(m.name, m.direction).to_raw(float(x))

@@ -18,7 +18,8 @@ learns curves by `observe` is told NaN for all losses of a violating row, as for
 one that stops trainings does not go on with it.
 
 A live training run measures most of these properties once, at the end of a training. What is not measured
-yet is not held against a row: its violation is 0 until its training has ended (runner/live_trainer.py).
+yet is not held against a row: its violation is 0 until its training has ended
+(runner/tuning/live_trainer.py).
 
 Scores, exact values and figures count feasible rows only, on any clock: "the best so far" is the best that is
 feasible. What is recorded are the losses as they are.

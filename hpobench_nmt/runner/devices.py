@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.runner.ledger import Ledger
-from hpobench_nmt.runner.spec import Spec
+from hpobench_nmt.runner.ledgers.ledger import Ledger
+from hpobench_nmt.runner.specs.spec import Spec
 
 THEN = ", then "
 """Separates the names of the devices of a training that went on on another one, the first device first."""

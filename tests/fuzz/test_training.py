@@ -14,7 +14,7 @@ SPEC = "work/small.toml"
 @pytest.fixture(scope="module")
 def trained(world, tmp_path_factory):
     """A spec and its ledger of five trainings, as `train` leaves them."""
-    from hpobench_nmt.runner.spec_file import load_spec
+    from hpobench_nmt.runner.specs.spec_file import load_spec
 
     folder = tmp_path_factory.mktemp("trained")
     (folder / "small.toml").write_bytes(world["spec"][SPEC])

@@ -15,7 +15,7 @@ from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
 from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
-from hpobench_nmt.runner.locks import make_once
+from hpobench_nmt.runner.disk.locks import make_once
 
 READERS: Mapping[str, CorpusReader] = {
     reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, MODEL_SETTINGS, build, check, fit
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import (
@@ -27,7 +28,6 @@ from hpobench_nmt.runner.lm.settings import (
     TRAINING_METRICS,
     missing,
 )
-from hpobench_nmt.runner.locks import make_once
 
 if TYPE_CHECKING:
     from torch import Tensor

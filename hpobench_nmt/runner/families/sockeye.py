@@ -17,8 +17,8 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.devices import first_devices
+from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
-from hpobench_nmt.runner.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
+from hpobench_nmt.runner.disk.locks import exclusive, is_held, measuring_lock
 from hpobench_nmt.runner.family import Job
-from hpobench_nmt.runner.locks import exclusive, is_held, measuring_lock
 
 
 def seconds(device: torch.device) -> float:

@@ -24,16 +24,22 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.validation import Strict, load_json
-from hpobench_nmt.runner.archives import (
+from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.disk.archives import (
     load_arrays,
     load_named_tensors,
     load_tensor_list,
     read_archive,
     save_tensors,
 )
-from hpobench_nmt.runner.corpora import TextCorpus
-from hpobench_nmt.runner.kept_models import KeptModel, checked_settings, describe_kept, kept_file, read_kept
 from hpobench_nmt.runner.lm.language_model import set_up
+from hpobench_nmt.runner.training.kept_models import (
+    KeptModel,
+    checked_settings,
+    describe_kept,
+    kept_file,
+    read_kept,
+)
 
 Floats = NDArray[np.float64]
 

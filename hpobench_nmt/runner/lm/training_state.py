@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from hpobench_nmt.runner.curve_file import write_curve
+from hpobench_nmt.runner.disk.curve_file import write_curve
 from hpobench_nmt.runner.family import Job, tells_of_no_memory
 from hpobench_nmt.runner.lm.clock import lock_of
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.runner.disk.locks import is_held
 from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
-from hpobench_nmt.runner.locks import is_held
-from hpobench_nmt.runner.processes import STOPPING
+from hpobench_nmt.runner.training.processes import STOPPING
 
 _INTERVAL = 0.05
 _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")

@@ -17,9 +17,15 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.validation import Natural, load_json
-from hpobench_nmt.runner.archives import load_named_tensors, read_archive
-from hpobench_nmt.runner.kept_models import KeptModel, checked_settings, describe_kept, kept_file, read_kept
+from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
 from hpobench_nmt.runner.nmt.bpe import Bpe
+from hpobench_nmt.runner.training.kept_models import (
+    KeptModel,
+    checked_settings,
+    describe_kept,
+    kept_file,
+    read_kept,
+)
 
 CONFIG, PARAMETERS = "config", "params.best"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "vocab.src.0.json", "vocab.trg.0.json"

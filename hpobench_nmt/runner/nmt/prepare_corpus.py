@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
-from hpobench_nmt.runner.locks import make_once
+from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.nmt.bpe import Bpe, learn
 from hpobench_nmt.runner.nmt.commands import run_command
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.runner.curve_file import read_curve
+from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.nmt.commands import pauses_file, run_command
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared

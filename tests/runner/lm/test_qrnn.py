@@ -180,8 +180,8 @@ def test_adaptation_matrices_change_what_goes_up_and_nothing_else():
 
 
 def test_a_kept_model_is_read_again(tmp_path):
-    from hpobench_nmt.runner.archives import load_named_tensors, read_archive
     from hpobench_nmt.runner.corpora import TextCorpus
+    from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
     from hpobench_nmt.runner.lm.kept_files import WEIGHTS, save_language_model
 
     model = model_of()

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.runner.disk.locks import exclusive
 from hpobench_nmt.runner.family import TrainingStarved
-from hpobench_nmt.runner.locks import exclusive
 from hpobench_nmt.runner.nmt.commands import last_words, pauses_file, run_command
 
 NOT_SAVED = "checkpoint 3 cannot be kept in states: [Errno 28] No space left on device"

@@ -1,0 +1,97 @@
+"""The learning curves of a ledger's trainings, as those of a table's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective
+from hpobench_nmt.lookup.curve_checks import best_places
+from hpobench_nmt.lookup.curves import Curves, Own
+from hpobench_nmt.runner.ledgers.ledger import Record
+
+Floats = NDArray[np.float64]
+
+# What a checkpoint says besides metrics.
+_UPDATE, _SECONDS = "update", "seconds"
+# Metrics that families measure at checkpoints only.
+_AT_CHECKPOINTS = {
+    "dev_bleu_sample": Metric(
+        "dev_bleu_sample", "max", "BLEU", description="sacrebleu of a sample of dev, decoded in training"
+    )
+}
+# Numbers that agree to this share are the same measurement.
+_SAME = 1e-9
+
+
+def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
+    """The curves of trainings, a row each; None if none of them has one.
+
+    The resource is updates. The cost is the time of training if every checkpoint says it, otherwise updates.
+    A metric counts if the table has it or it is known, and if every checkpoint has it.
+
+    Args:
+        records: of the table's rows, in their order.
+        metrics: of the table.
+    """
+    curves = [_until_diverged(record.curve) for record in records]
+    points = [point for curve in curves for point in curve]
+    known = {metric.name: metric for metric in metrics} | _AT_CHECKPOINTS
+    names = [name for name in (points[0] if points else ()) if name in known]
+    names = [name for name in names if all(name in point for point in points)]
+    if not names:
+        return None
+    starts = np.cumsum([0, *map(len, curves)])
+    resources = np.array([point[_UPDATE] for point in points])
+    costs, unit = resources, "updates"
+    if all(_SECONDS in point for point in points):
+        seconds = np.array([point[_SECONDS] for point in points])
+        if all((np.diff(part) > 0).all() for part in np.split(seconds, starts[1:-1])):
+            costs, unit = seconds, "s"
+    values = np.array([[point[name] for name in names] for point in points], dtype=np.float64)
+    own = [
+        _own(known[name], column, starts, [record.metrics.get(name, np.nan) for record in records])
+        if name not in _AT_CHECKPOINTS
+        else None
+        for name, column in zip(names, values.T, strict=True)
+    ]
+    described = tuple(
+        Metric(m.name, m.direction, m.unit, description=_description(m)) for m in map(known.get, names) if m
+    )
+    return Curves(_UPDATE, described, tuple(own), starts, resources, costs, values, unit, "updates")
+
+
+def _description(metric: Metric) -> str:
+    return metric.description if metric.name in _AT_CHECKPOINTS else ""
+
+
+def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
+    """The checkpoints up to the first whose values are too large to be of use, which are missing there."""
+    found: list[Mapping[str, float]] = []
+    for point in curve:
+        if _UPDATE not in point:
+            return []
+        if any(abs(value) > LARGEST_VALUE for value in point.values()):
+            return [*found, {k: v if abs(v) <= LARGEST_VALUE else np.nan for k, v in point.items()}]
+        found.append(point)
+    return found
+
+
+def _own(
+    metric: Metric, column: Floats, starts: NDArray[np.int64], row_values: Sequence[float]
+) -> Own | None:
+    """Whether the rows' own values are the best or the last of their curves; None if neither."""
+    held = np.flatnonzero(np.diff(starts))
+    bounds = np.concatenate([[0], starts[1:][held]])
+    losses = Objective(metric.name, metric.direction).to_loss(column)
+    values = np.asarray(row_values)[held]
+    candidates: list[tuple[Own, NDArray[np.int64]]] = [
+        ("best", best_places(losses, bounds)),
+        ("last", bounds[1:] - 1),
+    ]
+    for own, places in candidates:
+        if np.allclose(column[places], values, rtol=_SAME, atol=0.0, equal_nan=True):
+            return own
+    return None

@@ -1,0 +1,227 @@
+"""Make a table folder from a ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Space
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.evaluation.noise import seed_noise
+from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.runner.devices import mixed_devices
+from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
+from hpobench_nmt.runner.ledgers.ledger import (
+    Ledger,
+    Record,
+    read_ledger,
+    refuse_other_spec,
+    refuse_rows_off_the_grid,
+)
+from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
+from hpobench_nmt.runner.specs.spec_file import load_spec
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
+
+
+def build(ledger_path: Path) -> tuple[Table, Path]:
+    """Write table.csv, datasheet.toml and, where there are any, replicates.csv beside a ledger.
+
+    Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
+    measured are left out too.
+
+    Args:
+        ledger_path: the ledger, or the folder that holds it; its spec.toml is there too.
+
+    Returns:
+        the table and its folder.
+    """
+    path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
+    ledger = read_ledger(path)
+    spec = load_spec(path.parent / SPEC, follow_link=False)
+    refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train=False)
+    refuse_rows_off_the_grid(path, ledger, spec.grid)
+    own = {spec.row(record.config): record for record in ledger.records if record.replicate == 0}
+    ended = [own[row] for row in sorted(row for row in own if row is not None)]
+    done = [record for record in ended if record.status == "done"]
+    if not done:
+        raise InputError(f"{path}: no configuration has been trained with success yet.")
+    metrics = [m for m in spec.metrics if any(m.name in record.metrics for record in done)]
+    if not metrics:
+        wanted = ", ".join(m.name for m in spec.metrics)
+        raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
+    names = [m.name for m in metrics]
+    failed = [record for record in ended if record.status == "failed"]
+    grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
+    # A value whose every configuration failed is not part of the table's space.
+    axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
+    table = Table(
+        name=spec.name,
+        hyperparameters=axes,
+        metrics=tuple(metrics),
+        configs=Space(axes).encode_all(record.config for record in done),
+        values=_values(done, names),
+        objectives=tuple(o for o in spec.objectives if o in names),
+        provenance=_provenance(spec, ledger, path, done, failed),
+        claims={
+            "configurations": spec.size,
+            "failed": len(failed),
+            "complete": len(ended) == spec.size,
+        },
+        curves=_curves(path, done, metrics),
+    )
+    rows = {spec.row(record.config) for record in done}
+    # A configuration that failed has no row, though it may have succeeded with another seed.
+    with_row = [record for record in ledger.records if spec.row(record.config) in rows]
+    replicates = _replicates(spec, with_row, names)
+    told = "; ".join(filter(None, (_noise(table, name, replicates) for name in table.objectives)))
+    if told:
+        table = replace(table, provenance={**table.provenance, "seed_noise": told})
+    write_into_folder(table, path.parent, replicates)
+    return table, path.parent
+
+
+def _curves(path: Path, done: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
+    try:
+        return ledger_curves(done, metrics)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _values(
+    records: Sequence[Record], names: Sequence[str]
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    return np.array([[record.metrics.get(name, np.nan) for name in names] for record in records])
+
+
+def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
+    """Trainings again with other seeds: hyperparameters, replicate, seed, metrics."""
+    again = sorted(
+        (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
+        key=lambda r: (spec.space.encode(r.config).tolist(), r.replicate),
+    )
+    rows = [
+        [
+            *(r.config[a.name] for a in spec.axes),
+            r.replicate,
+            r.seed,
+            *(r.metrics.get(n, np.nan) for n in names),
+        ]
+        for r in again
+    ]
+    return pd.DataFrame(rows, columns=[*(a.name for a in spec.axes), "replicate", "seed", *names])
+
+
+def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> str:
+    """What trainings with other seeds say of a metric; empty where they say nothing."""
+    try:
+        found = seed_noise(table.response(metric), replicates)
+    except InputError:  # no configuration was trained twice
+        return ""
+    if found.pooled.sd == 0:
+        return f"{metric}: the same in all trainings of a configuration"
+    sd, limit, unit = found.pooled.sd, found.pooled.smallest_difference, table.metric(metric).unit
+    degrees = f"{found.pooled.df} degree{'s' * (found.pooled.df != 1)} of freedom"
+    return (
+        f"{metric}: standard deviation {f'{sd:.3g} {unit}'.strip()} between trainings of a configuration "
+        f"({degrees}); rows less than {limit:.3g} apart cannot be told from one another, and "
+        f"{found.rows_within} of {found.n_rows}, the best included, are that near to the best"
+    )
+
+
+def _provenance(
+    spec: Spec, ledger: Ledger, path: Path, done: Sequence[Record], failed: Sequence[Record]
+) -> dict[str, str]:
+    trained = [*done, *failed]
+    seconds = [record.seconds for record in trained]
+    told = {
+        "title": spec.title,
+        "note": spec.note,
+        **{f"corpus_{key}": value for key, value in ledger.corpus.items() if key != "licence"},
+        "licence": ledger.corpus.get("licence", ""),
+        "family": spec.family.name,
+        "trained": f"{len(done)} of {spec.size} configurations",
+        "same_seed": _same_seed(spec, ledger),
+        "failed": _reasons(failed),
+        "not_converged": _limited(done),
+        "not_repeatable": _not_repeatable(done),
+        "device": _most(record.device for record in trained),
+        "devices_differ": mixed_devices(record.device for record in done),  # failed ones have no times
+        "versions": _most(", ".join(f"{k} {v}" for k, v in sorted(r.versions.items())) for r in done),
+        "first": min(record.started for record in trained),
+        "last": max(record.started for record in trained),
+        "seconds": f"{statistics.median(seconds):.0f} a training in the median, {sum(seconds):.0f} in all",
+        "ledger_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
+        "reproducible": _reproducible(done),
+    }
+    return {key: printable(value, lines=True) for key, value in told.items() if value}
+
+
+def _same_seed(spec: Spec, ledger: Ledger) -> str:
+    """How far trainings with a row's own seed were from that row, in the first objective; empty without any.
+
+    They are no replicates of the table: on one machine they show its own noise, which may well be none.
+    """
+    name = spec.objectives[0]
+    own = {spec.row(r.config): r.metrics.get(name) for r in ledger.records if r.replicate == 0}
+    away = [
+        abs(r.metrics[name] - value)
+        for r in ledger.records
+        if r.replicate > SAME_SEED and name in r.metrics
+        if (value := own.get(spec.row(r.config))) is not None
+    ]
+    if not away:
+        return ""
+    again = f"{len(away)} training{'s' * (len(away) != 1)} again with a row's own seed"
+    return f"{again}: {name} is at most {max(away):.4g} away from the row's"
+
+
+def _limited(done: Sequence[Record]) -> str:
+    """How many trainings a limit of epochs or updates ended; empty where none."""
+    count = sum(not record.converged for record in done)
+    return f"{count} (a limit of epochs or updates ended their training)" if count else ""
+
+
+def _not_repeatable(done: Sequence[Record]) -> str:
+    """How many trainings would not come out the same bit by bit, and why; empty where none."""
+    counted = Counter(record.nondeterministic for record in done if record.nondeterministic)
+    return "; ".join(f"{count} (not the same each time: {what})" for what, count in counted.most_common())
+
+
+def _reproducible(done: Sequence[Record]) -> str:
+    """Where a training comes out the same."""
+    but = " and for what not_repeatable names" if _not_repeatable(done) else ""
+    return (
+        "on the same machine, with the same versions, a training gives the same bits but for its "
+        f"times{but}; on another model of processor sums are rounded in another way, and it ends about "
+        "as far from the row as a training with another seed"
+    )
+
+
+def _reasons(failed: Sequence[Record]) -> str:
+    """How many failed and why; reasons that only differ in a number are one."""
+    counted = Counter(_NUMBER.sub("…", record.reason) for record in failed)
+    return "; ".join(f"{count} ({reason})" for reason, count in counted.most_common())
+
+
+def _most(texts: Iterable[str]) -> str:
+    """Distinct texts, the most frequent first."""
+    counted = Counter(texts).most_common()
+    return (
+        counted[0][0]
+        if len(counted) == 1
+        else "; ".join(f"{text} ({count} row{'s' * (count != 1)})" for text, count in counted)
+    )

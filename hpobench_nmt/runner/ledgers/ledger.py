@@ -1,0 +1,370 @@
+"""The ledger: one line of JSON for every training that has ended, whether it succeeded or not.
+
+Lines are only ever appended, under a lock, and flushed one at a time. A training that has a line is never
+done again, and tables are built from the ledger alone. Its first line says which spec and corpus it belongs
+to.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from filelock import FileLock
+
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.space import Value, short_label
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
+from hpobench_nmt.runner.disk.user_paths import refuse_link
+from hpobench_nmt.runner.specs.spec import Configuration, configuration_key
+
+_FORMAT = 1
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RESERVE = "reserve"
+_RESERVE_BYTES = 2**20
+
+_LARGEST_BYTES = 2**30
+
+_NO_DEFAULTS: Mapping[str, Any] = {}
+
+Status = Literal["done", "failed"]
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """The first line of a ledger: its format, the identity of its spec, and the provenance of its corpus."""
+
+    ledger: Whole
+    spec: dict[str, Any]
+    corpus: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse sections of the spec that are none."""
+        for section in ("defaults", "fixed"):
+            if not isinstance(self.spec.get(section, {}), dict):
+                raise InputError(f"spec.{section} must be a section.")
+
+
+class Record(Strict, frozen=True):
+    """One training that has ended.
+
+    Attributes:
+        config: the values of the hyperparameters.
+        replicate: 0 for the table's own row, 1, 2, … for trainings again with other seeds.
+        seed: the one that all of its randomness comes from.
+        status: "done", or "failed" for a configuration that cannot be trained.
+        reason: why it failed.
+        metrics: measured values by name.
+        curve: dev metrics at every checkpoint.
+        converged: False where a limit of epochs or updates ended the training.
+        tuned: settings that were tuned on dev after training, with the values that were used.
+        device: the device with the name of its model.
+        versions: of the libraries that did the work.
+        started: UTC, ISO 8601; of a training that was paused or killed, when it went on last.
+        seconds: wall-clock time of training and measuring since then.
+        nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty
+            where the same seed gives the same bits on the same machine.
+    """
+
+    config: Mapping[str, bool | Whole | Finite | str]
+    replicate: Natural
+    seed: Natural
+    status: Status
+    reason: str = ""
+    metrics: Mapping[str, Finite] = msgspec.field(default_factory=dict)
+    curve: Sequence[Mapping[str, Finite]] = ()
+    converged: bool = True
+    tuned: Mapping[str, Finite] = msgspec.field(default_factory=dict)
+    device: str = ""
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
+    started: str = ""
+    seconds: NonNegative = 0.0
+    nondeterministic: str = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The training's key."""
+        return training_key(self.config, self.replicate)
+
+
+def training_key(config: Configuration, replicate: int) -> tuple[str, int]:
+    """The key of a training: its configuration in a canonical form, and the number of the replicate."""
+    return configuration_key(config), replicate
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The content of a ledger file.
+
+    Attributes:
+        spec: the identity of the spec (Spec.identity).
+        corpus: where the corpus came from, with its hash.
+        records: in the order they were written; the first one of each training.
+    """
+
+    spec: Mapping[str, Any]
+    corpus: Mapping[str, str]
+    records: tuple[Record, ...]
+
+    def finished(self) -> dict[tuple[str, int], Record]:
+        """Records by key."""
+        return {record.key: record for record in self.records}
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Read a ledger. A last line that was cut short is left out: its training never ended.
+
+    Raises:
+        InputError: no such file, not a ledger, or a line that is no record of a training, with its number.
+    """
+    return parse_ledger(read_content(path), path)
+
+
+def read_content(path: Path) -> bytes:
+    """A ledger's bytes, not through a link."""
+    return read_bytes(path, _LARGEST_BYTES, follow_link=False)
+
+
+def parse_ledger(content: bytes, path: Path) -> Ledger:
+    """The ledger that these bytes are, as `read_ledger`; the path is for errors."""
+    *lines, _ = content.split(b"\n")  # what follows the last line end is no line yet
+    if not lines:
+        raise InputError(f"{path}: is empty, not a ledger.")
+    where = f"{path}, line 1"
+    header = checked(parse_json(lines[0], where), _Header, where)
+    if header.ledger != _FORMAT:
+        raise InputError(f"{where}: format {header.ledger}; this version reads format {_FORMAT}.")
+    records: dict[tuple[str, int], Record] = {}
+    for number, line in enumerate(lines[1:], start=2):
+        record = parse_record(line, f"{path}, line {number}")
+        records.setdefault(record.key, record)
+    return Ledger(header.spec, header.corpus, tuple(records.values()))
+
+
+def parse_record(line: bytes, where: str) -> Record:
+    """The record that a line is; raises InputError with `where` if it is none."""
+    try:
+        return checked(parse_json(line, where), Record, where)
+    except InputError as error:
+        raise InputError(
+            f"{error} If the line cannot be mended, remove it: that training is then done again."
+        ) from None
+
+
+def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
+    """Raise InputError if a record is of no configuration of the grid.
+
+    Args:
+        path: the ledger's file.
+        ledger: its content.
+        axes: the values of each hyperparameter.
+    """
+    for record in ledger.records:
+        if record.config.keys() != axes.keys():
+            names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
+            raise InputError(
+                f"{path}: has a record of {names}; the grid is of {', '.join(axes)}. Remove its line."
+            )
+        for name, value in record.config.items():
+            if value not in axes[name]:
+                shown = printable(short_label(value))[:80]
+                raise InputError(
+                    f"{path}: has a record with {name} = {shown}, which is not on the grid. Put the value "
+                    "back in [grid], or remove the line."
+                )
+
+
+def open_ledger(
+    path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
+) -> Ledger:
+    """Read the ledger of a spec, or begin one.
+
+    Args:
+        path: the ledger's file.
+        spec: the identity of the spec.
+        corpus: its provenance.
+        usual: the default of every setting of the family, for `refuse_other_spec`.
+
+    Raises:
+        InputError: the ledger belongs to another spec, or its corpus has changed since.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
+        refuse_link(path.with_name(name))
+    with locked(path):
+        if not path.exists() or _mend(path) == 0:
+            _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
+        found = read_ledger(path)
+    refuse_other_spec(path, found, spec, usual)
+    then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
+    if then != now:
+        raise InputError(
+            f"{path}: the corpus has changed since its first row (SHA-256 {then}… then, {now}… now). "
+            "Take another folder with --out."
+        )
+    return found
+
+
+def refuse_other_spec(
+    path: Path,
+    found: Ledger,
+    spec: Mapping[str, Any],
+    usual: Mapping[str, Any] = _NO_DEFAULTS,
+    to_train: bool = True,
+) -> None:
+    """Raise InputError where a ledger was begun for another spec, or when a default was another one.
+
+    A new setting's default does what was done before it existed. So a setting that a ledger does not know
+    had its default, whether a spec now says that or not. Defaults do not matter where nothing is to be
+    trained.
+
+    Args:
+        path: the ledger's file.
+        found: the ledger.
+        spec: the identity of the spec (Spec.identity).
+        usual: the default of every setting of the family (Family.defaults).
+        to_train: whether more is to be trained.
+    """
+    then, now = (_flat(each, ("defaults", "fixed")) for each in (found.spec, spec))
+    then = {key: value for key, value in usual.items() if key in now} | then
+    explicit = _flat(spec, ("fixed",))
+    for key in now | then:
+        if key not in then and key not in explicit:
+            continue
+        if key in found.spec.get("defaults", {}) and key not in explicit:
+            if to_train and key in now and then[key] != now[key]:
+                raise InputError(
+                    f"{path}: was begun when the default of {key} was {then[key]!r}; now it is {now[key]!r}. "
+                    f"To go on, write {key} = {json.dumps(then[key])} in the spec's [fixed]."
+                )
+            if to_train and key not in now:
+                raise InputError(
+                    f"{path}: was begun with {key} = {then[key]!r}, which this version does not have. "
+                    "A table can be built of it, but no more trained: take another folder."
+                )
+        elif then.get(key) != now.get(key):
+            raise InputError(
+                f"{path}: belongs to another spec: {key} is {then.get(key)!r} there, {now.get(key)!r} here. "
+                "A ledger is of one spec: take another folder."
+            )
+
+
+def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
+    """A spec's identity with the settings of these sections, later ones before earlier ones."""
+    flat = {key: value for key, value in spec.items() if key not in ("defaults", "fixed")}
+    for section in sections:
+        flat |= spec.get(section, {})
+    return flat
+
+
+def append(path: Path, record: Record) -> None:
+    """Add a record. When it returns, the line is on the disk.
+
+    Raises:
+        RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
+            Or the file cannot be written.
+    """
+    # Fields with their usual values are left out.
+    usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))
+    always = ("config", "replicate", "seed", "status")
+    entry = {
+        k: value for k, value in msgspec.structs.asdict(record).items() if k in always or value != usual[k]
+    }
+    for name, value in record.metrics.items():
+        if not math.isfinite(value):
+            raise ValueError(f"metric {name} is {value}: a family must leave it out or fail")
+    try:
+        with locked(path):
+            _append(path, entry)
+            reserve(path.parent)
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {error.strerror}. A training that ended is lost."
+        ) from error
+
+
+def _append(path: Path, entry: Mapping[str, Any]) -> None:
+    try:
+        _mend(path)
+        _write(path, entry)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        (path.parent / _RESERVE).unlink(missing_ok=True)
+        _mend(path)
+        _write(path, entry)
+        raise RunError(
+            f"{path.parent}: no room left on the disk. Nothing is lost: make room and run the same "
+            "command again to go on."
+        ) from error
+
+
+def reserve(folder: Path) -> None:
+    """Keep room for a last record, so that a full disk does not cost a training.
+
+    Raises:
+        RunError: there is none.
+    """
+    path = folder / _RESERVE
+    if not path.exists():
+        try:
+            with path.open("xb") as file:  # never through a link
+                file.write(os.urandom(_RESERVE_BYTES))  # zeros would take no room where disks compress
+        except FileExistsError:  # another run was faster
+            return
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            if error.errno not in _NO_ROOM:
+                raise
+            raise RunError(
+                f"{folder}: no room left on the disk. Make room and run the same command again."
+            ) from error
+
+
+def release_reserve(folder: Path) -> None:
+    """Give the room back when the run is over."""
+    (folder / _RESERVE).unlink(missing_ok=True)
+
+
+def locked(path: Path) -> FileLock:
+    """The lock of whoever writes a ledger."""
+    return FileLock(path.with_name(path.name + ".lock"))
+
+
+def _mend(path: Path) -> int:
+    """Move a line that was cut short to a file of its own, and return the size of what is whole."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        if size == 0 or file.read(1) == b"\n":
+            return size
+        file.seek(0)
+        whole = file.read().rfind(b"\n") + 1
+        file.seek(whole)
+        torn = file.read()
+        with path.with_name(path.name + ".torn").open("ab") as aside:
+            aside.write(torn + b"\n")
+        file.truncate(whole)
+        return whole
+
+
+def _write(path: Path, entry: Mapping[str, Any]) -> None:
+    line = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    with path.open("ab", buffering=0) as file:
+        before = file.seek(0, os.SEEK_END)
+        written = 0
+        try:
+            while written < len(line):
+                written += file.write(line[written:])
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise

@@ -1,0 +1,173 @@
+"""Ledgers of one spec, made in different folders, merged into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.lookup.file_names import LEDGER, SPEC
+from hpobench_nmt.runner.devices import device_model
+from hpobench_nmt.runner.disk.user_paths import refuse_link
+from hpobench_nmt.runner.ledgers.ledger import (
+    Ledger,
+    Record,
+    locked,
+    parse_ledger,
+    parse_record,
+    read_content,
+    refuse_other_spec,
+    refuse_rows_off_the_grid,
+)
+from hpobench_nmt.runner.specs.spec import Spec, copy_for, describe
+from hpobench_nmt.runner.specs.spec_file import load_spec
+
+_SHOWN = 4  # differing values of a training that a message names
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The findings of a merge.
+
+    Attributes:
+        conflicts: a line for each reason why the ledgers do not belong together; if there is one, nothing
+            was written.
+        records: how many trainings the merged ledger holds.
+        new: how many of them it did not hold before.
+    """
+
+    conflicts: tuple[str, ...]
+    records: int
+    new: int
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A ledger's file with its lines."""
+
+    path: Path
+    head: bytes
+    lines: tuple[tuple[int, bytes, Record], ...]
+    ledger: Ledger
+
+
+def merge(ledgers: Sequence[Path], out: Path, mix_devices: bool = False) -> Merged:
+    """Write the trainings of several ledgers into one, line by line as they are.
+
+    If `out` holds a ledger already, its lines come first and stay. A line that is in two ledgers is taken
+    once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is
+    not on the first ledger's grid, and two different lines for one training.
+
+    Args:
+        ledgers: ledger files, or the folders that hold them, each with its spec.toml.
+        out: the folder of the merged ledger.
+        mix_devices: whether rows of different devices are no conflict, although their times differ.
+
+    Raises:
+        InputError: a file that is no ledger.
+        RunError: the folder cannot be written.
+    """
+    paths = [path / LEDGER if path.is_dir() else path for path in ledgers]
+    target = refuse_link(out / LEDGER)
+    # Before the folder is made: it may be that one of them is missing or damaged.
+    others = [_read(path) for path in paths if not (target.exists() and path.resolve() == target.resolve())]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with locked(target):
+            sources = [_read(target), *others] if target.exists() else others
+            first = sources[0]
+            spec = load_spec(first.path.parent / SPEC, follow_link=False)
+            held = len(first.ledger.records) if first.path == target else 0
+            conflicts = _conflicts(spec, sources, mix_devices)
+            lines, twice = _union(sources)
+            if conflicts or twice:
+                return Merged((*conflicts, *twice), held, 0)
+            if not (out / SPEC).exists():
+                write_whole(out / SPEC, copy_for(spec, out).encode())
+            write_whole(target, b"".join(line + b"\n" for line in [first.head, *lines]))
+            return Merged((), len(lines), len(lines) - held)
+    except OSError as error:
+        raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error
+
+
+def _read(path: Path) -> _Source:
+    content = read_content(path)
+    ledger = parse_ledger(content, path)
+    head, *lines = content.split(b"\n")[:-1]
+    numbered = [(n, line, parse_record(line, f"{path}, line {n}")) for n, line in enumerate(lines, start=2)]
+    return _Source(path, head, tuple(numbered), ledger)
+
+
+def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> list[str]:
+    """Why the ledgers as such do not belong together."""
+    found = []
+    first = sources[0]
+    devices: dict[str, Path] = {}
+    for source in sources:
+        try:
+            refuse_other_spec(source.path, source.ledger, spec.identity, spec.family.defaults)
+            refuse_rows_off_the_grid(source.path, source.ledger, spec.grid)
+        except InputError as error:
+            found.append(str(error))
+        then, now = (str(s.ledger.corpus.get("sha256"))[:12] for s in (first, source))
+        if then != now:
+            found.append(
+                f"{source.path}: has another corpus (SHA-256 {now}…) than {first.path} (SHA-256 {then}…)."
+            )
+        for record in source.ledger.records:
+            if record.status == "done":  # failed ones have no times
+                devices.setdefault(device_model(record.device), source.path)
+    if len(devices) > 1 and not mix_devices:
+        where = "; ".join(f"{device or 'unknown'} in {path}" for device, path in devices.items())
+        found.append(
+            f"rows were trained on different devices, so that their times cannot be compared: {where}. "
+            "To mix them all the same, say --mix-devices."
+        )
+    return found
+
+
+def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
+    """The lines of all ledgers, one for each training, and the trainings that have two different ones."""
+    lines: list[bytes] = []
+    conflicts = []
+    seen: dict[tuple[str, int], tuple[str, bytes, Record]] = {}
+    for source in sources:
+        own = set()
+        for number, line, record in source.lines:
+            if record.key in own:  # the first one counts, as everywhere
+                continue
+            own.add(record.key)
+            if record.key not in seen:
+                seen[record.key] = f"{source.path}, line {number}", line, record
+                lines.append(line)
+                continue
+            where, other_line, other = seen[record.key]
+            if other_line != line:
+                again = f" (again, {record.replicate})" if record.replicate else ""
+                conflicts.append(
+                    f"{source.path}, line {number}, and {where}: two lines for {describe(record.config)}"
+                    f"{again}: {_difference(other, record)}. Remove one of them."
+                )
+    return lines, conflicts
+
+
+def _difference(first: Record, second: Record) -> str:
+    """Where two records of one training differ, for people."""
+    if first.status != second.status:
+        return f"{first.status} there, {second.status} here"
+    names = [*first.metrics, *(name for name in second.metrics if name not in first.metrics)]
+    values = [
+        f"{name} {_shown(first, name)} there, {_shown(second, name)} here"
+        for name in names
+        if first.metrics.get(name) != second.metrics.get(name)
+    ]
+    if not values:
+        return "their metrics are the same, but not when or how they were measured"
+    more = f", and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return "; ".join(values[:_SHOWN]) + more
+
+
+def _shown(record: Record, name: str) -> str:
+    return f"{record.metrics[name]:.9g}" if name in record.metrics else "none"

@@ -1,0 +1,1 @@
+"""Specs: the grid of configurations that is trained, from a TOML file."""

@@ -1,0 +1,268 @@
+"""Training specs: which models to train, on what, and what to measure.
+
+Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
+
+    name          of the table
+    title         one line for people
+    note          a text for users of the table, which goes into its datasheet
+    family        the kind of model; each has settings and metrics of its own (runner/families/)
+    seed          a whole number; the same gives the same models
+    keep          whether the best model of each training is kept, as by `train --keep` (kept_models.py)
+    objectives    of the table, the single objective first; if left out, the first metric
+    metrics       columns of the table; if left out, all that the family measures
+    base          folder that files of the corpus are relative to; if left out, the spec's own
+    [corpus]      the name of a corpus, and settings of its own (runner/corpora/)
+    [grid]        lists of values: settings that make up the search space; texts and booleans are
+                  categories. A range may be in place of a list, for `tune` alone:
+                  learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
+    candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from; 1000
+    [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
+    [fixed]       settings that are the same in every configuration
+    [replicates]  configurations: how many are trained again; trainings: how often, each with another seed;
+                  best: how many of the best rows are trained again too, once all rows have ended;
+                  same_seed: how often all of these are trained again with their row's own seed
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hpobench_nmt.core.candidates import draw
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.files import check_name
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
+from hpobench_nmt.runner.disk.user_paths import user_path
+from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.family import Family, Setting
+from hpobench_nmt.runner.specs.grid_checks import check_all
+from hpobench_nmt.runner.specs.spec import Spec, describe
+
+_MAX_CONFIGURATIONS = 10_000_000
+_MAX_REPLICATES = 100_000
+_CANDIDATES, _MAX_CANDIDATES = 1000, 100_000
+
+
+class _Replicates(Strict, frozen=True):
+    configurations: Natural = 0
+    trainings: Natural = 0
+    best: Natural = 0
+    same_seed: Natural = 0
+
+
+class _Range(Strict, frozen=True):
+    low: Whole | Finite = msgspec.field(name="from")
+    high: Whole | Finite = msgspec.field(name="to")
+    scale: Scale | None = None
+
+
+class _SpecFile(Strict, frozen=True):
+    """A spec file. Values of [corpus] and [fixed] are checked by the settings that they belong to."""
+
+    name: str
+    family: str
+    corpus: dict[str, Any]
+    grid: dict[str, list[bool | Whole | Finite | str] | _Range]
+    scale: dict[str, Scale] = msgspec.field(default_factory=dict)
+    fixed: dict[str, Any] = msgspec.field(default_factory=dict)
+    replicates: _Replicates | None = None
+    title: str = ""
+    note: str = ""
+    seed: Natural = 0
+    objectives: list[str] = msgspec.field(default_factory=list)
+    metrics: list[str] = msgspec.field(default_factory=list)
+    base: str = ""
+    keep: bool = False
+    candidates: Natural = 0
+
+
+def load_spec(path: Path, follow_link: bool = True) -> Spec:
+    """Read a spec and check all of it: keys, settings, ranges, the corpus section, every configuration.
+
+    Raises:
+        InputError: what is wrong, with the nearest valid name.
+    """
+    file = load_toml(path, _SpecFile, follow_link)
+    try:
+        return _checked(file, path)
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from None
+
+
+def _checked(file: _SpecFile, path: Path) -> Spec:
+    from hpobench_nmt.runner.corpora import check_section, corpus_kind
+
+    family = load_family(file.family)
+    axes = _axes(family, file, path)
+    fixed = {k: family.setting(k, str(path)).check(v, f"{path}, [fixed]") for k, v in file.fixed.items()}
+    for axis in axes:
+        if axis.name in fixed:
+            raise InputError(f"{path}: {axis.name} is both in [grid] and in [fixed].")
+    needed = (setting.name for setting in family.settings if setting.default is None)
+    if lacking := [name for name in needed if name not in fixed and name not in file.grid]:
+        raise InputError(
+            f"{path}: family {family.name!r} needs {', '.join(lacking)}, each in [grid] or in [fixed]."
+        )
+    check_section(file.corpus)
+    kind = corpus_kind(file.corpus)
+    if kind != family.corpus:
+        raise InputError(
+            f"{path}: family {family.name!r} trains on a {family.corpus} corpus, and "
+            f"{file.corpus['name']!r} is a {kind} corpus."
+        )
+    metrics = _metrics(family, file.metrics, path)
+    names = [metric.name for metric in metrics]
+    for objective in file.objectives:
+        if objective not in names:
+            raise unknown("objective", objective, names, f"({path})")
+    _refuse_twice("objective", file.objectives, path)
+    again = file.replicates
+    size = math.prod(len(axis.values) for axis in axes)
+    if again and not ((again.configurations or again.best) and (again.trainings or again.same_seed)):
+        raise InputError(
+            f"{path}: [replicates] asks for no trainings. It takes configurations or best, which say how "
+            "many rows, and trainings or same_seed, which say how often."
+        )
+    if again:
+        rows, turns = min(again.configurations + again.best, size), again.trainings + again.same_seed
+        if rows * turns > _MAX_REPLICATES:
+            raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
+    spec = Spec(
+        name=check_name("table", file.name),
+        title=file.title,
+        note=file.note,
+        family=family,
+        seed=file.seed,
+        objectives=tuple(file.objectives) or (names[0],),
+        metrics=metrics,
+        corpus=file.corpus,
+        axes=axes,
+        fixed=fixed,
+        replicated=(again.configurations, again.trainings) if again else (0, 0),
+        base=user_path(path.resolve().parent, file.base, "base"),
+        path=path,
+        keep=file.keep,
+        best=again.best if again else 0,
+        same_seed=again.same_seed if again else 0,
+    )
+    if file.candidates or _ranges(file):
+        return _with_candidates(spec, file)
+    for configuration, _, wrong in check_all(spec.grid, spec.settings, family.check):
+        raise InputError(f"{path}: {describe(configuration)}: {wrong}")
+    return spec
+
+
+def _ranges(file: _SpecFile) -> dict[str, _Range]:
+    return {name: values for name, values in file.grid.items() if isinstance(values, _Range)}
+
+
+def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
+    """The spec with configurations drawn from its ranges; those that the family refuses are left out."""
+    ranges = _ranges(file)
+    if not ranges:
+        raise InputError(f"{spec.path}: candidates are drawn from ranges, and [grid] has lists only.")
+    if file.replicates:
+        raise InputError(f"{spec.path}: [replicates] are of a grid, and [grid] has ranges.")
+    if file.candidates > _MAX_CANDIDATES:
+        raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {_MAX_CANDIDATES:,}.")
+    drawn = draw(spec.axes, file.candidates or _CANDIDATES, generator(spec.seed, "candidates"))
+    about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
+    spec = replace(spec, drawn=drawn, ranges=about)
+    trainable, wrong = [], ""
+    for row in range(len(drawn)):
+        try:
+            spec.family.check(spec.settings(spec.configuration(row)))
+            trainable.append(row)
+        except InputError as error:
+            wrong = wrong or str(error)
+    if not trainable:
+        raise InputError(f"{spec.path}: [grid]: no candidate can be trained: {wrong}")
+    drawn = drawn[trainable]
+    axes = [
+        replace(a, values=tuple(np.unique(drawn[:, j]).tolist()), continuous=False) if a.is_numeric else a
+        for j, a in enumerate(spec.axes)
+    ]
+    return replace(spec, drawn=drawn, axes=tuple(axes))
+
+
+def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
+    if not file.grid:
+        raise InputError(f"{path}: [grid] needs at least one hyperparameter, such as layers = [1, 2].")
+    axes = []
+    for name, values in file.grid.items():
+        setting = family.setting(name, f"{path}, [grid]")
+        if not setting.on_grid:
+            raise InputError(
+                f"{path}: {name} ({setting.description}) cannot be on the grid: put it in [fixed]."
+            )
+        axes.append(_axis(setting, values, file.scale.get(name), path))
+    for name in file.scale:
+        if name not in file.grid:
+            raise unknown("hyperparameter", name, file.grid, f"({path}, [scale])")
+    size = math.prod(len(axis.values) for axis in axes)
+    if size > _MAX_CONFIGURATIONS:
+        raise InputError(
+            f"{path}: the grid has {size:,} configurations; at most {_MAX_CONFIGURATIONS:,} are allowed."
+        )
+    return tuple(axes)
+
+
+def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, path: Path) -> Hyperparameter:
+    name, where = setting.name, f"{path}, [grid]"
+    of_numbers = setting.kind in (int, float)
+    if not of_numbers and (scale or isinstance(values, _Range)):
+        raise InputError(f"{where}: {name} has labels: it takes a list of them, and no scale.")
+    if isinstance(values, _Range):
+        if values.low >= values.high:
+            raise InputError(f"{where} {name}: from must be smaller than to.")
+        ends = tuple(float(setting.check(v, where)) for v in (values.low, values.high))
+        scale = values.scale or scale or setting.scale
+        _refuse_zero_on_log_scale(name, ends, scale, where, 'scale = "linear" in the range')
+        return Hyperparameter(name, ends, scale, setting.unit, integer=setting.kind is int, continuous=True)
+    if not values:
+        raise InputError(f"{where} {name} has no values.")
+    found = [setting.check(v, where) for v in values]
+    if len(set(found)) < len(found):
+        raise InputError(f"{where} {name} has a value twice.")
+    if not of_numbers:
+        return Hyperparameter(name, tuple(found), unit=setting.unit, kind="categorical")
+    scale = scale or setting.scale
+    _refuse_zero_on_log_scale(name, found, scale, where, f'{name} = "linear" in [scale]')
+    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale, setting.unit)
+
+
+def _refuse_zero_on_log_scale(
+    name: str, values: Sequence[Any], scale: Scale, where: str, instead: str
+) -> None:
+    least = min(values)
+    if scale == "log" and least <= 0:
+        raise InputError(
+            f"{where}: {name} has the value {least:g}, which no log scale has. Take values above 0, or "
+            f"write {instead}."
+        )
+
+
+def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, ...]:
+    known = {metric.name: metric for metric in family.metrics}
+    for name in names:
+        if name not in known:
+            raise unknown("metric", name, known, f"({path}, family {family.name!r})")
+    _refuse_twice("metric", names, path)
+    return tuple(known[name] for name in names) or family.metrics
+
+
+def _refuse_twice(kind: str, names: Sequence[str], path: Path) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: {kind} {twice[0]!r} is there twice.")

@@ -1,0 +1,233 @@
+"""Trainings, dispatched to processes on this machine or to a cluster."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
+from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.runner.devices import find_devices
+from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.specs.spec import describe
+from hpobench_nmt.runner.training.plan import Training
+from hpobench_nmt.runner.training.processes import Processes
+from hpobench_nmt.runner.training.train_row import GO_ON, Unfinished, train_and_record
+from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
+
+# After so many trainings that end in an error, and none that does not, the run ends.
+_MOST_ERRORS = 3
+
+Trained = Iterator[tuple[Training, Record | Unfinished]]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How trainings are tried: see `train_and_record` for the two arguments."""
+
+    wait: bool
+    last: bool
+
+
+def train(
+    workspace: Workspace,
+    trainings: Sequence[Training],
+    devices: Sequence[str],
+    jobs: int,
+    backend: Backend = "loky",
+    progress: Callable[[int, int], None] | None = None,
+    notify: Callable[[str], None] = lambda message: None,
+    on_record: Callable[[Record], None] = lambda record: None,
+) -> int:
+    """Train configurations and record them in the ledger: how many were paused, as Workspace.until asks.
+
+    Args:
+        workspace: the spec and its ledger.
+        trainings: (row, replicate) pairs.
+        devices: "cpu", or CUDA devices to share among the jobs.
+        jobs: trainings at a time.
+        backend: "loky" for processes on this machine; "dask" or "ray" for a cluster whose machines share
+            the folder. Ray gives each training its part of a GPU.
+        progress: called with (done, total).
+        notify: called with a line about each training that failed, was paused or has no record.
+        on_record: called with each new record.
+
+    A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
+    unexpected error is not recorded; the others go on.
+
+    Raises:
+        RunError: the run cannot go on, or some trainings ended in an error. Everything recorded is kept.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+    done = paused = 0
+    elsewhere: list[Training] = []
+    again: list[Training] = []
+    errors: list[str] = []
+
+    def run(some: Sequence[Training], jobs: int, turn: Turn) -> None:
+        nonlocal done, paused
+        for training, ended in _run(workspace, some, devices, jobs, backend, turn):
+            if isinstance(ended, Record):
+                done += 1
+                on_record(ended)
+                if ended.status == "failed":
+                    notify(f"Failed: {describe(ended.config)}: {printable(ended.reason)}")
+                if progress:
+                    progress(done, len(trainings))
+            elif ended.kind == "paused":
+                done, paused = done + 1, paused + 1
+                point = " ".join(f"{name}={value:.6g}" for name, value in ended.curve[-1].items())
+                notify(f"Paused: {_named(workspace, training)}: {point}")
+                if progress:
+                    progress(done, len(trainings))
+            elif ended.kind == "elsewhere":
+                elsewhere.append(training)
+            elif ended.kind == "again":
+                again.append(training)
+                notify(f"To be tried again, alone: {_named(workspace, training)}: {printable(ended.reason)}")
+            else:
+                errors.append(f"{_named(workspace, training)}: {ended.reason}")
+                notify(f"Not recorded: {printable(errors[-1])}")
+                if not done and len(errors) >= _MOST_ERRORS:  # an installation that is broken, most likely
+                    break
+
+    run(trainings, jobs, Turn(wait=False, last=False))
+    # Another run may be at the same ledger. The trainings that it does now are waited for at the end.
+    run(elsewhere.copy(), jobs, Turn(wait=True, last=False))
+    run(again, 1, Turn(wait=True, last=True))
+    if errors:
+        raise RunError(
+            f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and "
+            f"{'is' if len(errors) == 1 else 'are'} not recorded. The first: {printable(errors[0])} {GO_ON}"
+        )
+    clear_workspace(workspace)
+    return paused
+
+
+def _named(workspace: Workspace, training: Training) -> str:
+    return describe(workspace.spec.configuration(training[0]))
+
+
+def _run(
+    workspace: Workspace,
+    trainings: Sequence[Training],
+    devices: Sequence[str],
+    jobs: int,
+    backend: Backend,
+    turn: Turn,
+) -> Trained:
+    if not trainings:
+        return iter(())
+    if backend == "loky":
+        return _run_local(workspace, trainings, devices, jobs, turn)
+    return _run_on_cluster(workspace, trainings, devices, jobs, turn, backend)
+
+
+def _run_local(
+    workspace: Workspace, trainings: Sequence[Training], devices: Sequence[str], jobs: int, turn: Turn
+) -> Trained:
+    free: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for job in range(jobs):
+        free.put(devices[job % len(devices)])
+    processes = Processes()
+
+    def on_free_device(training: Training) -> Record | Unfinished:
+        device = free.get()
+        try:
+            return train_and_record(workspace, *training, device, processes, turn.wait, turn.last)
+        finally:
+            free.put(device)
+
+    with ThreadPoolExecutor(jobs) as threads:
+        futures = {threads.submit(on_free_device, training): training for training in trainings}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            processes.stop()
+
+
+def _run_on_cluster(
+    workspace: Workspace,
+    trainings: Sequence[Training],
+    devices: Sequence[str],
+    jobs: int,
+    turn: Turn,
+    backend: Literal["dask", "ray"],
+) -> Trained:
+    # The spec goes along as it is now: its file may change while the trainings run.
+    there = replace(workspace, folder=workspace.folder.resolve(), cache=workspace.cache.resolve())
+    place = (there, devices[0], turn)
+    run = _run_on_ray if backend == "ray" else _run_on_dask
+    with cluster(backend, jobs, processes=False):
+        try:
+            yield from run(trainings, place, jobs)
+        except (InputError, RunError):
+            raise
+        except Exception as error:  # each backend has its own for a worker that died
+            raise RunError(f"the cluster stopped ({one_line(error)}). {GO_ON}") from error
+
+
+def _run_on_dask(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
+    import joblib
+
+    with joblib.parallel_config(backend="dask", n_jobs=jobs):
+        pool = joblib.Parallel(batch_size=1, return_as="generator_unordered")
+        yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
+
+
+def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
+    """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    _, device, _ = place
+    share = 0.0
+    if device != "cpu":
+        resources: Any = ray.cluster_resources
+        gpus = int(resources().get("GPU", 0))
+        if not gpus:
+            raise InputError(
+                "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
+            )
+        share = gpu_share(jobs, gpus)
+    remote: Any = ray.remote(num_cpus=1, num_gpus=share, max_retries=0)(_train_remotely)
+    waiting = iter(trainings)
+    running = [remote.remote(training, *place) for training in itertools.islice(waiting, jobs)]
+    while running:
+        [ended], running = ray.wait(running)
+        try:
+            yield ray.get(ended)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        running += [remote.remote(training, *place) for training in itertools.islice(waiting, 1)]
+
+
+def gpu_share(jobs: int, gpus: int) -> float:
+    """The part of a GPU that each of so many trainings takes, in Ray's steps of 0.0001.
+
+    A training never has parts of two: of 3 on 2 GPUs each takes half of one.
+    """
+    return math.floor(1e4 / math.ceil(jobs / gpus)) / 1e4
+
+
+def _train_remotely(
+    training: Training, workspace: Workspace, device: str, turn: Turn
+) -> tuple[tuple[int, int], Record | Unfinished]:
+    found = find_devices(device)  # an error of one line where the machine has none
+    if len(found) > 1:
+        raise InputError(
+            f"--device {device}: a worker sees {len(found)} CUDA devices, and all would take the first. "
+            "Start each with one of its own: CUDA_VISIBLE_DEVICES=0 dask worker …"
+        )
+    return training, train_and_record(workspace, *training, device, Processes(), turn.wait, turn.last)

@@ -1,0 +1,138 @@
+"""The state of a spec's trainings, read from another process than the one that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.runner.disk.curve_file import read_curve
+from hpobench_nmt.runner.disk.locks import is_held
+from hpobench_nmt.runner.ledgers.ledger import (
+    Ledger,
+    Record,
+    read_ledger,
+    refuse_other_spec,
+    refuse_rows_off_the_grid,
+)
+from hpobench_nmt.runner.specs.spec import describe
+from hpobench_nmt.runner.training.plan import pending
+from hpobench_nmt.runner.training.workspace import Workspace, claim_path
+
+_LAST_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Running:
+    """A training that runs now.
+
+    Attributes:
+        name: its configuration, for people.
+        last_line: of its log, "" if it is empty.
+        curve: its dev metrics so far.
+    """
+
+    name: str
+    last_line: str
+    curve: tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A training that has begun, does not run now, and has a state to go on from.
+
+    Attributes:
+        name: its configuration, for people.
+        curve: its dev metrics so far.
+    """
+
+    name: str
+    curve: tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a spec's trainings.
+
+    Attributes:
+        done: records of successful trainings.
+        failed: records of failed ones.
+        running: trainings that run now, on this machine.
+        paused: trainings that go on from a state when they are run again.
+        left: how many have no record, those that run among them.
+    """
+
+    done: tuple[Record, ...]
+    failed: tuple[Record, ...]
+    running: tuple[Running, ...]
+    paused: tuple[Paused, ...]
+    left: int
+
+    @property
+    def hours_left(self) -> float | None:
+        """An estimate from the mean time of a training so far; None if nothing runs or has ended."""
+        ended = (*self.done, *self.failed)
+        if not ended or not self.running:
+            return None
+        mean = sum(record.seconds for record in ended) / len(ended)
+        return mean * self.left / len(self.running) / 3600
+
+
+def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status:
+    """The state of the trainings of a workspace, or of one of its shards. No file is changed.
+
+    Raises:
+        InputError: there is no ledger yet, or it is of another spec.
+    """
+    path = workspace.ledger
+    if not path.exists():
+        raise InputError(f"{path}: there is no ledger yet: nothing has been trained there.")
+    ledger: Ledger = read_ledger(path)
+    refuse_other_spec(path, ledger, workspace.spec.identity, workspace.spec.family.defaults)
+    refuse_rows_off_the_grid(path, ledger, workspace.spec.grid)
+    todo = pending(workspace.spec, ledger, range(workspace.spec.size), shard)
+    running: list[Running] = []
+    paused: list[Paused] = []
+    held = {path.name for path in _entries(workspace.work) if _is_running(path)}
+    begun = held | {path.name for path in _entries(workspace.states)}
+    for row, replicate in todo:
+        if len(running) + len(paused) == len(begun):
+            break
+        configuration = workspace.spec.configuration(row)
+        folder = workspace.training_folder(configuration, replicate)
+        if folder.name not in begun:
+            continue
+        name = describe(configuration) + (f" (again, {replicate})" if replicate else "")
+        curve = tuple(read_curve(workspace.state_folder(configuration, replicate)))
+        if folder.name in held:
+            running.append(Running(name, _last_line(folder / "log"), curve))
+        else:
+            paused.append(Paused(name, curve))
+    return Status(
+        tuple(r for r in ledger.records if r.status == "done"),
+        tuple(r for r in ledger.records if r.status == "failed"),
+        tuple(running),
+        tuple(paused),
+        len(todo),
+    )
+
+
+def _entries(folder: Path) -> tuple[Path, ...]:
+    return tuple(folder.iterdir()) if folder.is_dir() else ()
+
+
+def _is_running(path: Path) -> bool:
+    """Whether it is the folder of a training that runs now."""
+    return path.is_dir() and is_held(claim_path(path))
+
+
+def _last_line(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
+            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+    except OSError:  # it ended just now
+        return ""
+    return printable(lines[-1]) if lines else ""

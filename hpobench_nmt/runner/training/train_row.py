@@ -1,0 +1,218 @@
+"""One row of the ledger: a training is claimed, run in a process of its own, and recorded."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from filelock import Timeout
+
+from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.runner.corpora import filled_section
+from hpobench_nmt.runner.devices import device_name, library_versions
+from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.ledgers import ledger as ledgers
+from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.ledgers.ledger_tail import recorded
+from hpobench_nmt.runner.specs.spec import Configuration, Spec, describe
+from hpobench_nmt.runner.training.kept_models import KEPT, keep_model
+from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
+from hpobench_nmt.runner.training.training_process import TrainingResult, train_one
+from hpobench_nmt.runner.training.workspace import Workspace, claim
+
+GO_ON = "Run the same command again to go on."
+_ASKED_SECONDS = 0.1  # who asks whether a training runs (`is_held`) has its lock for a moment
+_POLL_SECONDS = 1.0  # between looks at whether another run has finished a training, or this one is to stop
+_LEAST_FREE_BYTES = 2**16
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A training that has no record.
+
+    Attributes:
+        kind: "elsewhere" if another run is at it; "again" if it ran out of memory or was killed, perhaps
+            because of its neighbours, and should be tried once more, alone; "error" if it ended in an error
+            that says nothing about its configuration; "paused" as Workspace.until asks.
+        reason: for people.
+        curve: of a training that is paused, up to there.
+    """
+
+    kind: Literal["elsewhere", "again", "error", "paused"]
+    reason: str = ""
+    curve: Sequence[Mapping[str, float]] = ()
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A training's record, not yet in the ledger, and why its model is not kept although it should be."""
+
+    record: Record
+    not_kept: str = ""
+
+
+def train_and_record(
+    workspace: Workspace,
+    row: int,
+    replicate: int,
+    device: str,
+    processes: Processes,
+    wait: bool = True,
+    last: bool = False,
+) -> Record | Unfinished:
+    """Train one configuration and append its record, unless the ledger holds it by now.
+
+    A training that was paused or killed goes on from the state that it saved last.
+
+    Args:
+        workspace: the spec and its ledger.
+        row: of the grid.
+        replicate: 0 for the table's own row.
+        device: to train on.
+        processes: those of this run.
+        wait: wait for another run that is training it.
+        last: the second try; a training that runs out of memory or is killed again has failed.
+
+    Raises:
+        InputError: the spec or the corpus is wrong.
+        RunError: the run cannot go on, for instance because the disk is full. If only the model could not be
+            kept, the training is recorded all the same.
+    """
+    configuration = workspace.spec.configuration(row)
+    key = ledgers.training_key(configuration, replicate)
+    folder = workspace.training_folder(configuration, replicate)
+    while True:
+        if known := recorded(workspace.ledger, key):
+            return known
+        if processes.stopped:
+            raise RunError(f"stopped. {GO_ON}")
+        lock = claim(folder)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            held = lock.acquire(timeout=_POLL_SECONDS if wait else _ASKED_SECONDS)
+            break
+        except Timeout:
+            if not wait:
+                return Unfinished("elsewhere")
+        except FileNotFoundError:
+            continue  # another run has just finished the ledger and cleared up
+        except OSError as error:
+            raise RunError(f"{folder.parent}: cannot be written: {error.strerror}. {GO_ON}") from error
+    not_kept = ""
+    with held:
+        known = recorded(workspace.ledger, key)
+        if known is None:
+            trained = _train(workspace, configuration, replicate, device, processes, folder, last)
+            if isinstance(trained, Unfinished):
+                return trained  # its folder stays: the reason may name its log
+            ledgers.append(workspace.ledger, trained.record)
+            known = trained.record
+            not_kept = trained.not_kept
+            shutil.rmtree(workspace.state_folder(configuration, replicate), ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    if not_kept:
+        raise RunError(
+            f"{describe(configuration)}: is recorded, but its model could not be kept ({not_kept}). {GO_ON}"
+        )
+    return known
+
+
+def _train(
+    workspace: Workspace,
+    configuration: Configuration,
+    replicate: int,
+    device: str,
+    processes: Processes,
+    folder: Path,
+    last: bool,
+) -> _Trained | Unfinished:
+    spec = workspace.spec
+    scratch = folder / "scratch"
+    seed = spec.training_seed(configuration, replicate)
+    settings = spec.settings(configuration)
+    job = Job(
+        settings,
+        seed,
+        spec.corpus,
+        spec.base,
+        workspace.cache,
+        scratch,
+        device,
+        keep=workspace.keep,
+        state=workspace.state_folder(configuration, replicate),
+        until=workspace.until,
+        corpus_sha256=workspace.provenance.get("sha256", ""),
+    )
+    started, clock = datetime.now(UTC), time.perf_counter()
+    result = _attempt(spec, job, processes, folder / "log", last)
+    if isinstance(result, Unfinished):
+        return result
+    if result.wrong_input:
+        raise InputError(f"{describe(configuration)}: {result.wrong_input}")
+    outcome = result.outcome
+    if outcome and outcome.paused:
+        return Unfinished("paused", curve=outcome.curve)
+    record = Record(
+        config=configuration,
+        replicate=replicate,
+        seed=seed,
+        status="done" if outcome else "failed",
+        reason=result.failure,
+        metrics=dict(outcome.metrics) if outcome else {},
+        curve=tuple(dict(point) for point in outcome.curve) if outcome else (),
+        converged=outcome.converged if outcome else True,
+        tuned=dict(outcome.tuned) if outcome else {},
+        # Of a training that died: the name of a GPU's model is not asked for, which would open CUDA here.
+        device=result.device or (device_name(device) if device == "cpu" else device),
+        versions=dict(result.versions) or library_versions("cpu"),  # CUDA's would open it, too
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(result.seconds or time.perf_counter() - clock, 3),
+        nondeterministic=result.nondeterministic,
+    )
+    if not workspace.keep or not outcome or result.not_kept:
+        return _Trained(record, result.not_kept)
+    target = workspace.model_folder(configuration, replicate)
+    try:
+        section = filled_section(spec.corpus)
+        keep_model(scratch / KEPT, target, spec.family.name, settings, section, workspace.provenance, record)
+    except (OSError, ValueError) as error:
+        return _Trained(record, one_line(error))
+    return _Trained(record)
+
+
+def _attempt(
+    spec: Spec, job: Job, processes: Processes, log: Path, last: bool
+) -> TrainingResult | Unfinished:
+    shutil.rmtree(job.scratch.parent, ignore_errors=True)  # left by a training that was killed
+    try:
+        job.scratch.mkdir(parents=True)
+    except OSError as error:
+        raise RunError(f"{job.scratch}: cannot be made: {error.strerror}. {GO_ON}") from error
+    try:
+        result: TrainingResult = processes.run(train_one, spec.family.name, job, log=log)
+    except Killed as error:
+        if processes.stopped:
+            raise RunError(f"stopped. {GO_ON}") from None
+        if not last:
+            return Unfinished("again", f"it was {error}")
+        if error.asked_to_stop:  # by somebody: this says nothing about the configuration
+            return Unfinished("error", f"it was {error}, twice.")
+        return TrainingResult(failure=f"{error}, 2 times (out of memory?)")
+    except Crashed as error:
+        _refuse_full_disk(job)
+        return Unfinished("error", f"{error} Its output is in {log}.")
+    if result.starved and not last:
+        return Unfinished("again", result.failure)
+    return result
+
+
+def _refuse_full_disk(job: Job) -> None:
+    """Raise RunError where there is no room: libraries have errors of their own for it."""
+    for folder in (job.scratch, job.cache):
+        if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
+            raise RunError(f"{folder}: no room left on the disk. Make room. {GO_ON}")

@@ -1,0 +1,161 @@
+"""The function that runs in a training's own process."""
+
+from __future__ import annotations
+
+import errno
+import math
+import re
+import shutil
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.core.errors import InputError, one_line
+from hpobench_nmt.runner.devices import THEN, device_name, library_versions
+from hpobench_nmt.runner.disk.curve_file import CURVE
+from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
+from hpobench_nmt.runner.training.kept_models import KEPT
+
+_NONDETERMINISTIC = r"(\S+) does not have a deterministic implementation"
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training ended: with an outcome, with a failure, or with an error of the whole run.
+
+    Attributes:
+        outcome: what was measured; None if the training failed.
+        failure: why the configuration could not be trained.
+        wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
+        device: the device's name; of a training that went on on other devices, the names in that order.
+        versions: of the libraries used.
+        seconds: of training and measuring in this process, without its start; 0 if it was killed.
+        starved: it ran out of memory, or a command that it had started was killed.
+        not_kept: why its model could not be saved, where that was asked for.
+        nondeterministic: what in it is not the same each time; empty where it can be repeated bit by bit.
+    """
+
+    outcome: Outcome | None = None
+    failure: str = ""
+    wrong_input: str = ""
+    device: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    starved: bool = False
+    not_kept: str = ""
+    nondeterministic: str = ""
+
+
+def train_one(family: str, job: Job) -> TrainingResult:
+    """Train and measure one configuration. Running out of memory is a failure of the configuration."""
+    import torch
+
+    torch.set_num_threads(1)  # the same sums in the same order on every machine
+    start = time.perf_counter()
+    device, outcome, failure, starved = job.device, None, "", False
+    operations: set[str] = set()
+    try:
+        device = _devices(job)  # opens CUDA, for which a full GPU has no room
+        with _noted_operations(operations):
+            outcome = _finite(load_family(family).train(job))
+    except TrainingFailed as error:
+        failure, starved = str(error), isinstance(error, TrainingStarved)
+    except InputError as error:
+        return TrainingResult(wrong_input=str(error))
+    except (MemoryError, RuntimeError, OSError) as error:
+        if not _out_of_memory(error):
+            raise
+        failure, starved = "out of memory", True
+    seconds = time.perf_counter() - start
+    not_kept = _save(outcome, job.scratch / KEPT) if outcome and job.keep and not outcome.paused else ""
+    outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
+    versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
+    told = [outcome.nondeterministic] if outcome and outcome.nondeterministic else []
+    return TrainingResult(
+        outcome,
+        failure,
+        "",
+        device,
+        versions,
+        seconds,
+        starved,
+        not_kept,
+        nondeterministic=", ".join([*told, *sorted(operations)]),
+    )
+
+
+@contextmanager
+def _noted_operations(names: set[str]) -> Iterator[None]:
+    """Inside, operations of which torch warns that they are not deterministic are added to names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=_NONDETERMINISTIC)
+        show = warnings.showwarning
+
+        def note(message: Warning | str, *where: Any, **options: Any) -> None:
+            if found := re.match(_NONDETERMINISTIC, str(message)):
+                if found[1] in names:  # the log has it
+                    return
+                names.add(found[1])
+            show(message, *where, **options)
+
+        warnings.showwarning = note
+        yield
+
+
+def _devices(job: Job) -> str:
+    """The names of the devices that the training has seen, this one the last; kept beside its state."""
+    now = device_name(job.device)
+    if job.state is None:
+        return now
+    path = job.state / _DEVICES
+    names = []
+    with suppress(OSError, UnicodeDecodeError):
+        # Whether there is something to go on from.
+        if any(entry.name not in _NO_STATE for entry in job.state.iterdir()):
+            names = path.read_text(encoding="utf-8").splitlines()
+    if names[-1:] != [now]:
+        names.append(now)
+        with suppress(OSError):
+            job.state.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(names) + "\n", encoding="utf-8")
+    return THEN.join(names)
+
+
+_DEVICES = "devices"
+# In the folder of a state, these are no state: a curve is written before the first one is saved.
+_NO_STATE = (_DEVICES, CURVE, "part")
+
+
+def _save(outcome: Outcome, folder: Path) -> str:
+    """Save the best model in a new folder: why that failed, or "". No error of it ends the training."""
+    if outcome.save is None:
+        return "its family has no way to save one"
+    try:
+        folder.mkdir()
+        outcome.save(folder)
+    except Exception as error:  # torch has errors of its own for a full disk
+        traceback.print_exc()
+        shutil.rmtree(folder, ignore_errors=True)
+        return one_line(error)
+    return ""
+
+
+def _finite(outcome: Outcome) -> Outcome:
+    wrong = [name for name, value in outcome.metrics.items() if not math.isfinite(value)]
+    if wrong:
+        raise TrainingFailed(f"{', '.join(wrong)}: not a finite number")
+    return outcome
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or tells_of_no_memory(str(error))

@@ -1,0 +1,155 @@
+"""The folder that a spec is trained in: a copy of the spec, the ledger, and scratch folders of trainings."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.lookup.file_names import LEDGER, SPEC
+from hpobench_nmt.runner.disk.user_paths import refuse_link
+from hpobench_nmt.runner.ledgers import ledger as ledgers
+from hpobench_nmt.runner.ledgers.ledger import Ledger, refuse_rows_off_the_grid
+from hpobench_nmt.runner.specs.spec import Configuration, Spec, copy_for, short_key
+from hpobench_nmt.runner.training.kept_models import MODELS
+
+_WORK = "work"
+_CLAIM = ".claim"
+_STATES = "states"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A spec and the folders that its trainings read and write.
+
+    Attributes:
+        spec: the models to train.
+        folder: holds the copy of the spec, the ledger and, in the end, the table.
+        cache: holds prepared corpora and models that trainings of all specs share.
+        keep: whether the best model of each training is kept.
+        until: updates after which a training pauses; None: it goes to its end.
+        provenance: of the corpus, for kept models.
+    """
+
+    spec: Spec
+    folder: Path
+    cache: Path
+    keep: bool = False
+    until: int | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file."""
+        return self.folder / LEDGER
+
+    @property
+    def work(self) -> Path:
+        """The folder of the trainings that run now: a folder and a lock file for each of them."""
+        return self.folder / _WORK
+
+    def model_folder(self, configuration: Configuration, replicate: int) -> Path:
+        """The folder of a training's kept model."""
+        return self.folder / MODELS / short_key(configuration, replicate)
+
+    def training_folder(self, configuration: Configuration, replicate: int) -> Path:
+        """The folder of one training: its log and its scratch folder. Removed once it is recorded."""
+        return self.work / short_key(configuration, replicate)
+
+    @property
+    def states(self) -> Path:
+        """The folder of the states that trainings of this ledger go on from, in the user's own cache.
+
+        Not beside the ledger: Sockeye's states are pickles, and a ledger's folder may come from elsewhere.
+        """
+        owner = json.dumps([str(self.folder.resolve()), self.spec.identity], sort_keys=True)
+        return self.cache / _STATES / hashlib.sha256(owner.encode()).hexdigest()[:20]
+
+    def state_folder(self, configuration: Configuration, replicate: int) -> Path:
+        """The folder of one training's state. Removed once the training is recorded."""
+        return self.states / short_key(configuration, replicate)
+
+
+def open_workspace(
+    spec: Spec, folder: Path, cache: Path, keep: bool = False, until: int | None = None
+) -> tuple[Workspace, Ledger]:
+    """Prepare the corpus and open the ledger, or begin one, with a copy of the spec beside it.
+
+    Models are kept if `keep` or the spec says so. Trainings pause after `until` updates, unless it is None.
+
+    Raises:
+        InputError: the ledger in the folder belongs to another spec or to another version of the corpus, or
+            the family cannot pause.
+        RunError: the folder cannot be written.
+    """
+    from hpobench_nmt.runner.corpora import load_corpus
+
+    if until is not None and not spec.family.pauses:
+        raise InputError(f"trainings of family {spec.family.name!r} cannot be paused.")
+    corpus = load_corpus(spec.corpus, spec.base, cache)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_link(folder / _WORK)
+        refuse_link(folder / MODELS)
+        ledgers.reserve(folder)
+        usual = spec.family.defaults
+        ledger = ledgers.open_ledger(folder / LEDGER, spec.identity, corpus.provenance, usual)
+        refuse_rows_off_the_grid(folder / LEDGER, ledger, spec.grid)
+        copy = folder / SPEC
+        if not copy.exists() or copy.resolve() != spec.path.resolve():
+            write_whole(copy, copy_for(spec, folder).encode())
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+    return Workspace(spec, folder, cache, keep or spec.keep, until, corpus.provenance), ledger
+
+
+def claim(training_folder: Path) -> FileLock:
+    """The lock of whoever trains in this folder. The system releases it when that process ends."""
+    return FileLock(refuse_link(claim_path(training_folder)))
+
+
+def claim_path(training_folder: Path) -> Path:
+    """The file of that lock."""
+    return training_folder.with_name(training_folder.name + _CLAIM)
+
+
+def clear_workspace(workspace: Workspace) -> None:
+    """Remove the folders of trainings that have ended, and the reserve unless another run is at work here."""
+    busy = False
+    for path in workspace.work.glob(f"*{_CLAIM}"):
+        folder = path.with_suffix("")
+        try:
+            held = claim(folder).acquire(blocking=False)
+        except Timeout:
+            busy = True
+            continue
+        with held:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # some systems do not remove a file that is open
+                path.unlink()
+    if not busy:
+        with contextlib.suppress(OSError):  # another run may have begun just now
+            workspace.work.rmdir()
+        ledgers.release_reserve(workspace.folder)
+    _clear_states(workspace)
+
+
+def _clear_states(workspace: Workspace) -> None:
+    """Remove the states of trainings that are recorded: a run may be killed between the two."""
+    if not workspace.states.is_dir():
+        return
+    records = ledgers.read_ledger(workspace.ledger).records
+    recorded = {short_key(record.config, record.replicate) for record in records}
+    for path in workspace.states.iterdir():
+        if path.name in recorded:
+            shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # paused trainings have their states there
+        workspace.states.rmdir()

@@ -1,0 +1,1 @@
+"""Live tuning: an HPO method chooses which configuration is trained next."""

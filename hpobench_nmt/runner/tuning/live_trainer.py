@@ -1,0 +1,402 @@
+"""Real trainings as the trainer of the loop on a clock: paused, gone on with, and told in real time.
+
+What has finished is noted in a journal beside the ledger, so that the same command goes on after a kill: what
+the journal holds is told again in its order, at the times of then, and the method takes the same way back to
+where it was. The ledger holds only trainings that have ended. Those that are paused have their states in the
+user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.constraints import Constraint
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.problem import Progress
+from hpobench_nmt.core.simulation import Event
+from hpobench_nmt.core.validation import Natural, NonNegative, Positive, Strict, checked
+from hpobench_nmt.runner.disk.user_paths import refuse_link
+from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.specs.spec import describe
+from hpobench_nmt.runner.training.processes import Processes
+from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
+from hpobench_nmt.runner.training.workspace import Workspace
+
+Floats = NDArray[np.float64]
+_MOST_BYTES = 2**30
+# After so many trainings, a metric that none of them has is one that they do not measure.
+_ENOUGH = 3
+
+
+class Point(NamedTuple):
+    """A checkpoint: how far the training was, what it had cost, its losses, NaN where there are none, and by
+    how much it misses each constraint, NaN where that is not measured."""
+
+    resource: float
+    cost: float
+    losses: tuple[float, ...]
+    violations: tuple[float, ...] = ()
+
+
+class _Line(Strict, frozen=True):
+    """A training that has finished, in the journal; `points` are those that the row did not have before, each
+    with its losses and violations."""
+
+    number: Positive
+    row: Natural
+    worker: Natural
+    start: NonNegative
+    finish: NonNegative
+    checkpoint: Positive
+    done: bool
+    points: list[tuple[float, float, list[float | None]]] = msgspec.field(default_factory=list)
+
+
+def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> None:
+    """Refuse an objective that none of the first trainings measured: every choice would be blind.
+
+    One training may lack a metric, such as that of a dynamic evaluation that diverged.
+
+    Raises:
+        InputError: which it is, and what was measured.
+    """
+    done = [record for record in ended if record.status == "done"]
+    for metric in metrics:
+        if len(done) >= _ENOUGH and not any(metric.name in record.metrics for record in done):
+            raise InputError(
+                f"none of {len(done)} trainings measured {metric.name}. Name a metric that was measured with "
+                f"--objectives: {', '.join(done[-1].metrics)}."
+            )
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The file that notes what has finished in one tuning run. Its name is made of the run's settings."""
+
+    path: Path
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path, settings: Mapping[str, Any]) -> Journal:
+        """The journal of the run with these settings."""
+        name = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+        return cls(folder / f"tuning-{name}.jsonl", settings)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, no other run of the same settings reads or writes it: their lines would not fit together.
+
+        Raises:
+            InputError: such a run is at work.
+        """
+        lock = FileLock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
+        try:
+            acquired = lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"{self.path}: another run with the same settings is at work. Wait for its end, or take "
+                "another --seed."
+            ) from None
+        with acquired:
+            yield
+
+    def read(self) -> list[_Line]:
+        """What has finished, in order. A last line that was cut short by a kill is removed.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        refuse_link(self.path)
+        if not self.path.exists():
+            return []
+        content = read_bytes(self.path, _MOST_BYTES, follow_link=False)
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(self.path, whole)
+        lines = content[:whole].splitlines()
+        if lines and parse_json(lines[0], f"{self.path}, line 1") != json.loads(self._head()):
+            raise InputError(
+                f"{self.path}, line 1: is not what this version begins the journal of these settings with. "
+                "Move the file away to begin anew; trainings that the ledger has are not repeated."
+            )
+        found = []
+        for number, line in enumerate(lines[1:], start=2):
+            where = f"{self.path}, line {number}"
+            found.append(checked(parse_json(line, where), _Line, where))
+        return found
+
+    def _head(self) -> bytes:
+        return json.dumps({"tuning": 1, **self.settings}).encode()
+
+    def append(self, line: _Line) -> None:
+        """Note what has finished; when it returns, the line is on the disk."""
+        refuse_link(self.path)
+        try:
+            new = not self.path.exists() or self.path.stat().st_size == 0
+            with self.path.open("ab") as file:
+                if new:
+                    file.write(self._head() + b"\n")
+                file.write(msgspec.json.encode(line) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror}.") from error
+
+
+@dataclass
+class _Request:
+    """What a worker was asked for."""
+
+    number: int
+    worker: int
+    resource: float
+    start: float
+    launched: bool = False
+
+
+class LiveTrainer:
+    """See hpobench_nmt.core.simulation.Trainer. Use it as a context: its trainings end with it.
+
+    Args:
+        workspace: the spec and its ledger.
+        metrics: whose losses are told. Where trainings are stopped on the way, checkpoints must have them.
+        partial: whether they are.
+        devices: of the workers, in turns.
+        workers: how many trainings run at a time.
+        journal: of this run.
+        told: called with each event, the losses of the row's best checkpoint, by how much it misses each
+            constraint (NaN where that is not measured), and whether it is new.
+        seconds: when the time is over; where trainings can be stopped on the way, none is waited for then.
+        constraints: on metrics of the family.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        metrics: Sequence[Metric],
+        partial: bool,
+        devices: Sequence[str],
+        workers: int,
+        journal: Journal,
+        told: Callable[[Event, Floats, Floats, bool], None],
+        seconds: float = math.inf,
+        constraints: Sequence[Constraint] = (),
+    ) -> None:
+        self.workers = workers
+        self._workspace = workspace
+        self._metrics = metrics
+        self._constraints = constraints
+        self._partial = partial
+        self._devices = devices
+        self._journal = journal
+        self._told = told
+        self._seconds = seconds if partial else math.inf
+        self._past = deque(journal.read())
+        self._running: dict[int, _Request] = {}
+        self._curves: dict[int, list[Point]] = {}
+        self._records: list[Record] = []  # where trainings are whole
+        self._ended: set[int] = set()
+        self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        self._processes = Processes()
+        self._pool = ThreadPoolExecutor(workers)
+        self._number = 0
+        self._now = 0.0
+        self._origin: float | None = None  # when the clock was at 0; None as long as the past is told again
+
+    def __enter__(self) -> LiveTrainer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the trainings that run. Their states are kept as far as they were saved."""
+        self._processes.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def start(self, worker: int, row: int, resource: float) -> None:
+        """See Trainer."""
+        self._number += 1
+        self._running[row] = _Request(self._number, worker, resource, self._clock())
+
+    def finish(self) -> list[Event]:
+        """See Trainer: the next training that finishes, or that did so before a kill."""
+        if self._past:
+            return [self._tell_again(self._past.popleft())]
+        if self._origin is None:
+            self._origin = time.monotonic() - self._now
+        for row, request in self._running.items():
+            if not request.launched:
+                request.launched = True
+                self._pool.submit(self._work, row, request)
+        try:
+            left = self._seconds - self._clock()
+            row, result = self._finished.get(timeout=None if math.isinf(left) else max(left, 0.0))
+        except Empty:
+            return [Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)]  # after the end of the time
+        if isinstance(result, BaseException):
+            raise result
+        points, ended = result
+        request = self._running.pop(row)
+        place = bisect_left([point.resource for point in points], request.resource)
+        reached = points[: place + 1]
+        known = len(self._curves.get(row, ()))
+        self._curves[row] = reached
+        done = ended and len(reached) == len(points)
+        now = self._clock()
+        event = Event(now, request.number, request.worker, row, len(reached), request.start,
+                      now - request.start, done)  # fmt: skip
+        new = [
+            (p.resource, p.cost, [None if math.isnan(x) else x for x in (*p.losses, *p.violations)])
+            for p in reached[known:]
+        ]
+        self._journal.append(
+            _Line(event.number, row, event.worker, event.start, now, event.checkpoint, done, new)
+        )
+        self._tell(event, True)
+        return [event]
+
+    def _tell(self, event: Event, new: bool) -> None:
+        if event.done:
+            self._ended.add(event.row)
+        violations = np.array(self._curves[event.row][-1].violations)
+        self._told(event, self.best(event), violations, new)
+
+    def _tell_again(self, line: _Line) -> Event:
+        """What the journal has noted, which must be what was asked for now as then."""
+        request = self._running.pop(line.row, None)
+        points = self._curves.setdefault(line.row, [])
+        m = len(self._metrics)
+        for resource, cost, noted in line.points:
+            values = tuple(math.nan if x is None else x for x in noted)
+            points.append(Point(resource, cost, values[:m], values[m:]))
+        asked = request is not None and (request.number, request.worker) == (line.number, line.worker)
+        widths = {(len(point.losses), len(point.violations)) for point in points}
+        if not asked or line.checkpoint != len(points) or widths != {(m, len(self._constraints))}:
+            raise InputError(
+                f"{self._journal.path}: does not fit what the method asks for now. Remove it; trainings that "
+                "the ledger holds are not done again."
+            )
+        self._now = line.finish
+        event = Event(line.finish, line.number, line.worker, line.row, line.checkpoint, line.start,
+                      line.finish - line.start, line.done)  # fmt: skip
+        self._tell(event, False)
+        return event
+
+    def _work(self, row: int, request: _Request) -> None:
+        try:
+            self._finished.put((row, self._train(row, request)))
+        except BaseException as error:
+            self._finished.put((row, error))
+
+    def _train(self, row: int, request: _Request) -> tuple[list[Point], bool]:
+        """All checkpoints that the row has now, and whether its training has ended."""
+        until = None if math.isinf(request.resource) else math.ceil(request.resource)
+        workspace = replace(self._workspace, until=until)
+        device = self._devices[request.worker % len(self._devices)]
+        done = train_and_record(workspace, row, 0, device, self._processes)
+        if isinstance(done, Unfinished) and done.kind == "again":
+            done = train_and_record(workspace, row, 0, device, self._processes, last=True)
+        if isinstance(done, Unfinished):
+            if done.kind != "paused":
+                raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
+            return self._points(done.curve), False
+        if not self._partial:
+            self._records.append(done)
+            refuse_unmeasured(self._metrics, self._records)
+            losses = tuple(self._loss(metric, done.metrics) for metric in self._metrics)
+            return [Point(1.0, done.seconds, losses, self._missed_by(done.metrics))], True
+        points = self._points(done.curve)
+        if len(points) < len(self._curves.get(row, ())):
+            points = list(self._curves[row])  # the record of a failed training has no curve
+        if done.status == "failed" or not points:
+            # A training that has failed is over, and has no losses there.
+            last = points[-1].resource if points else 0.0
+            points.append(Point(last + 1, done.seconds, (math.nan,) * len(self._metrics)))
+        # Most of what is constrained is measured once, at the end.
+        points[-1] = points[-1]._replace(violations=self._missed_by(done.metrics))
+        return points, True
+
+    def _points(self, curve: Sequence[Mapping[str, float]]) -> list[Point]:
+        for metric in self._metrics:
+            if curve and metric.name not in curve[-1]:
+                measured = [each.name for each in self._workspace.spec.metrics]
+                known = ", ".join(name for name in curve[-1] if name in measured) or "there is none"
+                raise InputError(
+                    f"{metric.name} is not measured at checkpoints, so that trainings cannot be stopped by "
+                    f"it. Name one that is with --objectives: {known}."
+                )
+        return [
+            Point(
+                point["update"],
+                point.get("seconds", point["update"]),
+                tuple(self._loss(metric, point) for metric in self._metrics),
+                self._missed_by(point),
+            )
+            for point in curve
+        ]
+
+    def _missed_by(self, values: Mapping[str, float]) -> tuple[float, ...]:
+        return tuple(each.missed_by(values) for each in self._constraints)
+
+    def _loss(self, metric: Metric, values: Mapping[str, float]) -> float:
+        return float(Objective(metric.name, metric.direction).to_loss(values.get(metric.name, math.nan)))
+
+    def _clock(self) -> float:
+        return self._now if self._origin is None else time.monotonic() - self._origin
+
+    def best(self, event: Event) -> Floats:
+        """See Trainer."""
+        losses = [point.losses for point in self._curves[event.row][: event.checkpoint]]
+        first = [math.inf if math.isnan(each[0]) else each[0] for each in losses]
+        return np.array(losses[first.index(min(first))])
+
+    def violations(self, row: int) -> Floats:
+        """By how much a row misses each constraint, shape (c,).
+
+        What is not measured at checkpoints is 0 until its training has ended: a row is not held to what
+        nobody knows yet. After that it is NaN.
+        """
+        found = np.array(self._curves[row][-1].violations)
+        return found if row in self._ended else np.where(np.isnan(found), 0.0, found)
+
+    def resource(self, event: Event) -> float:
+        """See Trainer."""
+        return self._curves[event.row][event.checkpoint - 1].resource
+
+    def progress(self, event: Event) -> Progress:
+        """See Trainer."""
+        points = self._curves[event.row][: event.checkpoint]
+        columns = list(zip(*points, strict=True))[:3]
+        arrays = [np.array(column, dtype=np.float64) for column in columns]
+        best = self.best(event)
+        for array in (*arrays, best):
+            array.setflags(write=False)
+        resources, costs, losses = arrays
+        return Progress(event.row, resources, costs, losses, best, event.done, event.finish)
+
+    def reached(self, rows: NDArray[np.int64], checkpoints: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """See Trainer."""
+        events = [
+            Event(0.0, 0, 0, row, checkpoint, 0.0, 0.0, False)
+            for row, checkpoint in zip(rows.tolist(), checkpoints.tolist(), strict=True)
+        ]
+        losses = np.array([self.best(event) for event in events]).reshape(len(events), len(self._metrics))
+        return losses, np.array([self.resource(event) for event in events])

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
+from hpobench_nmt.runner.ledgers.ledger import Record
+
+PPL, BLEU = Metric("dev_ppl", "min", description="least on dev"), Metric("dev_bleu", "max", "BLEU")
+
+
+def record(ppl, own, **more):
+    """A training with these perplexities, 100 updates a checkpoint, and other columns of the same length."""
+    curve = [
+        {"update": 100 * n, "dev_ppl": value} | {name: column[n - 1] for name, column in more.items()}
+        for n, value in enumerate(ppl, start=1)
+    ]
+    return Record({"x": 1}, 0, 0, "done", metrics={"dev_ppl": own, "dev_bleu": 9.0}, curve=curve)
+
+
+def test_curves_of_trainings():
+    records = [
+        record([9.0, 7.0, 8.0], 7.0, seconds=[1.0, 2.5, 4.0], epoch=[1.0, 2.0, 3.0]),
+        Record({"x": 2}, 0, 0, "done", metrics={"dev_ppl": 5.0}),
+        record([6.0], 6.0, seconds=[0.5], epoch=[1.0]),
+    ]
+    found = ledger_curves(records, [BLEU, PPL])
+    assert (found.resource, found.resource_unit, found.cost_unit) == ("update", "updates", "s")
+    assert found.metrics == (Metric("dev_ppl", "min"),)
+    assert found.own == ("best",)
+    assert found.starts.tolist() == [0, 3, 3, 4]
+    assert found.resources.tolist() == [100.0, 200.0, 300.0, 100.0]
+    assert found.costs.tolist() == [1.0, 2.5, 4.0, 0.5]
+    assert found.values[:, 0].tolist() == [9.0, 7.0, 8.0, 6.0]
+
+
+def test_the_cost_is_updates_where_some_checkpoint_has_no_time_or_the_time_stands_still():
+    for seconds in ({}, {"seconds": [1.0, 1.0]}):
+        found = ledger_curves(
+            [record([9.0, 7.0], 7.0, seconds=[1.0, 2.0]), record([6.0, 5.0], 5.0, **seconds)], [PPL]
+        )
+        assert found.costs.tolist() == found.resources.tolist()
+        assert found.cost_unit == "updates"
+
+
+@pytest.mark.parametrize(
+    ("values", "own"), [([7.0, 6.0], "best"), ([8.0, 6.5], "last"), ([7.0, 6.5], None), ([7.01, 6.0], None)]
+)
+def test_what_the_rows_own_values_are(values, own):
+    records = [record([9.0, 7.0, 8.0], values[0]), record([6.0, 6.5], values[1])]
+    assert ledger_curves(records, [PPL]).own == (own,)
+
+
+def test_metrics_of_checkpoints_only():
+    records = [record([9.0, 7.0], 7.0, dev_bleu_sample=[1.0, 2.0], odd=[5.0, 5.0])]
+    found = ledger_curves(records, [PPL])
+    assert [(m.name, m.direction) for m in found.metrics] == [("dev_ppl", "min"), ("dev_bleu_sample", "max")]
+    assert found.own == ("best", None)
+    # One that is not measured at every checkpoint of every row is left out.
+    assert len(ledger_curves([*records, record([9.0], 9.0)], [PPL]).metrics) == 1
+
+
+def test_a_training_that_diverged_stops_there():
+    found = ledger_curves([record([9.0, 7.0, 1e200, 8.0], 7.0), record([5.0], 5.0)], [PPL])
+    np.testing.assert_array_equal(found.values[:, 0], [9.0, 7.0, np.nan, 5.0])
+    assert found.starts.tolist() == [0, 3, 4]
+    assert found.own == ("best",)
+
+
+def test_no_curves():
+    bare = Record({"x": 2}, 0, 0, "done", metrics={"dev_ppl": 5.0})
+    assert ledger_curves([bare, bare], [PPL]) is None
+    assert ledger_curves([record([9.0], 9.0)], [BLEU]) is None
+    odd = Record({"x": 2}, 0, 0, "done", metrics={"dev_ppl": 5.0}, curve=[{"dev_ppl": 5.0}])
+    assert ledger_curves([odd], [PPL]) is None
+
+
+def test_curves_that_make_no_sense_are_refused():
+    twice = Record({"x": 2}, 0, 0, "done", metrics={}, curve=[{"update": 1, "dev_ppl": 5.0}] * 2)
+    with pytest.raises(InputError, match="row 0, checkpoint 2: update must increase"):
+        ledger_curves([twice], [PPL])

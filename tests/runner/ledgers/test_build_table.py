@@ -1,0 +1,164 @@
+"""Tables from ledgers: what is refused, and texts that no file can hold."""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pytest
+
+pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.folder import LEDGER, SPEC, load_replicates
+from hpobench_nmt.runner.ledgers.build_table import build
+from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, refuse_other_spec
+from hpobench_nmt.runner.specs.spec import SAME_SEED
+from hpobench_nmt.runner.specs.spec_file import load_spec
+
+TEXT = """
+name = "small"
+family = "awd-lstm"
+[corpus]
+name = "text"
+train = "train.txt"
+dev = "dev.txt"
+test = "test.txt"
+[grid]
+layers = [1, 2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / SPEC).write_text(TEXT)
+    open_ledger(tmp_path / LEDGER, load_spec(tmp_path / SPEC).identity, {"licence": "MIT"})
+    return tmp_path
+
+
+def record(layers, **changes):
+    usual = {"metrics": {"dev_ppl": 50.0}, "started": "2026-01-01T00:00:00+00:00"}
+    return Record({"layers": layers}, 0, 1, "done", **(usual | changes))
+
+
+def test_a_lone_surrogate_in_a_text_is_escaped(folder):
+    append(folder / LEDGER, record(1, started="2026\ud800"))
+    table, _ = build(folder)
+    assert table.provenance["first"] == "2026\\ud800"
+
+
+def test_rows_that_cannot_be_repeated_are_told(folder):
+    append(folder / LEDGER, record(1, nondeterministic="put_"))
+    append(folder / LEDGER, record(2))
+    told = build(folder)[0].provenance
+    assert told["not_repeatable"] == "1 (not the same each time: put_)"
+    assert "but for its times and for what not_repeatable names; on another" in told["reproducible"]
+
+
+def test_the_noise_of_a_row_is_told(folder):
+    for layers, again, ppl in ((1, 0, 50.0), (1, 1, 52.0), (2, 0, 53.0)):
+        append(
+            folder / LEDGER,
+            msgspec.structs.replace(record(layers, metrics={"dev_ppl": ppl}), replicate=again),
+        )
+    told = build(folder)[0].provenance
+    # The spread of 50 and 52 is the root of 2; Student's quantile for one degree of freedom is 12.7.
+    assert told["seed_noise"] == (
+        "dev_ppl: standard deviation 1.41 between trainings of a configuration (1 degree of freedom); "
+        "rows less than 25.4 apart cannot be told from one another, and 2 of 2, the best included, are that "
+        "near to the best"
+    )
+    assert "but for its times; on another" in told["reproducible"]
+
+
+def test_a_metric_without_noise_is_told_so(folder):
+    for again in (0, 1):
+        append(folder / LEDGER, msgspec.structs.replace(record(1), replicate=again))
+    told = build(folder)[0].provenance
+    assert told["seed_noise"] == "dev_ppl: the same in all trainings of a configuration"
+
+
+def test_a_configuration_that_failed_has_no_replicates(folder):
+    failed = msgspec.structs.replace(record(1, metrics={}), status="failed", reason="diverged")
+    append(folder / LEDGER, failed)
+    append(folder / LEDGER, msgspec.structs.replace(record(1), replicate=1))
+    append(folder / LEDGER, record(2))
+    append(folder / LEDGER, msgspec.structs.replace(record(2), replicate=1))
+    table, _ = build(folder)
+    assert table.configs.tolist() == [[2.0]]
+    assert load_replicates(folder)["layers"].tolist() == [2.0]
+
+
+def test_a_row_off_the_grid_makes_no_table(folder):
+    append(folder / LEDGER, record(1))
+    append(folder / LEDGER, record(3))
+    with pytest.raises(InputError, match="layers = 3, which is not on the grid"):
+        build(folder)
+    assert not (folder / "table.csv").exists()
+
+
+def test_records_without_metrics_make_no_table(folder):
+    append(folder / LEDGER, record(1, metrics={}))
+    with pytest.raises(InputError, match="no record has one of the spec's metrics"):
+        build(folder)
+
+
+@pytest.mark.parametrize("name", ["lohelp-de-en", "sotu-awd-lstm", "sotu-dyneval"])
+def test_the_shipped_tables_are_built_from_their_ledgers_and_these_can_go_on(tmp_path, name):
+    shipped = Path(str(files("hpobench_nmt"))) / "tables" / name
+    for file in (SPEC, LEDGER):
+        shutil.copy(shipped / file, tmp_path)
+    build(tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
+        file.name: file.read_bytes() for file in shipped.iterdir()
+    }
+    spec = load_spec(tmp_path / SPEC)
+    refuse_other_spec(tmp_path / LEDGER, read_ledger(tmp_path / LEDGER), spec.identity, spec.family.defaults)
+
+
+def test_trainings_again_with_a_rows_own_seed_are_told_and_are_no_replicates(folder):
+    for again, ppl in ((0, 50.0), (1, 52.0), (SAME_SEED + 1, 50.25), (SAME_SEED + 2, 49.5)):
+        append(folder / LEDGER, msgspec.structs.replace(record(1, metrics={"dev_ppl": ppl}), replicate=again))
+    table, _ = build(folder)
+    assert table.provenance["same_seed"] == (
+        "2 trainings again with a row's own seed: dev_ppl is at most 0.5 away from the row's"
+    )
+    assert pd.read_csv(folder / "replicates.csv")["replicate"].tolist() == [1]
+
+
+def test_a_spec_that_is_a_link_is_not_followed(folder, tmp_path):
+    append(folder / LEDGER, record(1))
+    (folder / SPEC).rename(folder / "elsewhere.toml")
+    (folder / SPEC).symlink_to(folder / "elsewhere.toml")
+    with pytest.raises(InputError, match="is a symbolic link"):
+        build(folder)
+
+
+def test_texts_and_booleans_on_a_grid_become_categories(tmp_path):
+    grid = 'dynamic_rule = ["sgd", "rms-prior", "none"]\nfine_tune = [true, false]\nlearning_rate = [10, 1]'
+    (tmp_path / SPEC).write_text(TEXT.replace("layers = [1, 2]", grid))
+    spec = load_spec(tmp_path / SPEC)
+    assert spec.size == 12 and [spec.row(spec.configuration(row)) for row in range(12)] == list(range(12))
+    assert spec.configuration(0) == {"dynamic_rule": "sgd", "fine_tune": True, "learning_rate": 1}
+    assert spec.settings(spec.configuration(0))["fine_tune"] is True
+    assert len({spec.training_seed(spec.configuration(row), 0) for row in range(12)}) == 12
+    open_ledger(tmp_path / LEDGER, spec.identity, {"licence": "MIT"})
+    for row in (5, 0, 7):
+        record = Record(
+            spec.configuration(row), 0, 1, "done", metrics={"dev_ppl": 50.0 + row}, started="2026"
+        )
+        append(tmp_path / LEDGER, record)
+    append(
+        tmp_path / LEDGER,
+        Record(spec.configuration(7), 1, 2, "done", metrics={"dev_ppl": 9.0}, started="2026"),
+    )
+    table, _ = build(tmp_path)
+    assert [table.config(row) for row in range(3)] == [spec.configuration(row) for row in (0, 5, 7)]
+    assert table.space["dynamic_rule"].values == ("sgd", "rms-prior")  # no row has the third
+    assert table.space["fine_tune"].kind == "categorical"
+    again = pd.read_csv(tmp_path / "replicates.csv")
+    assert again[["dynamic_rule", "fine_tune"]].to_numpy().tolist() == [["rms-prior", False]]
+    append(tmp_path / LEDGER, Record({**spec.configuration(1), "dynamic_rule": "sdg"}, 0, 1, "done"))
+    with pytest.raises(InputError, match="dynamic_rule = sdg, which is not on the grid"):
+        build(tmp_path)

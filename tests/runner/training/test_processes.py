@@ -1,0 +1,151 @@
+"""Trainings in processes of their own: what they take down, and what takes them down."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.runner.nmt.commands import run_command
+from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX processes")
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def gone(pid, seconds=20):
+    deadline = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def read_when_there(path, lines=1):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if path.exists() and len(found := path.read_text().split("\n")[:-1]) >= lines:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was never written")
+
+
+def test_a_result_comes_back_and_output_goes_to_the_log(tmp_path):
+    processes = Processes()
+    assert processes.run(os.path.join, "a", "b", log=tmp_path / "log") == os.path.join("a", "b")  # noqa: PTH118
+    processes.run(print, "said", "much", log=tmp_path / "log")
+    assert "said much" in (tmp_path / "log").read_text()
+
+
+def test_every_call_has_a_process_of_its_own(tmp_path):
+    processes = Processes()
+    pids = {processes.run(os.getpid, log=tmp_path / "log") for _ in range(3)}
+    assert len(pids | {os.getpid()}) == 4
+
+
+def test_an_error_is_told_with_its_last_line_and_logged_whole(tmp_path):
+    with pytest.raises(Crashed, match="ValueError: invalid literal"):
+        Processes().run(int, "x", log=tmp_path / "log")
+    assert "Traceback" in (tmp_path / "log").read_text()
+    with pytest.raises(Crashed, match=r"^no_such_module failed with exit code 1"):  # words meant for people
+        Processes().run(run_command, "no_such_module", (), tmp_path / "command", log=tmp_path / "log")
+
+
+def test_how_a_process_died_is_told(tmp_path):
+    with pytest.raises(Crashed, match="exit code 3"):
+        Processes().run(os._exit, 3, log=tmp_path / "log")
+    with pytest.raises(Killed, match="killed by SIGABRT"):
+        Processes().run(os.abort, log=tmp_path / "log")
+
+
+@pytest.mark.parametrize(("number", "asked"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+def test_being_asked_to_stop_is_told_from_being_killed(tmp_path, number, asked):
+    with pytest.raises(Killed) as caught:
+        Processes().run(signal.raise_signal, number, log=tmp_path / "log")
+    assert caught.value.asked_to_stop == asked
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_under_the_log_hides_neither_result_nor_error():
+    log = Path("/dev/full")
+    assert Processes().run(int, "3", log=log) == 3
+    with pytest.raises(Crashed, match="No space left"):
+        Processes().run(print, "a line that finds no room", log=log)
+    with pytest.raises(Crashed, match="ValueError: invalid literal"):
+        Processes().run(int, "x", log=log)
+
+
+def test_stop_ends_what_runs_with_all_that_it_started(tmp_path):
+    processes, pids = Processes(), tmp_path / "pids"
+    command = f"echo $$ >> {pids}; sleep 60 & echo $! >> {pids}; wait"
+    died = []
+
+    def run():
+        try:
+            processes.run(os.system, command, log=tmp_path / "log")
+        except Killed as error:
+            died.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    found = [int(pid) for pid in read_when_there(pids, 2)]
+    processes.stop()
+    thread.join(20)
+    assert died == ["killed by SIGKILL"]
+    assert all(gone(pid) for pid in found)
+    with pytest.raises(Killed, match="stopped"):
+        processes.run(os.getpid, log=tmp_path / "log")
+
+
+def test_how_a_process_ended_is_known_however_often_it_is_stopped(tmp_path):
+    """Once, two threads that asked for it at the same time could take the end for another one."""
+
+    def run(processes, log):
+        with pytest.raises(Killed) as caught:
+            processes.run(time.sleep, 60, log=log)
+        died.append(str(caught.value))
+
+    died = []
+    for number in range(30):
+        processes, log = Processes(), tmp_path / f"log{number}"
+        thread = threading.Thread(target=run, args=(processes, log))
+        thread.start()
+        while not log.exists():
+            time.sleep(0.001)
+        while thread.is_alive():
+            processes.stop()
+    assert died == ["killed by SIGKILL"] * 30
+
+
+_PARENT = """
+import os, sys
+from pathlib import Path
+from hpobench_nmt.runner.training.processes import Processes
+
+if __name__ == "__main__":
+    command = f"echo $$ >> {sys.argv[1]}; sleep 60 & echo $! >> {sys.argv[1]}; wait"
+    Processes().run(os.system, command, log=Path(sys.argv[1] + ".log"))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_processes_end_with_their_parent(tmp_path, number):
+    script, pids = tmp_path / "parent.py", tmp_path / "pids"
+    script.write_text(_PARENT)
+    parent = subprocess.Popen([sys.executable, str(script), str(pids)])
+    found = [int(pid) for pid in read_when_there(pids, 2)]
+    parent.send_signal(number)
+    parent.wait(20)
+    assert all(gone(pid) for pid in found)

@@ -1,0 +1,209 @@
+"""Tuning with several trainings at a time, which are stopped on the way, killed, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from hpobench_nmt.benchmarking.plugins import resolve_methods
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.runner.ledgers.ledger import read_ledger
+from hpobench_nmt.runner.specs.spec_file import load_spec
+from hpobench_nmt.runner.training.workspace import open_workspace
+from hpobench_nmt.runner.tuning.live_trainer import Journal
+from hpobench_nmt.runner.tuning.tune import pick_metrics, tune_in_parallel
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'hpobench-nmt[train]'")
+pytest.importorskip("filelock")
+
+SPEC = """
+name = "live"
+title = "a tiny AWD-LSTM"
+family = "awd-lstm"
+objectives = ["dev_ppl"]
+metrics = ["dev_ppl", "test_ppl", "num_updates"]
+
+[corpus]
+name = "text"
+train = "train.txt"
+dev = "dev.txt"
+test = "test.txt"
+
+[grid]
+hidden_size = [4, 8]
+learning_rate = [1, 5, 10000]
+
+[fixed]
+layers = 1
+embedding_size = 4
+batch_size = 4
+bptt = 10
+max_epochs = 3
+clip = 0
+cache_window = 0
+dynamic_rule = "none"
+"""
+TUNE = ("tune", "live.toml", "--method", "ASHA", "--workers", "2", "--updates", "20,60", "--device", "cpu")
+
+
+@pytest.fixture
+def at(place, monkeypatch):
+    """The folder with the corpus and the spec; each test has a ledger of its own."""
+    (place / "live.toml").write_text(SPEC)
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
+    return place
+
+
+def journal_in(folder):
+    (path,) = folder.glob("tuning-*.jsonl")
+    return path
+
+
+def events_in(folder):
+    return [json.loads(line) for line in journal_in(folder).read_text().splitlines()[1:]]
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(at, run_command):
+    arguments = [*TUNE, "--lookups", "3", "--out", "killed"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpobench_nmt", *arguments], start_new_session=True, stdout=subprocess.PIPE
+    )
+    folder, deadline = at / "killed", time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if list(folder.glob("tuning-*.jsonl")) and len(events_in(folder)) >= 3:
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = events_in(folder)
+    assert len(before) >= 3
+    with journal_in(folder).open("ab") as file:
+        file.write(b'{"number":9')  # a line that the kill cut short
+    shown = run_command(*arguments).stdout.splitlines()
+    events = events_in(folder)
+    assert events[: len(before)] == before
+    assert [line.endswith("(before)") or "(before)  best" in line for line in shown[: len(events)]] == [
+        i < len(before) for i in range(len(events))
+    ]
+    # Every row that was begun has ended in the end, and its record is in the ledger, once.
+    rows = {event["row"] for event in events}
+    assert len(rows) == 3
+    assert sorted(event["row"] for event in events if event["done"]) == sorted(rows)
+    assert len(read_ledger(folder / "ledger.jsonl").records) == 3
+    stops = [event for event in events if not event["done"]]
+    assert len(stops) >= 3  # each of the three was stopped once or more
+    assert (np.diff([event["finish"] for event in events]) >= 0).all()
+    # Nothing is left to do: the same is told again, without a training.
+    again = run_command(*arguments).stdout.splitlines()
+    assert all("(before)" in line for line in again[: len(events)])
+    assert again[-2:] == shown[-2:]
+    assert events_in(folder) == events
+
+
+def tuned(at, out, method="RS", **options):
+    spec = load_spec(at / "live.toml")
+    workspace, _ = open_workspace(spec, at / out, at / "home" / "training")
+    (named,) = resolve_methods([method])
+    settings = {"lookups": 3, "seed": 0, "devices": ["cpu"], "workers": 2} | options
+    return tune_in_parallel(workspace, named, pick_metrics(spec, (), named), **settings)
+
+
+def test_whole_trainings_several_at_a_time(at):
+    """Of which the ledger holds what the method was told."""
+    trial = tuned(at, "whole")
+    assert isinstance(trial, Trajectory)
+    assert trial.failure == ""
+    records = {record.key: record for record in read_ledger(at / "whole" / "ledger.jsonl").records}
+    assert len(records) == len(trial.rows) == 3
+    known = sorted(r.metrics.get("dev_ppl", math.nan) for r in records.values())
+    np.testing.assert_array_equal(sorted(trial.losses[:, 0]), known)
+    times = trial.timing
+    assert set(times.workers.tolist()) == {0, 1}
+    second = times.starts[np.argsort(times.starts)[1]]
+    assert second < times.finishes.min()  # two at a time
+    assert not (at / "whole" / "work").exists()
+
+
+def test_when_the_time_is_over_nothing_is_waited_for(at):
+    trial = tuned(at, "short", "ASHA", updates=(20, 60), seconds=0.0)
+    assert (len(trial.rows), trial.failure) == (0, "")
+
+
+def test_a_metric_that_checkpoints_lack_is_refused(at):
+    spec = load_spec(at / "live.toml")
+    workspace, _ = open_workspace(spec, at / "other", at / "home" / "training")
+    (named,) = resolve_methods(["ASHA"])
+    metrics = pick_metrics(spec, ["test_ppl"], named)
+    with pytest.raises(InputError, match=r"test_ppl is not measured at checkpoints, .*: dev_ppl\."):
+        tune_in_parallel(workspace, named, metrics, 2, 0, ["cpu"], 1, (20, 60))
+
+
+def test_a_journal_that_does_not_fit_is_refused(at):
+    tuned(at, "fits", lookups=1, workers=1, n_initial=1)
+    path = journal_in(at / "fits")
+    text = path.read_text()
+    for change, message in (
+        (text.replace('"number":1', '"number":2'), "does not fit what the method asks for now"),
+        (text.replace('"checkpoint":1', '"checkpoint":0'), "line 2: checkpoint must be"),
+        (text.replace('"done":true', '"done":true,"x":1'), "unknown key 'x'"),
+    ):
+        path.write_text(change)
+        with pytest.raises(InputError, match=message):
+            tuned(at, "fits", lookups=1, workers=1, n_initial=1)
+    path.write_text(text)
+    assert tuned(at, "fits", lookups=1, workers=1, n_initial=1).failure == ""
+
+
+def test_a_tuning_run_is_not_done_twice_at_once(at):
+    tuned(at, "once", lookups=1, workers=1, n_initial=1)
+    with (
+        Journal(journal_in(at / "once"), {}).held(),
+        pytest.raises(InputError, match="another run with the same settings is at work"),
+    ):
+        tuned(at, "once", lookups=1, workers=1, n_initial=1)
+    assert tuned(at, "once", lookups=1, workers=1, n_initial=1).failure == ""
+
+
+def test_a_journal_is_of_its_settings(tmp_path):
+    journal = Journal.of(tmp_path, {"method": "RS", "rows": (1, 2)})
+    for head in (
+        "{}",
+        '{"tuning": 2, "method": "RS", "rows": [1, 2]}',
+        '{"tuning": 1, "method": "RS"}',
+        "what",
+    ):
+        journal.path.write_text(head + "\n")
+        with pytest.raises(InputError, match="line 1"):
+            journal.read()
+    journal.path.write_text('{"tuning": 1, "rows": [1, 2], "method": "RS"}\n')
+    assert journal.read() == []
+
+
+def test_a_journal_is_not_written_through_a_link(tmp_path):
+    journal = Journal.of(tmp_path, {"method": "RS"})
+    journal.path.symlink_to(tmp_path / "victim")
+    with pytest.raises(InputError, match="link"):
+        journal.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--method", "ASHA"), "ASHA stops trainings on the way: say with --updates"),
+        (("--updates", "60,20"), "the smaller one first"),
+        (("--updates", "a"), "takes FIRST,WHOLE"),
+        (("--device", "cuda:0,cuda:1"), "name one device"),
+    ],
+)
+def test_wrong_options_are_one_line(at, run_command, arguments, message):
+    assert message in run_command("tune", "live.toml", *arguments, check=2).stderr
