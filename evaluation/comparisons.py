@@ -30,10 +30,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, MAX_PART, mean_intervals, wilson_interval
-
-Floats = NDArray[np.float64]
 
 # Up to this many trials Wilcoxon's test is exact; beyond, a normal approximation, corrected for ties.
 _EXACT_RANKS = 10

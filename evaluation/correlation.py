@@ -17,10 +17,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
 
-Floats = NDArray[np.float64]
 Common = Literal["all", "pair"]
 
 # Values of a hyperparameter that are taken as another one, as in the paper's note on Figure 4.

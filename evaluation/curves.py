@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.trajectory import Trajectory
-
-Floats = NDArray[np.float64]
 
 # The middle half of the trials.
 QUARTILES = (0.25, 0.5, 0.75)

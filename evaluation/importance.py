@@ -36,6 +36,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import linalg
 
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.core.response import Response
@@ -43,8 +44,6 @@ from hpobench_nmt.core.response import Response
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Effect = tuple[int, ...]
 
 # Trees of the forest, and how many rows these may have in all: on a large table each tree knows so much that

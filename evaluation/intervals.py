@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-
-Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 RESAMPLES = 9_999

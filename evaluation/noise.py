@@ -29,15 +29,13 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import chi2, kendalltau, t
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, Value, label
 from hpobench_nmt.core.text import free_name
-
-Floats = NDArray[np.float64]
 
 _MOST_CONFIGURATIONS = 50
 

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.curves import QUARTILES, Curve
 from hpobench_nmt.evaluation.hypervolume import REFERENCE, FrontScale, check_level, corners
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 # The expected hypervolume takes time quadratic in the number of rows.
 MAX_ROWS = 10_000

@@ -15,12 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, check_confidence
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.intervals import RESAMPLES, resampled_sums
-
-Floats = NDArray[np.float64]
 
 MAX_GOALS = 20
 

@@ -18,12 +18,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 
-Floats = NDArray[np.float64]
 Ties = Literal["any", "first"]
 
 # A gap that equals the tolerance on paper (14.66 - 14.16 = 0.5) must not miss it by a rounding error.

@@ -21,13 +21,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, covered_share
 from hpobench_nmt.evaluation.scores import make_goal
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 # Rows this many grid steps from the best are near it. (Melis et al. looked at 15-25% of each range; a grid of
 # two or three values per hyperparameter has no such rows.)

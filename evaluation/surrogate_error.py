@@ -18,15 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.methods.model_based import LossScaling, Surrogate
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 def squared_errors(

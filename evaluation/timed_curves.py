@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.hypervolume import FrontScale, hypervolume_curve
 from hpobench_nmt.evaluation.runtime_distribution import Runtimes, defining_value
 from hpobench_nmt.evaluation.timed_scores import design_finish
-
-Floats = NDArray[np.float64]
 
 
 def spaced_times(trials: Sequence[Trajectory], count: int) -> Floats:

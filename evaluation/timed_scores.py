@@ -12,12 +12,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.scores import SCORES, Ties, make_goal
-
-Floats = NDArray[np.float64]
 
 
 def make_timed_goal(

@@ -22,8 +22,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Violations
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.loop import run_trial
@@ -33,7 +33,6 @@ from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 
-Floats = NDArray[np.float64]
 Check = Callable[..., None]
 
 

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
-
-Floats = NDArray[np.float64]
 
 
 class Belief(NamedTuple):

@@ -22,12 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, Prior
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 _BLOCK_ROWS = 64
 

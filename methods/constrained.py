@@ -23,6 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Method, Problem
@@ -36,8 +37,6 @@ from hpobench_nmt.methods.improvement import log_ehvi_of_all, log_ei_of_all, log
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate, standard_scaling
 from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.posterior import Posterior
-
-Floats = NDArray[np.float64]
 
 
 def model_based(

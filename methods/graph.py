@@ -31,14 +31,12 @@ does not depend on the order of the rows.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.methods.kernels import Kernel
-
-Floats = NDArray[np.float64]
 
 SIGMA_SQUARED = 1e6
 BETA = 0.5

@@ -16,13 +16,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
 from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.improvement import log_ei_of_all
 from hpobench_nmt.methods.kernels import matern52
-
-Floats = NDArray[np.float64]
 
 
 class ImprovementPerCost(AnyTargetsSearch):

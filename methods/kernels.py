@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 from george import kernels
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 
-Floats = NDArray[np.float64]
 Kernel = Callable[[Floats, Floats], Floats]
 
 # Rows of K that a prior keeps once computed, in bytes: all of them up to about 2,800 rows, and never

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress, Request
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.gaussian_process import kernel_prior
@@ -35,8 +35,6 @@ from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import KernelPrior, matern52
 from hpobench_nmt.methods.partial_training import Field
 from hpobench_nmt.methods.pending import Pending
-
-Floats = NDArray[np.float64]
 
 ETA = 3
 LEVEL_SCALE = 3.0

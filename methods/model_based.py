@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
 from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.posterior import Posterior, Prior
-
-Floats = NDArray[np.float64]
 
 LossScaling = Callable[[Floats], tuple[Floats, Floats]]
 """From the losses seen, shape (n, m), computes a centre and a spread of each, both of shape (m,)."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem as PymooProblem
 from pymoo.core.termination import NoTermination
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
-
-Floats = NDArray[np.float64]
 
 POPULATION = 20
 

@@ -19,10 +19,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.acquisition import Belief
-
-Floats = NDArray[np.float64]
 
 GAIN = 1.0
 REFERENCE = 1.1

@@ -23,11 +23,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 class Observed(Protocol):

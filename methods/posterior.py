@@ -30,10 +30,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 # Columns of seen rows are dropped when they are more than this share of the columns kept.
 _STALE_SHARE = 0.15

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
@@ -37,8 +38,6 @@ from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
 from hpobench_nmt.methods.kernels import matern52
 from hpobench_nmt.methods.source_models import SourceModel, portfolio, source_models
-
-Floats = NDArray[np.float64]
 
 DRAWS = 256
 PORTFOLIO = 5

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
-
-Floats = NDArray[np.float64]
 
 SOURCE_NOISE_SD = 0.1
 

@@ -27,11 +27,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.methods.kernels import Kernel
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 # A tie group with more rows than this many times the neighbours asked for is not taken whole.
 TIES = 8

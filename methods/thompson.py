@@ -22,13 +22,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
 from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.kernels import matern52
-
-Floats = NDArray[np.float64]
 
 # K and its Cholesky factor take 8 N^2 bytes each, and O(N^3) time.
 MAX_ROWS = 5000

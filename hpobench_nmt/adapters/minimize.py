@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.adapters.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
@@ -20,7 +21,6 @@ from hpobench_nmt.core.text import counted, printable
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 Function = Callable[[dict[str, Value]], float | Sequence[float] | None]
 
 

@@ -18,10 +18,10 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import read_json, write_whole
@@ -32,8 +32,6 @@ from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
 from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives
-
-Floats = NDArray[np.float64]
 
 USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
 """The method for one loss and for two, where none is named; ParEGO_M for more."""

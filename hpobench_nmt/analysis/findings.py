@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.correlation import RankCorrelation, spearman, spearman_interval
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import Sensitivity
 
-Floats = NDArray[np.float64]
 Notes = tuple[str, ...]
 
 # Below this share of explained variance, a forest's shares describe the forest more than the table.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import (
     EXACT,
@@ -25,6 +24,7 @@ from hpobench_nmt.analysis.selection import (
 from hpobench_nmt.benchmarking.clock import counted_gaps
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import gap_trial
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
@@ -42,8 +42,6 @@ from hpobench_nmt.methods import BUILT_IN
 if TYPE_CHECKING:
     from hpobench_nmt.methods.model_based import Surrogate
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 # A mean over a smaller share of the trials depends mostly on which trials are left.
 _LEAST_SHARE = 0.5

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import (
     EXACT,
@@ -20,6 +19,7 @@ from hpobench_nmt.analysis.selection import (
 )
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.text import counted
@@ -32,8 +32,6 @@ from hpobench_nmt.evaluation.hypervolume import (
 )
 from hpobench_nmt.evaluation.random_search import random_search_attainment
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 Pair = tuple[int, int]
 
 # Three objectives have three pairs, four have six: more figures than that are not looked at.

@@ -17,6 +17,7 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, scored_trial
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -32,8 +33,6 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     share_met,
 )
 from hpobench_nmt.evaluation.timed_curves import timed_runtimes
-
-Floats = NDArray[np.float64]
 
 # Steps of a distribution's curve: enough for a figure, whatever the size of the table.
 _POINTS = 300

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.suite import published_figures
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
@@ -26,7 +26,6 @@ from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_inter
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test
 from hpobench_nmt.evaluation.scores import SCORES
 
-Floats = NDArray[np.float64]
 # Mean and its interval by (table, score, method).
 _Means = dict[tuple[str, str, str], tuple[float, ...]]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.trainings import Trainings
@@ -16,8 +17,6 @@ from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.scores import SCORES, make_goal
 from hpobench_nmt.evaluation.timed_scores import make_timed_goal
 from hpobench_nmt.lookup.table import Table, default_tolerance
-
-Floats = NDArray[np.float64]
 
 
 def rows_with_curve(table: Table) -> NDArray[np.int64]:

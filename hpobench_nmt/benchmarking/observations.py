@@ -30,14 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trials
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 _MAX_BYTES = 2**32
 # Column, attribute of a Timeline, and type.

@@ -6,15 +6,12 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Source
 from hpobench_nmt.lookup.catalogue import load_table, members
 from hpobench_nmt.lookup.table import Table
-
-Floats = NDArray[np.float64]
 
 
 def sources_of(names: Sequence[str], table: Table, objectives: Sequence[Objective]) -> tuple[Source, ...]:

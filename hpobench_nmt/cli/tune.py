@@ -17,11 +17,12 @@ from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
 
 if TYPE_CHECKING:
+    from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
     from hpobench_nmt.core.simulation import Event
     from hpobench_nmt.runner.training.workspace import Workspace
-    from hpobench_nmt.runner.tuning.tune import Floats, TuningStep
+    from hpobench_nmt.runner.tuning.tune import TuningStep
 
 _HOUR = 3600.0
 

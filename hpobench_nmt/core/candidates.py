@@ -11,11 +11,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
-
-Floats = NDArray[np.float64]
 
 _DIGITS = 4
 

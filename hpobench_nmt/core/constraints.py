@@ -35,10 +35,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.problem import Progress
 
-Floats = NDArray[np.float64]
 Violations = Callable[[int], Floats]
 """The violations of a row, shape (c,)."""
 

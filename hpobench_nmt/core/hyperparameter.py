@@ -17,13 +17,12 @@ from typing import Any, Literal, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_column, check_label
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.text import printable
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 Scale = Literal["linear", "log"]
 Kind = Literal["numeric", "ordinal", "categorical"]
 Value = float | int | str | bool
@@ -227,7 +226,7 @@ class Hyperparameter:
             return codes
         return np.array([*self.values, None], dtype=object)[self.places(codes)]
 
-    def places(self, codes: Floats) -> Places:
+    def places(self, codes: Floats) -> Ints:
         """The place of each code among the values, shape as codes; one past the last where inactive."""
         if not self.is_numeric:
             return np.where(np.isnan(codes), len(self.values), np.nan_to_num(codes)).astype(np.int64)

@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Violations, teller
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
 from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-
-Floats = NDArray[np.float64]
 
 Evaluate = Callable[[int], Floats]
 """The losses of a row, shape (m,), NaN where there are none."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_column
 
-Floats = NDArray[np.float64]
 Direction = Literal["min", "max"]
 Values = TypeVar("Values", float, Floats)
 

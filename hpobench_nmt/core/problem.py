@@ -9,12 +9,10 @@ from functools import cached_property, partial
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key, row_index
-
-Floats = NDArray[np.float64]
 
 
 def _whole_only() -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from hpobench_nmt.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.space import Hyperparameter
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

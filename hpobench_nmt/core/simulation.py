@@ -10,8 +10,9 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
-from hpobench_nmt.core.problem import Floats, Progress
-from hpobench_nmt.core.trainings import Rows, Trainings
+from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.problem import Progress
+from hpobench_nmt.core.trainings import Trainings
 
 
 class Event(NamedTuple):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter as Hyperparameter
 from hpobench_nmt.core.hyperparameter import Kind as Kind
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna.distributions import BaseDistribution
 
-Floats = NDArray[np.float64]
 Config = Mapping[str, Value]
 """Values by name; one that is inactive is not there."""
 # What a scale is called here and in other libraries; "log2" is a value of hyperparameters in some.

@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.constraints import Violations, observer, teller
 from hpobench_nmt.core.guard import (
@@ -40,7 +39,6 @@ from hpobench_nmt.core.simulation import Event, SimulatedTrainer, Trainer
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
 
-Floats = NDArray[np.float64]
 OnCall = Callable[[str], None]
 
 

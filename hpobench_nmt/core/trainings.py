@@ -20,11 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

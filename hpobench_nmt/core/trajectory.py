@@ -12,10 +12,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.text import counted, printable
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 def _freeze(made: object, *names: str) -> None:

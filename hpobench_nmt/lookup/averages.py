@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.lookup.groups import group_ids
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _LARGEST_SEED = 2.0**53
 
 
-def configurations_of(configs: Floats) -> tuple[Integers, Integers]:
+def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
     """Which lines have the same configuration.
 
     Args:
@@ -31,7 +28,7 @@ def configurations_of(configs: Floats) -> tuple[Integers, Integers]:
     return first[order], place[number]
 
 
-def means(values: Floats, number: Integers) -> Floats:
+def means(values: Floats, number: Ints) -> Floats:
     """Mean metrics of each configuration, shape (N, M).
 
     A metric that one of its trainings lacks is missing: what a failed training would have reached is not
@@ -49,7 +46,7 @@ def means(values: Floats, number: Integers) -> Floats:
     )
 
 
-def training_numbers(number: Integers) -> Integers:
+def training_numbers(number: Ints) -> Ints:
     """For each training how many of its configuration came before it, and one; shape (T,)."""
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.diff(number[order], prepend=-1))
@@ -58,7 +55,7 @@ def training_numbers(number: Integers) -> Integers:
     return numbers
 
 
-def wrong_seed(seeds: Floats, number: Integers) -> tuple[int, str] | None:
+def wrong_seed(seeds: Floats, number: Ints) -> tuple[int, str] | None:
     """The first line whose seed cannot be, and what is wrong with it; None if all can."""
     wrong = ~((seeds == np.floor(seeds)) & (np.abs(seeds) <= _LARGEST_SEED))
     if wrong.any():

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
@@ -25,9 +25,6 @@ from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
 from hpobench_nmt.lookup.table import Table
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
 _SUSPICIOUS_AGREEMENT = 4

@@ -8,14 +8,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 Fact = tuple[Literal["ok", "note", "warning"], str, str]
 
 # A curve has gone back if it was worse than its best by this share of it, and one step undid so much of that.

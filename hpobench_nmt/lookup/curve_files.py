@@ -35,14 +35,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.rows import csv_of, parse_columns
-
-Floats = NDArray[np.float64]
 
 # A file is turned into numbers in parts of so many bytes, so that not all of its text is numbers at once.
 _PART = 2**23

@@ -21,13 +21,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_column
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric
 from hpobench_nmt.core.text import counted
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 Own = Literal["best", "last"]
 
 

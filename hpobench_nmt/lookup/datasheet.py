@@ -41,8 +41,6 @@ from hpobench_nmt.lookup.curve_files import CurvesSection
 from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
-Floats = NDArray[np.float64]
-
 FORMATS = (1, 2)
 """Those that this version reads. It writes the first one that can hold the table."""
 

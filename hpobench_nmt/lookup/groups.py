@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from hpobench_nmt.core.arrays import Ints
 
 _ROOM = 2**62
 
 
-def group_ids(columns: Sequence[Integers]) -> Integers:
+def group_ids(columns: Sequence[Ints]) -> Ints:
     """One number per row, the same for rows that agree in all columns; shape (N,).
 
     Args:
@@ -28,12 +28,12 @@ def group_ids(columns: Sequence[Integers]) -> Integers:
     return ids
 
 
-def _renumbered(ids: Integers) -> Integers:
+def _renumbered(ids: Ints) -> Ints:
     """The same groups with numbers from 0, without gaps."""
     return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
-def in_groups(ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """The rows whose id another row has too, and which of them belong to the group of the one before.
 
     Returns:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.files import read_bytes
 
 if TYPE_CHECKING:  # it takes long to import, and a table as it should be is read without it
     import pandas as pd
 
-Floats = NDArray[np.float64]
 Column = NDArray[Any]
 """Of a CSV file: doubles, or an object array of texts."""
 Progress = Callable[[float], None]

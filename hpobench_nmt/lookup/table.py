@@ -10,8 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Direction, Metric, Objective
@@ -27,8 +27,6 @@ from hpobench_nmt.lookup.groups import group_ids, in_groups
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 # The default tolerance, as a share of the way from the best row to the median one.
 _TOLERANCE = 0.05
 # So many values or rows are listed in a message.

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.correlation import RankCorrelation
@@ -32,7 +33,6 @@ from hpobench_nmt.render.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 _MOST_PAIRS = 6
 # Rows of plot_best_rows: a few beyond those that cannot be told from the best.

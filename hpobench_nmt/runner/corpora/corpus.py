@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.errors import InputError
 
 PARTS = ("train", "dev", "test")
 Unit = Literal["word", "character"]
-Ints = NDArray[np.int64]
 Lines = tuple[str, ...]
 
 

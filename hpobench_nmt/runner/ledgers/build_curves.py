@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective
 from hpobench_nmt.lookup.curve_checks import best_places
 from hpobench_nmt.lookup.curves import Curves, Own
 from hpobench_nmt.runner.ledgers.ledger import Record
-
-Floats = NDArray[np.float64]
 
 # What a checkpoint says besides metrics.
 _UPDATE, _SECONDS = "update", "seconds"

@@ -35,9 +35,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.lm.language_model import LanguageModel, SparselyAdaptable, State, detach, streams
 from hpobench_nmt.runner.lm.ntasgd import swapped
@@ -45,9 +45,6 @@ from hpobench_nmt.runner.lm.settings import DECAY_SCALES, RULES
 from hpobench_nmt.runner.lm.softmax import nll_with_gradients
 from hpobench_nmt.runner.lm.static import evaluating
 from hpobench_nmt.runner.lm.update_rules import descend, descend_rms
-
-Tokens = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

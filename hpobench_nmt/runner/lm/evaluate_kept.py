@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.runner.corpora.vocabulary import UNKNOWN
 from hpobench_nmt.runner.family import TrainingFailed
@@ -22,9 +22,6 @@ from hpobench_nmt.runner.lm.measure import rule_of, statistics, tune_cache, tune
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, RULES
 from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.validation import Strict, load_json
 from hpobench_nmt.runner.corpora import TextCorpus
@@ -40,8 +40,6 @@ from hpobench_nmt.runner.training.kept_models import (
     kept_file,
     read_kept,
 )
-
-Floats = NDArray[np.float64]
 
 WEIGHTS, VOCABULARY, TOKENS = "weights.pt", "vocabulary.json", "tokens.npz"
 LOSSES, STATISTICS = "losses.npz", "statistics.pt"

@@ -17,14 +17,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.softmax import linear_nll
-
-Tokens = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def mc_nll(

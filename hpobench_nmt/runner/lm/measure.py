@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
@@ -30,9 +29,6 @@ from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_ca
 from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
 from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
-
-Tokens = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Krause et al. (2018), sections 5 and 7.3.
 _SEGMENTS = {"word": 5, "character": 20}

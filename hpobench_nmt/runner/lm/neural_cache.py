@@ -17,15 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.runner.lm.language_model import LanguageModel
 from hpobench_nmt.runner.lm.softmax import linear_nll
 from hpobench_nmt.runner.lm.static import evaluating, hidden_vectors
-
-Tokens = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _BLOCK = 256
 

@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hpobench_nmt.core.arrays import Floats32
 from hpobench_nmt.core.compiled import compiled
-
-Floats = NDArray[np.float32]
 
 # Sums in any order, products rounded once: without these promises the loops do not use the vector unit.
 _FAST = {"nnan", "nsz", "contract", "reassoc"}
@@ -74,7 +72,7 @@ class _Single(torch.autograd.Function):
 
 
 @compiled(fastmath=_FAST, error_model="numpy")
-def _forward(z: Floats, w: Floats, hs: Floats, cs: Floats) -> None:  # pragma: no cover - compiled
+def _forward(z: Floats32, w: Floats32, hs: Floats32, cs: Floats32) -> None:  # pragma: no cover - compiled
     """z (T, 4 H): what the inputs contribute; and the gates' values after. Sets rows 1 to T of hs and cs."""
     one = np.float32(1.0)
     units = hs.shape[1]
@@ -96,7 +94,7 @@ def _forward(z: Floats, w: Floats, hs: Floats, cs: Floats) -> None:  # pragma: n
 
 @compiled(fastmath=_FAST, error_model="numpy")
 def _backward(
-    z: Floats, w: Floats, cs: Floats, grad: Floats, dz: Floats, dh: Floats, dc: Floats
+    z: Floats32, w: Floats32, cs: Floats32, grad: Floats32, dz: Floats32, dh: Floats32, dc: Floats32
 ) -> None:  # pragma: no cover - compiled
     """dz (T, 4 H) is set; dh and dc (H,), those of the last step, become those of the first."""
     one = np.float32(1.0)

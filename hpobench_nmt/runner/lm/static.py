@@ -8,14 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.runner.lm.language_model import LanguageModel, streams
 from hpobench_nmt.runner.lm.softmax import linear_nll
-
-Tokens = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _STEPS = 256
 WARM_UP = _STEPS + 10

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from hpobench_nmt.core.arrays import Tokens
 from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.clock import is_disturbing, seconds, wait_for_others
 from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
@@ -22,8 +22,6 @@ from hpobench_nmt.runner.lm.precision import loss_scaler, products_in
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
-
-Tokens = NDArray[np.int64]
 
 # Dev perplexity during training is read off parallel streams, as is usual; results use a single one.
 _DEV_STREAMS = 10

@@ -8,12 +8,10 @@ reads and writes each array once, and a whole update of dynamic evaluation is 1.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpobench_nmt.core.arrays import Floats32
 from hpobench_nmt.core.compiled import compiled
-
-Floats = NDArray[np.float32]
 
 _CHUNK = 1 << 24
 
@@ -52,10 +50,10 @@ def descend_rms(
 
 @compiled(fastmath=_FAST, error_model="numpy")
 def _descend_rms(
-    local: Floats,
-    whole: Floats,
-    gradient: Floats,
-    rms: Floats,
+    local: Floats32,
+    whole: Floats32,
+    gradient: Floats32,
+    rms: Floats32,
     eta: np.float32,
     epsilon: np.float32,
     decay: np.float32,

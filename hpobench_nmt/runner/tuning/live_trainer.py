@@ -28,6 +28,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import parse_json, read_bytes
@@ -42,7 +43,6 @@ from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace
 
-Floats = NDArray[np.float64]
 _MOST_BYTES = 2**30
 # After so many trainings, a metric that none of them has is one that they do not measure.
 _ENOUGH = 3

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.core.loop import run_trial
@@ -30,7 +30,6 @@ from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 from hpobench_nmt.runner.tuning.live_trainer import Journal, LiveTrainer, refuse_unmeasured
 
-Floats = NDArray[np.float64]
 ToldOfEvent = Callable[[int, Event, Floats, Floats, bool], None]
 
 

@@ -1,0 +1,21 @@
+"""The types of arrays that the package names; their shapes are in the docstrings.
+
+Floats      numbers in double precision
+Floats32    numbers in single precision, of models that are trained
+Bools       True or False
+Ints        whole numbers
+Rows        row numbers
+Tokens      tokens of a corpus, as numbers
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Rows = Ints
+Tokens = Ints
