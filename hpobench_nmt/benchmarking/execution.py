@@ -18,13 +18,20 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
 from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
-from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone, TrialDone
+from hpobench_nmt.benchmarking.worker import (
+    Task,
+    TaskBroken,
+    TaskDone,
+    Worker,
+    Workers,
+    how_a_method_ended,
+)
 from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.processes import Ended
 from hpobench_nmt.core.trajectory import Trajectory
 
 Backend = Literal["loky", "dask", "ray"]
@@ -134,8 +141,8 @@ class _Running:
         """The first trial that is not done."""
         return self.block.first + len(self.done)
 
-    def note(self, message: TrialDone) -> None:
-        self.done.append(message.trajectory(self.block.data.losses))
+    def note(self, trial: Trajectory) -> None:
+        self.done.append(trial)
         self.crashes = 0
 
     def fail(self, reason: str) -> None:
@@ -179,7 +186,7 @@ class _Scheduler:
                     yield from self._handle(worker, message)
             self._stop_the_slow()
         for worker in self._running:
-            self._workers.kill(worker)
+            worker.kill()
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._jobs:
@@ -205,13 +212,13 @@ class _Scheduler:
     def _handle(self, worker: Worker, message: Any) -> Iterator[Result]:
         blocks = self._running[worker]
         match message:
-            case TrialDone():
+            case Trajectory():
                 blocks[0].note(message)
             case TaskDone(seconds):
                 running = blocks.popleft()
                 if self._untrusted:
                     del self._running[worker]
-                    self._workers.kill(worker)
+                    worker.kill()
                 yield running.block, running.done, running.seconds + seconds
             case TaskBroken(reason):
                 raise RunError(f"{blocks[0].block.method.name}: {reason}. {_GO_ON}")
@@ -225,7 +232,7 @@ class _Scheduler:
         (running,) = blocks
         running.seconds += time.perf_counter() - running.started
         if running.stopped is None:
-            running.fail(ended.of_the_method)
+            running.fail(how_a_method_ended(ended))
             running.crashes += 1
         elif running.stopped[0] == running.trial:
             running.fail(running.stopped[1])
@@ -254,7 +261,7 @@ class _Scheduler:
             if call and call[1] >= (self._timeout or 0.0) and blocks[0].stopped is None:
                 reason = f"{call[0]} took longer than the time limit of {self._timeout:g} s"
                 blocks[0].stopped = (blocks[0].trial, reason)
-                self._workers.kill(worker)
+                worker.kill()
 
 
 def _source(method: NamedMethod) -> str | bytes:

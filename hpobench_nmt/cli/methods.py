@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import operator
 import os
 import re
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hpobench_nmt.benchmarking.plugins import NamedMethod
     from hpobench_nmt.benchmarking.suite import Suite
@@ -147,26 +145,31 @@ def every_method(suite: Suite) -> tuple[str, ...]:
 
 
 def _check(spec: str, n_objectives: int) -> None:
-    """Run each check in a worker process, so that a method that ends its process fails only a check."""
+    """Run each check in a process of its own, so that a method that ends its process fails only a check."""
     from hpobench_nmt.benchmarking.plugins import resolve_methods
-    from hpobench_nmt.benchmarking.processes import Ended, Workers
     from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
     (method,) = resolve_methods([spec])
     failed = 0
-    with Workers() if hasattr(os, "fork") else nullcontext() as workers:
-        ask = workers.ask if workers else operator.call
-        checks = ask(partial(_checks_for, method.source, n_objectives))
-        if isinstance(checks, Ended):  # what cannot be made fails them all
-            checks = CONFORMANCE_CHECKS
-        for check in checks:
-            reason = ask(partial(_reason, check, method.source, n_objectives))
-            if isinstance(reason, Ended):
-                reason = reason.of_the_method
-            failed += bool(reason)
-            say(f"FAILED  {check.__name__}: {reason}" if reason else f"ok      {check.__name__}")
+    found = _apart(partial(_checks_for, method.source, n_objectives))
+    checks = CONFORMANCE_CHECKS if isinstance(found, str) else found  # what cannot be made fails them all
+    for check in checks:
+        reason = _apart(partial(_reason, check, method.source, n_objectives))
+        failed += bool(reason)
+        say(f"FAILED  {check.__name__}: {reason}" if reason else f"ok      {check.__name__}")
     if failed:
         raise RunError(f"{method.name} fails {failed} of {len(checks)} checks.")
+
+
+def _apart(function: Callable[[], Any]) -> Any:
+    """What a function returns in a process of its own, or how a method has ended that: a text."""
+    from hpobench_nmt.benchmarking.worker import PREPARE, how_a_method_ended
+    from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
+
+    if not hasattr(os, "fork"):
+        return function()
+    found = outcome(Process(shared_server(PREPARE), partial(answer, function, None)))
+    return how_a_method_ended(found) if isinstance(found, Ended) else found[0] or found[1]
 
 
 def _checks_for(source: str, n_objectives: int) -> tuple[Check, ...]:

@@ -117,7 +117,7 @@ def test_a_worker_of_the_package_that_is_killed_ends_the_run_with_one_line(two, 
 
     def start_and_kill(self):
         worker = start_worker(self)
-        self.kill(worker)
+        worker.kill()
         return worker
 
     monkeypatch.setattr(execution.Workers, "start", start_and_kill)
@@ -132,7 +132,7 @@ def test_a_table_is_sent_to_a_worker_once(two, monkeypatch):
     monkeypatch.setattr(
         execution.Worker,
         "send",
-        lambda self, message: (sent.append((self.number, message)), send(self, message)),
+        lambda self, message: (sent.append((id(self), message)), send(self, message)),
     )
     hb.benchmark(two, ["RS", "BO_EI_M"], trials=200, jobs=2)
     tables = [(n, message.name) for n, message in sent if not isinstance(message, execution.Task)]

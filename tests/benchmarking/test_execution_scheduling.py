@@ -1,6 +1,6 @@
 """Which worker gets which block when, and what becomes of a trial: with workers that follow a script.
 
-The scripted workers keep to what `processes.Workers` promises; the real ones are in test_execution.py and
+The scripted workers keep to what `worker.Workers` promises; the real ones are in test_execution.py and
 test_execution_blocks.py.
 """
 
@@ -20,11 +20,12 @@ from hpobench_nmt.benchmarking import execution, worker
 from hpobench_nmt.benchmarking.execution import run_blocks
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
-from hpobench_nmt.benchmarking.processes import Ended
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import plan, run_block
-from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
+from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.processes import KILLED, Ended
+from hpobench_nmt.core.trajectory import Trajectory
 
 METHOD = NamedMethod("M", "m.py:M", "fingerprint")
 
@@ -47,6 +48,9 @@ class ScriptedWorker:
     def call(self):
         return self.workers.calls.get(self.number)
 
+    def kill(self):
+        self.workers.killed.append(self.number)
+
 
 class Scripted:
     """Workers that send what the script says: one list of (number of the worker, message) per wait."""
@@ -60,9 +64,6 @@ class Scripted:
     def start(self):
         self.workers.append(ScriptedWorker(len(self.workers) + 1, self))
         return self.workers[-1]
-
-    def kill(self, worker):
-        self.killed.append(worker.number)
 
     def events(self, seconds):
         self.waits.append(seconds)
@@ -80,7 +81,7 @@ def scheduled(workers, blocks, jobs, timeout=None, untrusted=False):
 
 
 def trial(*rows, failure=""):
-    return TrialDone(np.array(rows), failure)
+    return Trajectory(np.array(rows), np.ones((len(rows), 1)), failure)
 
 
 # --- methods of the package ----------------------------------------------------------------------------
@@ -116,7 +117,6 @@ def test_each_worker_has_one_block_ahead_and_an_idle_one_comes_first(toy):
     ]
     (kept,) = found[1][1]
     assert kept.rows.tolist() == [3, 1]
-    np.testing.assert_array_equal(kept.losses, toy.losses(["bleu"])[[3, 1]])
     assert workers.killed == [1, 2]
     assert workers.waits == [None, None]
 
@@ -192,10 +192,8 @@ def test_a_trial_whose_process_ends_fails_and_the_rest_goes_on(toy, monkeypatch)
         block.data.initial(7, 3),
         [7],
     ]
-    losses = toy.losses(["bleu"])
-    for t in trajectories:
-        np.testing.assert_array_equal(t.losses, losses[t.rows])
-        assert t.rows.dtype == np.int64
+    assert {t.rows.dtype for t in trajectories} == {np.dtype(np.int64)}
+    np.testing.assert_array_equal(trajectories[1].losses, toy.losses(["bleu"])[block.data.initial(7, 1)])
     assert seconds == 1 + 2 + 0.5
 
 
