@@ -28,14 +28,15 @@ from hpobench_nmt.benchmarking.worker import (
     Workers,
     how_a_method_ended,
 )
-from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
+from hpobench_nmt.core.deprecated import warn_deprecated
+from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line, unknown
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.processes import Ended
 from hpobench_nmt.core.trajectory import Trajectory
 
-Backend = Literal["loky", "dask", "ray"]
-"""The place where methods of the package run: worker processes of this machine (loky), or a cluster."""
+Backend = Literal["local", "dask", "ray"]
+"""The place where methods of the package run: worker processes of this machine, or a cluster."""
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
@@ -66,7 +67,7 @@ def run_blocks(
         InputError: jobs, backend or timeout make no sense.
         RunError: a worker died for another reason than a user's method.
     """
-    check_jobs(jobs, backend, timeout)
+    backend = check_jobs(jobs, backend, timeout)
     if not hasattr(os, "fork"):
         yield from _run_without_processes(blocks, timeout)
         return
@@ -78,11 +79,11 @@ def run_blocks(
     sent = [_Running(block, _source(block.method)) for block in alone]
     small = jobs == 1 or sum(block.work for block in others) < _SMALL_WORK
     try:
-        if backend != "loky":
+        if backend != "local":
             yield from _run_on_cluster(others, jobs, backend)
         elif small:
             yield from _run_here(others)
-        pooled = [_Running(b, b.method.source) for b in others] if backend == "loky" and not small else []
+        pooled = [_Running(b, b.method.source) for b in others] if backend == "local" and not small else []
         if pooled or sent:
             warm = {(r.block.method.spec, r.block.data.problem.n_objectives) for r in pooled}
             with Workers(sorted(warm)) as workers:
@@ -94,13 +95,24 @@ def run_blocks(
         raise RunError(f"the run stopped ({one_line(error)}). {_GO_ON}") from error
 
 
-def check_jobs(jobs: int, backend: Backend, timeout: float | None) -> None:
-    """Refuse a number of jobs, a backend or a time limit that makes no sense."""
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+def known_backend(name: str) -> Backend:
+    """The backend of this name; "local" is an old name of "local"."""
+    if name == "loky":
+        warn_deprecated("backend 'loky'", "'local'", since="1.1", removed_in="2.0")
+        return "local"
+    for backend in BACKENDS:
+        if name == backend:
+            return backend
+    raise unknown("backend", name, BACKENDS)
+
+
+def check_jobs(jobs: int, backend: str, timeout: float | None) -> Backend:
+    """Refuse a number of jobs, a backend or a time limit that makes no sense; the backend."""
+    found = known_backend(backend)
     check_whole("jobs", jobs, 1)
     if timeout is not None and not (is_number(timeout) and 0 < timeout < float("inf")):
         raise InputError(f"the time limit must be a number of seconds above 0, not {timeout!r}.")
+    return found
 
 
 def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> bool:
@@ -315,7 +327,7 @@ def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[Non
     """Make an optional backend known to joblib, with a local cluster where there is none.
 
     Args:
-        backend: loky needs nothing.
+        backend: local needs nothing.
         jobs: workers of a local cluster.
         processes: whether Dask's local workers are processes, or threads for work that starts its own.
     """

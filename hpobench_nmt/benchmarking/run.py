@@ -42,7 +42,7 @@ def run_suite(
     *,
     seed: int = 0,
     jobs: int = 1,
-    backend: Backend = "loky",
+    backend: Backend = "local",
     timeout: float | None = None,
 ) -> Results:
     """Run every method on every table, in memory.
@@ -75,7 +75,7 @@ def run_to_folder(
     *,
     seed: int = 0,
     jobs: int = 1,
-    backend: Backend = "loky",
+    backend: Backend = "local",
     timeout: float | None = None,
     table_sources: Mapping[str, str] | None = None,
     progress: Callable[[float, float], None] | None = None,
@@ -91,7 +91,7 @@ def run_to_folder(
         notify: told what a user should know.
     """
     check_methods(suite, methods)
-    check_jobs(jobs, backend, timeout)
+    backend = check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
     report = progress or (lambda done, total: None)
     files = ResultsFolder(folder)

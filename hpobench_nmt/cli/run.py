@@ -11,7 +11,7 @@ import click
 from hpobench_nmt.cli.common import AMOUNT, constraint_option, listed, make_console, progress_bar, say
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.cli.methods import tell_of_whole_trainings, with_every_method
-from hpobench_nmt.core.errors import RunError, unknown
+from hpobench_nmt.core.errors import RunError
 
 _DEFAULT_SUITE = "quick"
 
@@ -51,7 +51,7 @@ _DEFAULT_SUITE = "quick"
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
-@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
+@click.option("--backend", default="local", show_default=True, help="local (this machine), dask or ray.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -87,14 +87,13 @@ def run(
     A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
     every trial of a method failed on a table, after everything else was run and written.
     """
-    from hpobench_nmt.benchmarking.execution import BACKENDS
+    from hpobench_nmt.benchmarking.execution import known_backend
     from hpobench_nmt.benchmarking.instance import suite_instances
     from hpobench_nmt.benchmarking.plugins import resolve_methods
     from hpobench_nmt.benchmarking.run import run_to_folder
     from hpobench_nmt.benchmarking.suite import load_suite, overridden
 
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
+    place = known_backend(backend)
     score_at = score_at or budget
     given: dict[str, Any] = {
         "tables": tables,
@@ -128,7 +127,7 @@ def run(
             resolved,
             seed=seed,
             jobs=jobs or _cores(),
-            backend=backend,
+            backend=place,
             timeout=timeout,
             table_sources=_sources(chosen.tables),
             progress=progress,

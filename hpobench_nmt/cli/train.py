@@ -22,7 +22,7 @@ from hpobench_nmt.cli.common import (
     require_installed,
     say,
 )
-from hpobench_nmt.core.errors import InputError, RunError, unknown
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one per device or core]"
 )
-@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
+@click.option("--backend", default="local", show_default=True, help="local (this machine), dask or ray.")
 @click.option(
     "--only", callback=listed, help="Train only configurations with these values, e.g. layers=2,dropout=0.5."
 )
@@ -120,7 +120,7 @@ def train(
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit, shard)
         return
-    from hpobench_nmt.benchmarking.execution import BACKENDS
+    from hpobench_nmt.benchmarking.execution import known_backend
     from hpobench_nmt.runner.devices import (
         cluster_device,
         device_name,
@@ -135,15 +135,14 @@ def train(
     from hpobench_nmt.runner.training.plan import pending
     from hpobench_nmt.runner.training.workspace import open_workspace
 
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
     require_family(spec.family)
-    if backend == "loky":
+    place = known_backend(backend)
+    if place == "local":
         devices = first_devices(find_devices(device), gpus_a_training(spec))
     else:
-        devices = [cluster_device(device, backend)]
+        devices = [cluster_device(device, place)]
         if not jobs:
-            raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
+            raise InputError(f"--backend {place}: say with --jobs how many trainings it does at a time.")
     workspace, ledger = open_workspace(spec, folder, cache_folder(), keep, until)
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
@@ -161,7 +160,7 @@ def train(
                 todo,
                 devices,
                 jobs or _default_jobs(devices),
-                backend,
+                place,
                 progress,
                 lambda message: say(message, err=True),
                 on_record,

@@ -168,13 +168,22 @@ def test_a_plan_covers_every_trial_once_in_blocks_of_25(two):
 @pytest.mark.parametrize(
     ("jobs", "backend", "message"),
     [
-        (0, "loky", "jobs must be a whole number of 1 or more, not 0"),
-        (1, "slurm", "backend 'slurm' is not one of loky, dask, ray"),
+        (0, "local", "jobs must be a whole number of 1 or more, not 0"),
+        (1, "slurm", "unknown backend 'slurm'. Known: dask, local, ray"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(jobs, backend, message):
     with pytest.raises(InputError, match=message):
         list(execution.run_blocks([], jobs, backend))
+
+
+def test_the_old_name_of_the_local_backend_warns_and_works(toy):
+    suite = Suite("s", ("ftb",), trials=2)
+    blocks = plan(suite, {"toy": make_instance(suite, toy)}, resolve_methods(["RS"]), 4)
+    said = r"^backend 'loky' is deprecated since version 1\.1 .*: use 'local'"
+    with pytest.warns(FutureWarning, match=said):
+        found = list(execution.run_blocks(blocks, 1, "loky"))
+    assert [block for block, _, _ in found] == blocks
 
 
 COUNTS = """

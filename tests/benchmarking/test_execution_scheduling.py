@@ -331,7 +331,7 @@ def test_small_work_is_done_here_and_large_work_by_workers(two, obedient, monkey
     for small, jobs, expected in ((work + 1, 2, False), (work, 2, True), (0, 3, True), (0, 1, False)):
         obedient.clear()
         monkeypatch.setattr(execution, "_SMALL_WORK", small)
-        found = list(run_blocks(blocks, jobs, "loky"))
+        found = list(run_blocks(blocks, jobs, "local"))
         assert sorted(b.key for b, _, _ in found) == sorted(b.key for b in blocks)
         assert bool(obedient) is expected
         if expected:
@@ -349,7 +349,7 @@ def test_methods_of_the_user_have_workers_whatever_the_size(two, obedient):
     blocks += blocks_of(two, 2, resolve_methods([Local])[0])
     for jobs, timeout, count in ((1, None, 2), (1, 9.0, 4), (2, None, 4)):
         obedient.clear()
-        found = list(run_blocks(blocks, jobs, "loky", timeout))
+        found = list(run_blocks(blocks, jobs, "local", timeout))
         assert sorted(b.key for b, _, _ in found) == sorted(b.key for b in blocks)
         (workers,) = obedient
         tasks = [m for _, m in workers.sent if isinstance(m, Task)]
@@ -363,14 +363,14 @@ def test_methods_of_the_user_have_workers_whatever_the_size(two, obedient):
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_limit_of_no_length_is_refused(timeout):
     with pytest.raises(InputError, match="the time limit must be a number of seconds above 0, not"):
-        list(run_blocks([], 1, "loky", timeout))
+        list(run_blocks([], 1, "local", timeout))
 
 
 def test_the_largest_blocks_come_first(toy, monkeypatch):
     started = []
     monkeypatch.setattr(execution, "Workers", lambda warm: started.append(warm))
     blocks = blocks_of([toy], 60, resolve_methods(["RS"])[0])
-    found = list(run_blocks([blocks[2], blocks[0], blocks[1]], 1, "loky"))
+    found = list(run_blocks([blocks[2], blocks[0], blocks[1]], 1, "local"))
     assert [block for block, _, _ in found] == [blocks[0], blocks[1], blocks[2]]
     for block, trajectories, seconds in found:
         again, _ = run_block(block)
@@ -382,11 +382,11 @@ def test_the_largest_blocks_come_first(toy, monkeypatch):
 def test_without_fork_all_runs_here(toy, monkeypatch):
     monkeypatch.delattr(os, "fork")
     blocks = blocks_of([toy], 30, resolve_methods([Local])[0])
-    found = list(run_blocks(blocks, 4, "loky"))
+    found = list(run_blocks(blocks, 4, "local"))
     assert [block for block, _, _ in found] == blocks
     assert [len(trajectories) for _, trajectories, _ in found] == [25, 5]
     with pytest.raises(InputError, match="a time limit cannot be kept on this operating system"):
-        list(run_blocks(blocks, 1, "loky", 1.0))
+        list(run_blocks(blocks, 1, "local", 1.0))
 
 
 def test_an_unexpected_error_is_one_line(toy):
@@ -395,7 +395,7 @@ def test_an_unexpected_error_is_one_line(toy):
     with pytest.raises(
         RunError, match=r"the run stopped \(ValueError: .*\)\. What was finished is kept\. Is memory"
     ):
-        list(run_blocks([broken], 1, "loky"))
+        list(run_blocks([broken], 1, "local"))
 
 
 @pytest.mark.parametrize(
@@ -497,6 +497,6 @@ def test_a_cluster_that_is_not_installed_is_named(monkeypatch):
         message = rf"backend '{backend}' is not installed: pip install 'hpobench-nmt\[{backend}\]'"
         with pytest.raises(InputError, match=message), execution.cluster(backend, 1):
             pass
-    with execution.cluster("loky", 1):
+    with execution.cluster("local", 1):
         pass
     assert list(run_blocks([], 1, "dask")) == []
