@@ -102,7 +102,8 @@ class Server:
             socket.send_fds(self._control, [b"+"], [theirs.fileno(), held.fileno(), *files])
         connection = Connection(ours.detach())
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `events` will say so
-            connection.send((_path(), current_folder(), os.environ | _ONE_THREAD, function))
+            connection.send((_path(), current_folder(), os.environ | _ONE_THREAD))
+            connection.send(function)  # whose module may be found on that path only
         return connection, leash
 
     def _launch(self) -> None:
@@ -318,13 +319,13 @@ def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
         os.setsid()
         _end_with_the_server(server)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        sys.path[:], folder, environment, function = connection.recv()
+        sys.path[:], folder, environment = connection.recv()
         for name in os.environ.keys() - environment.keys():
             del os.environ[name]
         os.environ.update(environment)
         with contextlib.suppress(OSError):
             os.chdir(folder)
-        function(connection, *files)
+        connection.recv()(connection, *files)
         code = 0
     except (EOFError, OSError):
         # The process that asked is gone, or its connection: the server kills this one.
