@@ -12,11 +12,13 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.transfer import sources_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
@@ -50,10 +52,15 @@ _GO_ON = (
 )
 
 Result = tuple[Block, list[Trajectory], float]
+OnOpened = Callable[[Block, frozenset[Path]], None]
 
 
 def run_blocks(
-    blocks: Sequence[Block], jobs: int, backend: Backend, timeout: float | None = None
+    blocks: Sequence[Block],
+    jobs: int,
+    backend: Backend,
+    timeout: float | None = None,
+    on_opened: OnOpened = lambda block, files: None,
 ) -> Iterator[Result]:
     """Run blocks and yield each with its trajectories and seconds as it ends, in any order.
 
@@ -62,6 +69,7 @@ def run_blocks(
         jobs: worker processes.
         backend: where methods of the package run.
         timeout: seconds that a call of a user's method may take. A trial in which one takes longer fails.
+        on_opened: told of the files that a user's method has opened, just before its block is yielded.
 
     Raises:
         InputError: jobs, backend or timeout make no sense.
@@ -69,7 +77,7 @@ def run_blocks(
     """
     backend = check_jobs(jobs, backend, timeout)
     if not hasattr(os, "fork"):
-        yield from _run_without_processes(blocks, timeout)
+        yield from _run_without_processes(blocks, timeout, on_opened)
         return
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
@@ -82,13 +90,13 @@ def run_blocks(
         if backend != "local":
             yield from _run_on_cluster(others, jobs, backend)
         elif small:
-            yield from _run_here(others)
+            yield from _run_here(others, on_opened)
         pooled = [_Running(b, b.method.source) for b in others] if backend == "local" and not small else []
         if pooled or sent:
             warm = {(r.block.method.spec, r.block.data.problem.n_objectives) for r in pooled}
             with Workers(sorted(warm)) as workers:
                 yield from _Scheduler(workers, pooled, jobs, None).run()
-                yield from _Scheduler(workers, sent, jobs, timeout, untrusted=True).run()
+                yield from _Scheduler(workers, sent, jobs, timeout, on_opened).run()
     except (InputError, RunError):
         raise
     except Exception as error:
@@ -120,16 +128,25 @@ def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> boo
     return not method.built_in and (method.factory is None or jobs > 1 or timeout is not None)
 
 
-def _run_here(blocks: Sequence[Block]) -> Iterator[Result]:
+def _run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
     for block in blocks:
-        yield block, *run_block(block)
+        if block.method.built_in:
+            yield block, *run_block(block)
+        else:
+            opened: set[str] = set()
+            with recorded(opened.add):
+                found = run_block(block)
+            on_opened(block, files_of(opened))
+            yield block, *found
 
 
-def _run_without_processes(blocks: Sequence[Block], timeout: float | None) -> Iterator[Result]:
+def _run_without_processes(
+    blocks: Sequence[Block], timeout: float | None, on_opened: OnOpened
+) -> Iterator[Result]:
     """Run all blocks here, where the system cannot fork; a method that ends its process ends this one."""
     if timeout is not None:
         raise InputError("a time limit cannot be kept on this operating system.")
-    yield from _run_here(blocks)
+    yield from _run_here(blocks, on_opened)
 
 
 # --- worker processes ------------------------------------------------------------------------------
@@ -143,6 +160,7 @@ class _Running:
     source: str | bytes
     done: list[Trajectory] = field(default_factory=list)
     seconds: float = 0.0
+    opened: frozenset[Path] = frozenset()
     crashes: int = 0
     started: float = 0.0
     # The trial that was stopped for a call that took too long, and the reason.
@@ -170,7 +188,7 @@ class _Scheduler:
         blocks: in the order in which they are to start.
         jobs: the most processes at a time.
         timeout: seconds that a call of a method may take.
-        untrusted: whether the methods are a user's: each block then has a process of its own.
+        on_opened: as in run_blocks, where the methods are a user's: each block then has a process of its own.
     """
 
     def __init__(
@@ -179,13 +197,14 @@ class _Scheduler:
         blocks: Sequence[_Running],
         jobs: int,
         timeout: float | None,
-        untrusted: bool = False,
+        on_opened: OnOpened | None = None,
     ) -> None:
         self._workers = workers
         self._waiting = deque(blocks)
         self._jobs = jobs
         self._timeout = timeout
-        self._untrusted = untrusted
+        self._untrusted = on_opened is not None
+        self._on_opened = on_opened or (lambda block, files: None)
         # A worker that is trusted has the next block at hand while its last one is being kept.
         self._running: dict[Worker, deque[_Running]] = {}
         self._tables: dict[Worker, set[str]] = {}
@@ -228,20 +247,27 @@ class _Scheduler:
                 blocks[0].note(message)
             case TaskDone(seconds):
                 running = blocks.popleft()
+                running.seconds += seconds
                 if self._untrusted:
                     del self._running[worker]
                     worker.kill()
-                yield running.block, running.done, running.seconds + seconds
+                    running.opened |= worker.opened()
+                yield self._done(running)
             case TaskBroken(reason):
                 raise RunError(f"{blocks[0].block.method.name}: {reason}. {_GO_ON}")
             case Ended():
                 del self._running[worker]
-                yield from self._after_the_end(blocks, message)
+                yield from self._after_the_end(worker, blocks, message)
 
-    def _after_the_end(self, blocks: deque[_Running], ended: Ended) -> Iterator[Result]:
+    def _done(self, running: _Running) -> Result:
+        self._on_opened(running.block, running.opened)
+        return running.block, running.done, running.seconds
+
+    def _after_the_end(self, worker: Worker, blocks: deque[_Running], ended: Ended) -> Iterator[Result]:
         if not self._untrusted:
             raise RunError(f"a worker process ended ({ended}). {_GO_ON}")
         (running,) = blocks
+        running.opened |= worker.opened()
         running.seconds += time.perf_counter() - running.started
         if running.stopped is None:
             running.fail(how_a_method_ended(ended))
@@ -258,7 +284,7 @@ class _Scheduler:
         if running.trial < running.block.stop:
             self._waiting.appendleft(running)
         else:
-            yield running.block, running.done, running.seconds
+            yield self._done(running)
 
     def _patience(self) -> float | None:
         """Seconds until a call could have taken too long."""

@@ -25,6 +25,7 @@ FORMAT = 2
 
 ANEW = "Run it again into another folder."
 _MOST_SHOWN = 3
+_BUT_READ = ", but trials read "
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 _Settings = section_of_suite("tables", "methods", "description")
@@ -71,10 +72,30 @@ class TableEntry(Strict, frozen=True, kw_only=True):
 
 
 class MethodEntry(Strict, frozen=True, kw_only=True):
-    """A method of the run: how it was named, and the fingerprint of its source."""
+    """A method of the run: how it was named, and the fingerprint of its sources.
+
+    Where its trials read files that the fingerprint does not cover, the text of the fingerprint says so. Then
+    it equals that of no method, not even in earlier versions, so that no run reuses the results.
+    """
 
     spec: str = ""
     fingerprint: str
+
+    def marked(self, files: Sequence[Path]) -> MethodEntry:
+        """The entry of the method with such files."""
+        names = list(dict.fromkeys(path.name for path in files))
+        shown = ", ".join(map(printable, names[:_MOST_SHOWN])) + (", …" if len(names) > _MOST_SHOWN else "")
+        return MethodEntry(spec=self.spec, fingerprint=f"{self.of_sources}{_BUT_READ}{shown}")
+
+    @property
+    def of_sources(self) -> str:
+        """The fingerprint alone."""
+        return self.fingerprint.partition(_BUT_READ)[0]
+
+    @property
+    def not_covered(self) -> str:
+        """The names of the files that it does not cover; empty where there are none."""
+        return self.fingerprint.partition(_BUT_READ)[2]
 
 
 class Manifest(Strict, frozen=True):

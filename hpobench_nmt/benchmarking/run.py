@@ -93,6 +93,20 @@ def run_to_folder(
     check_methods(suite, methods)
     backend = check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
+
+    def on_opened(block: Block, opened: frozenset[Path]) -> None:
+        nonlocal manifest
+        name, entry = block.method.name, manifest.methods[block.method.name]
+        files_too = block.method.not_covered(opened)
+        if files_too and not entry.not_covered:
+            entry = entry.marked(files_too)
+            manifest = msgspec.structs.replace(manifest, methods=manifest.methods | {name: entry})
+            files.mark(name, entry)
+            notify(
+                f"method {name!r} reads {entry.not_covered} in its trials, but not when it is loaded or "
+                "made. The results are kept, but the next run will make them again."
+            )
+
     report = progress or (lambda done, total: None)
     files = ResultsFolder(folder)
     manifest = manifest_of(suite, instances, methods, seed, table_sources or {})
@@ -105,7 +119,7 @@ def run_to_folder(
     for block in blocks:
         together.setdefault((block.table, block.method.name), []).append(block)
     todo = [block for block in blocks if block.key not in done]
-    for block, found, seconds in run_blocks(todo, jobs, backend, timeout):
+    for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):
         done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
         files.keep(block, done[block.key], Took.of(found, seconds, suite.n_initial))
         files.merge(together[block.table, block.method.name], done)

@@ -8,7 +8,6 @@ server that workers are forked from (core/processes.py) never loads a user's met
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import pickle
 import signal
@@ -18,21 +17,23 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hpobench_nmt.benchmarking.plugins import load_method
+from hpobench_nmt.benchmarking.opened_files import Notes, recorded
+from hpobench_nmt.benchmarking.plugins import PREPARE, load_method, stand_in
 from hpobench_nmt.benchmarking.trials import TrialTable, failed_trial, trial_of
 from hpobench_nmt.core.errors import RunError, one_line
 from hpobench_nmt.core.guard import failure_text, is_no_room
 from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.processes import KILLED, Ended, Process, Server, current_folder, events, shared_server
 
-PREPARE = f"{__name__}:prepare"
-# When the running call of a method began, in seconds of time.monotonic (0: none is running), and which it is.
+# In the memory that a worker shares with the main process: paths of files that were opened, and before them
+# when the running call of a method began, in seconds of time.monotonic (0: none is running), and which it is.
 CLOCK = struct.Struct("<dd")
 CALLS = ("loading it", "making it", "ask", "tell", "suggest", "observe")
 
@@ -87,15 +88,17 @@ class Worker(Process):
 
     def __init__(self, server: Server) -> None:
         with tempfile.TemporaryFile() as file:
-            file.truncate(CLOCK.size)
-            self._clock = mmap.mmap(file.fileno(), CLOCK.size)
+            self._notes = Notes(file.fileno(), CLOCK.size)
             super().__init__(server, work, [file.fileno()])
 
     def call(self) -> tuple[str, float] | None:
         """The call of a method that is running, and for how many seconds; None if none is."""
-        began, which = CLOCK.unpack_from(self._clock)
-
+        began, which = CLOCK.unpack_from(self._notes.memory)
         return (CALLS[int(which)], time.monotonic() - began) if began else None
+
+    def opened(self) -> frozenset[Path]:
+        """The files that users' methods have opened in it."""
+        return self._notes.files()
 
 
 class Workers:
@@ -150,25 +153,23 @@ def prepare(*warm: tuple[str, int]) -> None:
 
 def _warm_up(name: str, n_objectives: int) -> None:
     rng = np.random.default_rng(0)
-    features, losses = rng.random((12, 2)), rng.random((12, n_objectives))
-    features.setflags(write=False)  # as those of a table are
-    problem = Problem(features, n_objectives, 8, 3)
-    run_trial(problem, losses.__getitem__, load_method(name), rng, [0, 1, 2])
+    losses = rng.random((12, n_objectives))
+    run_trial(stand_in(n_objectives), losses.__getitem__, load_method(name), rng, [0, 1, 2])
 
 
 # --- in a worker -----------------------------------------------------------------------------------
 
 
-def work(connection: Connection, clock: int) -> None:
+def work(connection: Connection, shared: int) -> None:
     """Do the tasks that come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _Worker(connection, mmap.mmap(clock, CLOCK.size)).work()
+    _Worker(connection, Notes(shared, CLOCK.size)).work()
 
 
 class _Worker:
-    def __init__(self, connection: Connection, clock: mmap.mmap) -> None:
+    def __init__(self, connection: Connection, notes: Notes) -> None:
         self._connection = connection
-        self._clock = clock
+        self._notes = notes
         self._tables: dict[str, TrialTable] = {}
         self._home = current_folder()
         self._process = os.getpid()
@@ -186,7 +187,9 @@ class _Worker:
                     array.setflags(write=False)
                 self._tables[message.name] = message
             else:
-                self._connection.send(self._do(message))
+                with recorded(self._notes.add) if message.untrusted else contextlib.nullcontext():
+                    done = self._do(message)
+                self._connection.send(done)
 
     def _do(self, task: Task) -> TaskDone | TaskBroken:
         start = time.perf_counter()
@@ -217,10 +220,10 @@ class _Worker:
         return TaskDone(time.perf_counter() - start)
 
     def _on_call(self, what: str) -> None:
-        CLOCK.pack_into(self._clock, 0, time.monotonic(), CALLS.index(what))
+        CLOCK.pack_into(self._notes.memory, 0, time.monotonic(), CALLS.index(what))
 
     def _idle(self) -> None:
-        CLOCK.pack_into(self._clock, 0, 0.0, 0.0)
+        CLOCK.pack_into(self._notes.memory, 0, 0.0, 0.0)
 
 
 def _load(source: str | bytes) -> MethodFactory:

@@ -349,15 +349,15 @@ def _end_with_the_server(server: int) -> None:
         os._exit(1)
 
 
-def answer(function: Callable[[], Any], log: Path | None, connection: Connection) -> None:
-    """Call a function, print to the end of a log if there is one, and send what `outcome` tells."""
+def answer(function: Callable[..., Any], log: Path | None, connection: Connection, *files: int) -> None:
+    """Call a function of the files, with its output added to a log if there is one, and send the outcome."""
     process = os.getpid()
     try:
         if log is not None:
             with log.open("ab", buffering=0) as file:
                 for stream in (1, 2):
                     os.dup2(file.fileno(), stream)
-        message = function(), ""
+        message = function(*files), ""
     except BaseException as error:
         last_line = traceback.format_exception_only(error)[-1].strip()
         message = None, str(error) if isinstance(error, RunError) else last_line

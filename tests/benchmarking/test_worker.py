@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import mmap
 import os
 import signal
 import socket
+import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.opened_files import Notes
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import plan, run_block
@@ -36,12 +37,13 @@ class Ends:
 
     def __init__(self):
         ours, theirs = socket.socketpair()
-        clock = mmap.mmap(-1, CLOCK.size)
+        with tempfile.TemporaryFile() as file:
+            notes = Notes(file.fileno(), CLOCK.size)
         self.ours = Connection(ours.detach())
         self.theirs = Connection(theirs.detach())
-        self.worker = _Worker(self.theirs, clock)
+        self.worker = _Worker(self.theirs, notes)
         self.seen = object.__new__(Worker)  # without a process
-        self.seen._clock = clock
+        self.seen._notes = notes
 
     def work(self, *messages):
         """Send messages, let the worker do them to the end of the connection, and return its answers."""
