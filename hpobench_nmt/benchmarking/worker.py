@@ -28,9 +28,10 @@ from hpobench_nmt.benchmarking.plugins import PREPARE, load_method, stand_in
 from hpobench_nmt.benchmarking.trials import TrialTable, failed_trial, trial_of
 from hpobench_nmt.core.errors import RunError, one_line
 from hpobench_nmt.core.guard import failure_text, is_no_room
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.processes import KILLED, Ended, Process, Server, current_folder, events, shared_server
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 
 # In the memory that a worker shares with the main process: paths of files that were opened, and before them
 # when the running call of a method began, in seconds of time.monotonic (0: none is running), and which it is.
@@ -154,7 +155,7 @@ def prepare(*warm: tuple[str, int]) -> None:
 def _warm_up(name: str, n_objectives: int) -> None:
     rng = np.random.default_rng(0)
     losses = rng.random((12, n_objectives))
-    run_trial(stand_in(n_objectives), losses.__getitem__, load_method(name), rng, [0, 1, 2])
+    run_trial(stand_in(n_objectives), Trainings.whole(losses), load_method(name), rng, [0, 1, 2])
 
 
 # --- in a worker -----------------------------------------------------------------------------------
@@ -180,10 +181,10 @@ class _Worker:
             if isinstance(message, TrialTable):
                 # Arrays that come out of a pickle can be written to; a method must not change them.
                 problem = message.problem
-                arrays = [problem.features, problem.configs, problem.resources, message.losses]
+                arrays = [problem.features, problem.configs, problem.resources, *message.trainings.arrays]
                 arrays += [] if message.violations is None else [message.violations]
                 arrays += [array for s in problem.sources for array in (s.features, s.losses)]
-                for array in [*arrays, *(message.trainings.arrays if message.trainings else ())]:
+                for array in arrays:
                     array.setflags(write=False)
                 self._tables[message.name] = message
             else:
