@@ -170,7 +170,7 @@ def _resolve(spec: str | MethodFactory) -> NamedMethod:
     spec = f"{base}({text})" if text else base
     opened = opened_by(partial(_load_and_make, spec), shared_server(PREPARE)) if hasattr(os, "fork") else ()
     place = {"file": Path(location)} if location.endswith(".py") else {"module": location}
-    found = fingerprint(plain, **place, opened=opened)  # type: ignore[arg-type]
+    found = fingerprint(plain, **place, opened=opened)
     sha256 = found.sha256
     if text:
         sha256 = hashlib.sha256(f"{sha256}({text})".encode()).hexdigest()

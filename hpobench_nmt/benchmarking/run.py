@@ -93,6 +93,10 @@ def run_to_folder(
     check_methods(suite, methods)
     backend = check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
+    report = progress or (lambda done, total: None)
+    files = ResultsFolder(folder)
+    manifest = manifest_of(suite, instances, methods, seed, table_sources or {})
+    files.start(manifest, notify)
 
     def on_opened(block: Block, opened: frozenset[Path]) -> None:
         nonlocal manifest
@@ -107,10 +111,6 @@ def run_to_folder(
                 "made. The results are kept, but the next run will make them again."
             )
 
-    report = progress or (lambda done, total: None)
-    files = ResultsFolder(folder)
-    manifest = manifest_of(suite, instances, methods, seed, table_sources or {})
-    files.start(manifest, notify)
     done = files.finished(blocks, instances)
     total = sum(block.work for block in blocks)
     worked = sum(block.work for block in blocks if block.key in done)

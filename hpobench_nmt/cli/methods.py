@@ -163,7 +163,8 @@ def _check(spec: str, n_objectives: int) -> None:
 
 def _apart(function: Callable[[], Any]) -> Any:
     """What a function returns in a process of its own, or how a method has ended that: a text."""
-    from hpobench_nmt.benchmarking.worker import PREPARE, how_a_method_ended
+    from hpobench_nmt.benchmarking.plugins import PREPARE
+    from hpobench_nmt.benchmarking.worker import how_a_method_ended
     from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
 
     if not hasattr(os, "fork"):

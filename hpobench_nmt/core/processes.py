@@ -259,7 +259,7 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
         while True:
             held = {leash: pid for pid, leash in leashes.items() if pid not in condemned}
             ready = wait([control, ended, *held])
-            for pid in (held[end] for end in ready if end in held):  # type: ignore[index]
+            for pid in (held[end] for end in ready if end in held):
                 _kill(pid)
                 condemned.add(pid)
             if ended in ready:

@@ -25,6 +25,7 @@ from hpobench_nmt.benchmarking.trials import plan, run_block
 from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.processes import KILLED, Ended
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
 
 METHOD = NamedMethod("M", "m.py:M", "fingerprint")
@@ -397,7 +398,8 @@ def test_without_fork_all_runs_here(toy, monkeypatch):
 
 def test_an_unexpected_error_is_one_line(toy):
     (block,) = blocks_of([toy], 1, resolve_methods(["RS"])[0])
-    broken = dataclasses.replace(block, data=dataclasses.replace(block.data, losses=block.data.losses[:1]))
+    one_row = Trainings.whole(toy.losses(["bleu"])[:1])
+    broken = dataclasses.replace(block, data=dataclasses.replace(block.data, trainings=one_row))
     with pytest.raises(
         RunError, match=r"the run stopped \(ValueError: .*\)\. What was finished is kept\. Is memory"
     ):
