@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.transfer import sources_sha256
+from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
 from hpobench_nmt.benchmarking.worker import (
     Task,
@@ -343,7 +343,11 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
-    resources = (len(data.losses), data.problem.resources.tobytes(), sources_sha256(data.problem.sources))
+    resources = (
+        len(data.losses),
+        data.problem.resources.tobytes(),
+        transfer_tables_sha256(data.problem.sources),
+    )
     problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 

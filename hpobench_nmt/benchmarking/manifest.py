@@ -14,7 +14,7 @@ from msgspec import Meta
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite, section_of_suite, without_defaults
-from hpobench_nmt.benchmarking.transfer import sources_sha256
+from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, no_folder, read_json
 from hpobench_nmt.core.text import printable
@@ -66,7 +66,7 @@ class TableEntry(Strict, frozen=True, kw_only=True):
             rows=len(instance.installed),
             source=source,
             curves=instance.curves_sha256,
-            sources=sources_sha256(instance.problem.sources),
+            sources=transfer_tables_sha256(instance.problem.sources),
             trainings="" if instance.replicates is None else instance.replicates.sha256,
         )
 
@@ -149,15 +149,15 @@ def manifest_of(
     instances: Mapping[str, Instance],
     methods: Sequence[NamedMethod],
     seed: int,
-    sources: Mapping[str, str],
+    table_folders: Mapping[str, str],
 ) -> Manifest:
-    """The manifest of a run; sources has the folders of tables that are not installed."""
+    """The manifest of a run, with the folders of tables that are not installed."""
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in suite.settings().items()}
     return Manifest(
         format=2 if suite.timed or suite.sources else 1,
         suite=_Settings(**settings),
         seed=seed,
-        tables={name: TableEntry.of(each, sources.get(name, "")) for name, each in instances.items()},
+        tables={name: TableEntry.of(each, table_folders.get(name, "")) for name, each in instances.items()},
         methods={m.name: MethodEntry(spec=m.spec, fingerprint=m.fingerprint) for m in methods},
         versions={library: version(library) for library in _LIBRARIES},
     )

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks
-from hpobench_nmt.benchmarking.instance import Instance, make_instance, with_sources
+from hpobench_nmt.benchmarking.instance import Instance, make_instance, with_transfer_tables
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_sequential, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
@@ -77,7 +77,7 @@ def run_to_folder(
     jobs: int = 1,
     backend: Backend = "local",
     timeout: float | None = None,
-    table_sources: Mapping[str, str] | None = None,
+    table_folders: Mapping[str, str] | None = None,
     progress: Callable[[float, float], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> Results:
@@ -86,7 +86,7 @@ def run_to_folder(
     Args:
         folder: results folder, new or of the same run: see hpobench_nmt.benchmarking.store.
         suite, instances, methods, seed, jobs, backend, timeout: as in run_suite.
-        table_sources: folder of each table that is not installed, by its name.
+        table_folders: folder of each table that is not installed, by its name.
         progress: called with (work done, work in all) as blocks end.
         notify: told what a user should know.
     """
@@ -95,7 +95,7 @@ def run_to_folder(
     blocks = plan(suite, instances, methods, seed)
     report = progress or (lambda done, total: None)
     files = ResultsFolder(folder)
-    manifest = manifest_of(suite, instances, methods, seed, table_sources or {})
+    manifest = manifest_of(suite, instances, methods, seed, table_folders or {})
     files.start(manifest, notify)
 
     def on_opened(block: Block, opened: frozenset[Path]) -> None:
@@ -144,8 +144,8 @@ def _results(
     for block in blocks:
         parts[block.table, block.method.name].append(done[block.key])
     trials = {key: Trials.joined(found) for key, found in parts.items()}
-    sources = {m.name: m for m in methods}
-    return Results(suite, seed, dict(instances), tuple(sources), trials, sources, step_seconds)
+    loaded = {m.name: m for m in methods}
+    return Results(suite, seed, dict(instances), tuple(loaded), trials, loaded, step_seconds)
 
 
 def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:
@@ -241,7 +241,7 @@ def benchmark(
     suite = replace(suite, tables=tuple(t.name for t in loaded))
     places = [None if isinstance(t, Table) else t for t in several]
     instances = {
-        table.name: with_sources(suite, make_instance(suite, table, place))
+        table.name: with_transfer_tables(suite, make_instance(suite, table, place))
         for table, place in zip(loaded, places, strict=True)
     }
     return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs, timeout=timeout)

@@ -238,15 +238,15 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
     manifest = read_manifest(files.path)
     # Of what a folder names, only methods of the package with other settings are taken as they are named.
     varied = {name: varied_built_in(entry.spec) for name, entry in manifest.methods.items()}
-    sources = {
+    loaded = {
         name: method
         for name, method in varied.items()
         if method is not None
         and (method.name, method.fingerprint) == (name, manifest.methods[name].fingerprint)
     }
-    sources |= {m.name: m for m in methods if m.name in manifest.methods}
-    for name, source in sources.items():
-        if manifest.methods[name].of_sources != source.fingerprint:
+    loaded |= {m.name: m for m in methods if m.name in manifest.methods}
+    for name, given in loaded.items():
+        if manifest.methods[name].of_sources != given.fingerprint:
             raise InputError(f"{folder}: was made with another version of method {name!r}. Run it again.")
     suite = manifest.make_suite()
     instances, trials = {}, {}
@@ -269,7 +269,7 @@ def load_results(folder: str | Path, methods: Sequence[NamedMethod] = ()) -> Res
     if not trials:
         raise InputError(f"{folder}: nothing is finished yet. Run the same command again to go on.")
     step_seconds = {pair: files.step_seconds(*pair) for pair in trials}
-    return Results(suite, manifest.seed, instances, tuple(manifest.methods), trials, sources, step_seconds)
+    return Results(suite, manifest.seed, instances, tuple(manifest.methods), trials, loaded, step_seconds)
 
 
 def unfinished(results: Results) -> list[tuple[str, str]]:

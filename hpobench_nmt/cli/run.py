@@ -129,7 +129,7 @@ def run(
             jobs=jobs or _cores(),
             backend=place,
             timeout=timeout,
-            table_sources=_sources(chosen.tables),
+            table_folders=_table_folders(chosen.tables),
             progress=progress,
             notify=lambda message: say(message, err=True),
         )
@@ -167,7 +167,7 @@ def _cores() -> int:
     return int(joblib.cpu_count())
 
 
-def _sources(specs: Sequence[str]) -> dict[str, str]:
+def _table_folders(specs: Sequence[str]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their scores can be shown later."""
     from hpobench_nmt.benchmarking.suite import INSTALLED
     from hpobench_nmt.lookup.catalogue import collections, installed

@@ -65,7 +65,7 @@ def make_run(folder, tables, suite, methods=("RS", "BO_EI_M_std", "GB_EIF_M")):
         loaded = load_folder(place)
         instances[loaded.name] = make_instance(suite, loaded)
         sources[loaded.name] = str(place)
-    run_to_folder(folder, suite, instances, resolve_methods(methods), table_sources=sources)
+    run_to_folder(folder, suite, instances, resolve_methods(methods), table_folders=sources)
     return folder
 
 
