@@ -149,7 +149,6 @@ class Process:
     def __init__(self, server: Server, function: Callable[..., object], files: Sequence[int] = ()) -> None:
         self._server = server  # which must not end before
         self._connection, self._leash = server.fork(function, files)
-        self._killed = False
 
     def send(self, message: Any) -> None:
         """Send a message. A process that has ended is not an error: `events` will say so."""
@@ -158,7 +157,6 @@ class Process:
 
     def kill(self) -> None:
         """End the process at once, with all processes that it has started."""
-        self._killed = True
         with contextlib.suppress(OSError):  # it has ended
             self._leash.shutdown(
                 socket.SHUT_WR
@@ -202,8 +200,7 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
                     "Run the same command again to go on, with fewer --jobs."
                 )
             process.close()
-            (code,) = _CODE.unpack(report)
-            yield process, Ended(KILLED if process._killed and code == -signal.SIGKILL else code)
+            yield process, Ended(*_CODE.unpack(report))
 
 
 def outcome(process: Process) -> tuple[Any, str] | Ended:
@@ -259,13 +256,12 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
         while True:
             held = {leash: pid for pid, leash in leashes.items() if pid not in condemned}
             ready = wait([control, ended, *held])
-            for pid in (held[end] for end in ready if end in held):
-                _kill(pid)
-                condemned.add(pid)
             if ended in ready:
                 os.read(ended, 4096)
-                _report_ended(leashes)
-                condemned &= leashes.keys()
+            _report_ended(leashes, condemned)  # first: what has ended by itself was not killed
+            for pid in {held[end] for end in ready if end in held} & leashes.keys():
+                _kill(pid)
+                condemned.add(pid)
             if control in ready:
                 _, (connection, leash, *files), _, _ = socket.recv_fds(control, 1, 8)
                 pid = os.fork()
@@ -288,13 +284,17 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
             os.waitpid(pid, 0)  # once this process has ended, so have all of them
 
 
-def _report_ended(leashes: dict[int, socket.socket]) -> None:
+def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> None:
     for pid in list(leashes):
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
             _kill_group(pid)  # processes that it has left behind
+            code = os.waitstatus_to_exitcode(status)
+            if pid in condemned and code == -signal.SIGKILL:
+                code = KILLED
+            condemned.discard(pid)
             with leashes.pop(pid) as leash, contextlib.suppress(OSError):  # closed there
-                leash.sendall(_CODE.pack(os.waitstatus_to_exitcode(status)))
+                leash.sendall(_CODE.pack(code))
 
 
 def _kill(pid: int) -> None:
