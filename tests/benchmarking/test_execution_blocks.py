@@ -192,6 +192,8 @@ from pathlib import Path
 
 class Crashes:
     def __init__(self, problem, rng):
+        if len(problem.features) < 36:  # not on the table: for its fingerprint
+            return
         log = Path(__file__).with_name("log")
         with log.open("a") as file:
             file.write("x")
