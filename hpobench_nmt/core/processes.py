@@ -134,7 +134,7 @@ def _end(control: socket.socket, server: subprocess.Popen[bytes]) -> None:
 
 
 shared_server = functools.lru_cache(maxsize=4)(Server)
-"""The server that was prepared in this way: the same one each time, for as long as this process runs."""
+"""The server that was prepared in this way, the same one each time; the last four of them are kept."""
 
 
 class Process:
@@ -158,9 +158,8 @@ class Process:
     def kill(self) -> None:
         """End the process at once, with all processes that it has started."""
         with contextlib.suppress(OSError):  # it has ended
-            self._leash.shutdown(
-                socket.SHUT_WR
-            )  # known there even if a fork of this process has it open, too
+            # Closing would not do where a fork of this process has the socket open.
+            self._leash.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Kill the process if it still runs, and close what leads to it."""
