@@ -103,16 +103,15 @@ def test_a_helper_that_two_methods_share_counts_for_both(tmp_path):
 
 
 def test_libraries_and_what_they_keep_do_not_count(tmp_path, monkeypatch):
-    library = write(tmp_path / "lib" / "site-packages" / "theirs.py", "")
+    library = write(tmp_path / "lib" / "site-packages" / "drawing_library.py", "")
     cache = write(tmp_path / "cache" / "fonts.json", "")
     monkeypatch.syspath_prepend(str(library.parent))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache.parent))
     opened_files._system_folders.cache_clear()
-    code = (
-        f"import theirs, json, scipy.stats\nopen({str(cache)!r}).close()\nopen('/proc/self/stat').close()\n"
-    )
+    code = f"import drawing_library, json, scipy.stats\nopen({str(cache)!r}).close()\nopen('/proc/self/stat').close()\n"
     path = method(tmp_path / "mine" / "m.py", code)
     (found,) = resolve_methods([f"{path}:M"])
+    del sys.modules["drawing_library"]
     assert found.files == {path}
     opened_files._system_folders.cache_clear()
 
