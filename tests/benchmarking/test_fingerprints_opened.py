@@ -108,7 +108,8 @@ def test_libraries_and_what_they_keep_do_not_count(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(library.parent))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache.parent))
     opened_files._system_folders.cache_clear()
-    code = f"import drawing_library, json, scipy.stats\nopen({str(cache)!r}).close()\nopen('/proc/self/stat').close()\n"
+    code = "import drawing_library, json, scipy.stats\n"
+    code += f"open({str(cache)!r}).close()\nopen('/proc/self/stat').close()\n"
     path = method(tmp_path / "mine" / "m.py", code)
     (found,) = resolve_methods([f"{path}:M"])
     del sys.modules["drawing_library"]
