@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def program() -> None:
     work ("terminate called without an active exception"). Everything of Python's ends as usual before.
     """
     code = 1
+    warnings.formatwarning = _warning_line
 
     def leave() -> None:
         _give_up_output()
@@ -85,6 +87,15 @@ def program() -> None:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
+
+
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning as it is printed. One that is meant for users is one line, without the place in the code."""
+    if category is FutureWarning:
+        return f"Warning: {printable(str(message))}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,7 +8,6 @@ import operator
 import os
 import re
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,6 @@ from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hpobench_nmt.benchmarking.plugins import NamedMethod
-    from hpobench_nmt.benchmarking.suite import Suite
     from hpobench_nmt.testing import Check
 
 
@@ -48,14 +43,10 @@ def methods(name: str | None, spec: str | None, n_objectives: int) -> None:
 
 
 def _list() -> None:
-    from hpobench_nmt.benchmarking.plugins import installed_entry_points
-    from hpobench_nmt.methods import KNOWN
-    from hpobench_nmt.render.terminal.grids import print_grid
+    from hpobench_nmt.benchmarking.plugins import list_methods
+    from hpobench_nmt.render.terminal.grids import print_frame
 
-    rows = [(m.name, m.counts, m.extra, m.description) for m in KNOWN.values()]
-    rows += [(name, "", "", location) for name, location in installed_entry_points().items()]
-    head = ("method", "objectives", "extra", "what it is")
-    print_grid(head, rows, make_console(), wrapped=head[-1:])
+    print_frame(list_methods(), make_console(), wrapped=("description",))
 
 
 def _show(spec: str) -> None:
@@ -112,38 +103,6 @@ def _about(module: str) -> str:
 def _of_a_paper(paragraph: str) -> bool:
     """Whether it is text that names a year, and no table of symbols."""
     return re.search(r"\b(19|20)\d\d\b", paragraph) is not None and "   " not in paragraph
-
-
-def with_every_method(suite: Suite) -> Suite:
-    """The suite with the names of all methods that fit it in place of "all"."""
-    if "all" not in suite.methods:
-        return suite
-    own = [name for name in suite.methods if name != "all"]
-    return replace(suite, methods=tuple(dict.fromkeys([*every_method(suite), *own])))
-
-
-def tell_of_whole_trainings(suite: Suite, methods: Sequence[NamedMethod]) -> None:
-    """Say which methods were made to stop trainings early, and cannot where no curves are used."""
-    from hpobench_nmt.benchmarking.method_settings import split_spec
-    from hpobench_nmt.methods import BUILT_IN
-
-    early = [m.name for m in methods if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
-    if early and not suite.curves:
-        say(f"Without --curves every training runs to its end: {', '.join(early)} cannot stop any.", err=True)
-
-
-def every_method(suite: Suite) -> tuple[str, ...]:
-    """The methods that "all" stands for: those that fit the suite, and whose libraries are installed."""
-    from hpobench_nmt.methods import BUILT_IN, KNOWN
-
-    # Other people's optimizers have no suggest.
-    known = KNOWN if suite.workers == 1 else BUILT_IN
-    fits = [m for m in known.values() if suite.n_objectives in m.objectives]
-    fitting = [m for m in fits if suite.curves or not m.partial]
-    absent = [m.name for m in fitting if m.missing()]
-    if absent:
-        say(f"Left out, because their libraries are not installed: {', '.join(absent)}.", err=True)
-    return tuple(m.name for m in fitting if m.name not in absent)
 
 
 def _check(spec: str, n_objectives: int) -> None:

@@ -13,6 +13,7 @@ import click
 from hpobench_nmt.cli.common import constraint_option, listed, require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
 
@@ -53,7 +54,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     show_default=True,
     help="The most configurations to train.",
 )
-@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --lookups.")
+@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="The old name of --lookups.")
 @click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
 @constraint_option("A bound that a configuration must keep to be of use")
 @click.option(
@@ -129,6 +130,8 @@ def tune(
     workspace, ledger = open_workspace(spec, out or Path(spec.name), cache_folder())
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
+    if budget:
+        warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     most = budget or lookups
     if workers == 1 and not updates and not hours:
         steps = _Steps(metrics, limits)

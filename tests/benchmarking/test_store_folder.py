@@ -16,7 +16,8 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.manifest import manifest_of, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.store import ResultsFolder, load_results, unfinished
+from hpobench_nmt.benchmarking.results_folder import ResultsFolder
+from hpobench_nmt.benchmarking.store import load_results, unfinished
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Took, plan
 from hpobench_nmt.core.errors import InputError, RunError
