@@ -188,10 +188,6 @@ def _checked(
     return {name: found[name] for name in given}
 
 
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not value
-
-
 def _plain(value: Any) -> Any:
     """A number of NumPy's types as Python's own."""
     return value.item() if isinstance(value, np.generic) else value

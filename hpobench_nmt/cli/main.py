@@ -9,34 +9,27 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import importlib
 import io
 import os
+import pkgutil
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-# What a command needs is imported when it runs: --help answers in a fraction of a second.
-from hpobench_nmt.cli.adaptation import adaptation
+import hpobench_nmt.cli
 from hpobench_nmt.cli.common import Commands
-from hpobench_nmt.cli.doctor import doctor
-from hpobench_nmt.cli.ledgers import ledger
-from hpobench_nmt.cli.methods import methods
-from hpobench_nmt.cli.models import evaluate, translate
-from hpobench_nmt.cli.pareto import pareto
-from hpobench_nmt.cli.report import report
-from hpobench_nmt.cli.results import export, score
-from hpobench_nmt.cli.run import run, suites
-from hpobench_nmt.cli.tables import tables
-from hpobench_nmt.cli.train import train
-from hpobench_nmt.cli.tune import tune
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import printable
 
+# In the order of the help; others come after these.
+_ORDER = ("run", "score", "export", "suites", "pareto", "methods", "report", "tables", "train", "tune")
+_ORDER += ("translate", "evaluate", "adaptation", "ledger", "doctor")
 _LONGEST = 800  # characters of an error message
 # The exit code of a shell for a program whose reader has gone (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
@@ -48,23 +41,14 @@ def cli() -> None:
     """Benchmark hyperparameter optimization on lookup tables of trained NMT and language models."""
 
 
-for command in (
-    run,
-    score,
-    export,
-    suites,
-    pareto,
-    methods,
-    report,
-    tables,
-    train,
-    tune,
-    translate,
-    evaluate,
-    adaptation,
-    ledger,
-    doctor,
-):
+def _commands() -> Iterator[click.Command]:
+    """The COMMANDS of every module of this package. What a command needs is imported when it runs."""
+    for module in pkgutil.iter_modules(hpobench_nmt.cli.__path__, f"{hpobench_nmt.cli.__name__}."):
+        if module.name != __name__:
+            yield from getattr(importlib.import_module(module.name), "COMMANDS", ())
+
+
+for command in sorted(_commands(), key=lambda each: [*_ORDER, each.name].index(each.name)):
     cli.add_command(command)
 
 

@@ -57,3 +57,6 @@ def report(
     say(f"Report: {written[0]}")
     if show and not webbrowser.open(written[0].resolve().as_uri()):
         say("No browser was found here: open the file in one yourself.", err=True)
+
+
+COMMANDS = (report,)

@@ -145,3 +145,6 @@ def suites() -> None:
     from hpobench_nmt.render.terminal.grids import print_frame
 
     print_frame(list_suites(), make_console(), wrapped=("description",))
+
+
+COMMANDS = (run, suites)

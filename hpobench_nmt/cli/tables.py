@@ -284,3 +284,6 @@ def tables_remove(name: str) -> None:
 
 
 tables.add_command(build)
+
+
+COMMANDS = (tables,)

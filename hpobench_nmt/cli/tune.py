@@ -221,3 +221,6 @@ def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str
         if violation > 0 or (done and math.isnan(violation))
     ]
     return "".join(f", {part}" for part in parts)
+
+
+COMMANDS = (tune,)
