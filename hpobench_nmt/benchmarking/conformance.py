@@ -1,4 +1,4 @@
-"""The conformance checks of a method, each in a worker process: a method that ends it fails only that check."""
+"""The conformance checks of a method, each in a worker process: one that ends it fails that check alone."""
 
 from __future__ import annotations
 
