@@ -28,8 +28,7 @@ from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import printable
 
 # In the order of the help; others come after these.
-_ORDER = ("run", "score", "export", "suites", "pareto", "methods", "report", "tables", "train", "tune")
-_ORDER += ("translate", "evaluate", "adaptation", "ledger", "doctor")
+_ORDER = "run score export suites pareto methods report tables train tune translate evaluate adaptation"
 _LONGEST = 800  # characters of an error message
 # The exit code of a shell for a program whose reader has gone (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
@@ -48,7 +47,7 @@ def _commands() -> Iterator[click.Command]:
             yield from getattr(importlib.import_module(module.name), "COMMANDS", ())
 
 
-for command in sorted(_commands(), key=lambda each: [*_ORDER, each.name].index(each.name)):
+for command in sorted(_commands(), key=lambda each: [*_ORDER.split(), each.name].index(each.name)):
     cli.add_command(command)
 
 

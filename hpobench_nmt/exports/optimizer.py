@@ -25,6 +25,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import draw
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import read_json, write_whole
+from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
@@ -147,7 +148,8 @@ class Optimizer:
 
         Raises:
             InputError: every candidate has been asked for or told.
-            RunError: the method answers with something that is no candidate, or waits for what is pending.
+            RunError: the method fails, answers with something that is no candidate, or waits for what is
+                pending.
         """
         if len(self._told) + len(self._pending) >= self.n_candidates:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
@@ -273,36 +275,49 @@ class Optimizer:
         for row in self._initial:
             if row not in self._told and row not in self._pending:
                 return int(row)
+        try:
+            return self._answer()
+        except MethodFailure as error:
+            raise RunError(f"method {self._method.name} failed: {error}.") from error
+
+    def _answer(self) -> int:
+        """The row that the method answers with."""
         self._tell_all(self._live, self._told_live)
-        if hasattr(self._live, "suggest"):
-            answer = self._live.suggest(dict.fromkeys(self._pending, math.inf))
-        elif not self._pending:
-            answer = self._live.ask()
+        running = dict.fromkeys(self._pending, math.inf)
+        suggests = hasattr(self._live, "suggest")
+        name = "suggest" if suggests else "ask"
+        if suggests:
+            answer = guarded(name, self._live.suggest, running)
+        elif not running:
+            answer = guarded(name, self._live.ask)
         else:
-            other = self._new_method()
-            self._tell_all(other, set())
-            known = np.array([v for v in self._told.values() if not np.isnan(v).any()])
-            lie = known.mean(axis=0) if len(known) else np.zeros(self._problem.n_objectives)
-            for row in self._pending:
-                other.tell(row, lie.copy())
-            answer = other.ask()
-        if answer is None and self._pending and hasattr(self._live, "suggest"):
+            answer = guarded(name, self._told_of_pending().ask)
+        if answer is None and running and suggests:
             raise RunError(
                 f"method {self._method.name} waits for the losses of what is pending, "
-                f"{counted(len(self._pending), 'configuration')}: tell some of them."
+                f"{counted(len(running), 'configuration')}: tell some of them."
             )
-        row = answer[0] if isinstance(answer, tuple) and answer else answer
-        taken = row in self._told or row in self._pending if isinstance(row, int | np.integer) else True
-        if taken or not 0 <= int(row) < len(self._problem.features):
-            raise RunError(
-                f"method {self._method.name} answered {answer!r}, which is no candidate that is left."
-            )
-        return int(row)
+        row = row_number(
+            name, answer[0] if isinstance(answer, tuple) and answer else answer, self.n_candidates
+        )
+        if row in self._told or row in running:
+            raise MethodFailure(f"{name} returned row {row}, which was asked for or told before")
+        return row
+
+    def _told_of_pending(self) -> Any:
+        """The method made anew, and told of each pending row the mean losses of those that are known."""
+        other = self._new_method()
+        self._tell_all(other, set())
+        known = np.array([v for v in self._told.values() if not np.isnan(v).any()])
+        lie = known.mean(axis=0) if len(known) else np.zeros(self._problem.n_objectives)
+        for row in self._pending:
+            guarded("tell", other.tell, row, lie.copy())
+        return other
 
     def _tell_all(self, method: Any, done: set[int]) -> None:
         for row, losses in self._told.items():
             if row not in done:
-                method.tell(row, losses.copy())
+                guarded("tell", method.tell, row, losses.copy())
                 done.add(row)
 
     def _new_method(self) -> Any:
