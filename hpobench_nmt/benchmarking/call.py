@@ -137,7 +137,8 @@ def benchmark(
     if "budget" in settings:
         warn_deprecated("hb.benchmark(budget=…)", "score_at=…", since="1.1", removed_in="2.0")
         score_at = settings.pop("budget")
-    if not method_list(methods):
+    methods = method_list(methods)
+    if not methods:
         raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
     if score_at is None and _clock(settings) != "cost":
         score_at = _LOOKUPS_SCORED

@@ -49,7 +49,10 @@ def report(
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    several = [results] if isinstance(results, Results | str | Path) else list(results)
+    several = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
+    for each in several:
+        if not isinstance(each, Results | str | Path):
+            raise InputError(f"a report is on results of hb.run or results folders, not {repr(each)[:80]}.")
     if not several:
         raise InputError("there are no results to report on.")
     sources = [each if isinstance(each, Results) else Path(each) for each in several]
