@@ -31,14 +31,14 @@ class ResultsFolder:
     path: Path
 
     def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
-        """Make the folder ready for a run: new, or going on with the same run.
+        """Make the folder ready for a run: new, or resuming the same run.
 
         Results of methods that have changed are removed. Tables and methods that are in the folder already
         stay in its manifest.
 
         Args:
             manifest: of the run.
-            notify: told what a user should know.
+            notify: called with each message for the user.
 
         Raises:
             InputError: there is something else, or another run.
@@ -170,7 +170,7 @@ class ResultsFolder:
         except OSError as error:
             raise RunError(
                 f"{path}: cannot be written: {error.strerror}. What was finished before is kept; "
-                "run the same command again to go on."
+                "run the same command again to resume."
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""Results on disk, format 1 or 2. A run that was killed goes on where it was and ends in the same files.
+"""Results on disk, format 1 or 2. A run that was killed resumes and ends in the same files.
 
     DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by hash
     DIR/observations/TABLE/METHOD.parquet  all look-ups of a method on a table, once all its trials are done
@@ -12,9 +12,9 @@ The columns of the Parquet files are in `hpobench_nmt.benchmarking.observations`
 there whole or not at all.
 
 Compatibility: `format` in the manifest is the number of the format: 1, or 2 for suites on a clock, whose
-files have columns for the times besides, and for suites with sources. It changes when a reader of the old
+files also have columns for the times, and for suites with sources. It changes when a reader of the old
 format would misread or refuse the new files. A version of hpobench-nmt reads its own format and all before
-it; a folder of a newer format is refused with the advice to update. A run goes on only in a folder of the
+it; a folder of a newer format is refused with the advice to update. A run resumes only in a folder of the
 same suite, seed, tables and library versions, so that a folder never mixes two computations.
 
 Safety: a results folder may come from somebody else. Everything in it is checked before it is used. Names
@@ -86,7 +86,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
             if path.exists():
                 trials[name, method] = read_trials(path, 0, suite.trials, method, instances[name])
     if not trials:
-        raise InputError(f"{folder}: nothing is finished yet. Run the same command again to go on.")
+        raise InputError(f"{folder}: nothing is finished yet. Run the same command again to resume.")
     step_seconds = {pair: files.step_seconds(*pair) for pair in trials}
     names = tuple(manifest.methods)
     return Results(suite, manifest.seed, instances, names, trials, sources, step_seconds, manifest)

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
-    """Ctrl-C while an object is being deleted: Python only prints such an exception, and would go on."""
+    """Ctrl-C while an object is being deleted: Python only prints such an exception, and continues."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
@@ -140,7 +140,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         # Click repeats what was typed, and would print it as it is.
         return _complain(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
-        return _complain("stopped. Run the same command again to go on.", 130)
+        return _complain("stopped. Run the same command again to resume.", 130)
     return code if isinstance(code, int) else 0
 
 

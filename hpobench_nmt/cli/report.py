@@ -25,7 +25,7 @@ from hpobench_nmt.core.text import counted
     callback=listed,
     metavar="SPEC,...",
     help="Your own variants of Bayesian optimisation or graph-based search in these results, as they were "
-    "given to 'run' (FILE.py:NAME or MODULE:NAME): their surrogates get error curves too.",
+    "given to 'run' (FILE.py:NAME or MODULE:NAME): their surrogates also get error curves.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
 @click.option("--open", "show", is_flag=True, help="Open the report in a browser.")

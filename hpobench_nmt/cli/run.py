@@ -30,7 +30,7 @@ _DEFAULT_SUITE = "quick"
     help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all.",
 )
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
-@constraint_option("A bound that a row must keep to be of use")
+@constraint_option("A bound that a row must keep to count")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
 @click.option(
     "--score-at",
@@ -83,8 +83,8 @@ def run(
 ) -> None:
     """Run a SUITE (default: quick) and show the scores.
 
-    A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
-    every trial of a method failed on a table, after everything else was run and written.
+    The same command resumes a run that was stopped. The exit code is 1 if every trial of a method failed on a
+    table, after everything else was run and written.
     """
     from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import BACKENDS

@@ -220,7 +220,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         direction = "min"          # or "max"
 
     \b
-    What it may say besides:
+    It may also say:
         objectives = ["dev_ppl", "seconds"]    # at the top; else the first metric is the only one
         of a hyperparameter: values (all of the grid's), unit, integer (true: whole numbers only),
                      kind ("numeric", "ordinal" or "categorical"; texts are categories by default),
@@ -234,7 +234,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         seed = "seed"
     The file then has one training a line. Their means become the table's rows. If the rows are to
     stay single trainings, the others are in a file replicates.csv beside them, with the columns
-    replicate (1, 2, ...) and seed besides the table's, and the section names no column:
+    replicate (1, 2, ...) and seed beside the table's, and the section names no column:
         [replicates]
 
     \b

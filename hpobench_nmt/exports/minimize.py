@@ -99,7 +99,7 @@ def minimize(
         candidates: where the space has ranges, or its grid more than 100,000 configurations: how many are
             drawn at random, for the method to pick among.
         state: a JSON file that is written before and after every evaluation. Where it is there already, the
-            same call goes on from it: an evaluation that was interrupted is made again. Its budget may be
+            same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
             another one, which includes earlier evaluations.
 
     Returns:

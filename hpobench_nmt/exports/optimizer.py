@@ -5,7 +5,7 @@ large, configurations drawn at random from it. What was asked and told is a list
 that a file needs to hold: the method is made again from the seed and told the same.
 
 While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other one
-is made again for the occasion and told, besides all results, the mean of them for each pending configuration
+is made again for the occasion and told all results, and their mean for each pending configuration
 (a "constant liar", Ginsbourger et al. 2010), so that it asks for something else.
 """
 
@@ -57,7 +57,7 @@ class Event(Strict, frozen=True, omit_defaults=True):
 
 
 class State(Strict, frozen=True):
-    """A file from which an optimizer goes on."""
+    """A file from which an optimizer resumes."""
 
     space: list[Hyperparameter]
     method: str
@@ -208,7 +208,7 @@ class Optimizer:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file from which `load` goes on. It is there whole or not at all."""
+        """Write a JSON file from which `load` resumes. It is there whole or not at all."""
         write_whole(Path(path), msgspec.json.format(msgspec.json.encode(self.state), indent=1) + b"\n")
 
     @classmethod
@@ -217,14 +217,14 @@ class Optimizer:
     ) -> Optimizer:
         """An optimizer as it was saved, pending configurations included.
 
-        What was asked is asked again, so that the method goes on as if it had not been interrupted. (With
-        other versions of the libraries it may go another way from there on.)
+        What was asked is asked again, so that the method continues as if it had not been interrupted. (With
+        other versions of the libraries it may choose otherwise from there.)
 
         Args:
             path: the file.
             method: the method that the file names, if it is none that `hpobench-nmt methods` lists: a file
                 cannot choose code to run.
-            budget: another one than the file's, to go on for longer.
+            budget: another one than the file's, to continue for longer.
 
         Raises:
             InputError: what is wrong in the file.
@@ -348,7 +348,7 @@ def _candidates(space: Space, count: int, seed: int) -> Floats:
         columns = np.meshgrid(*(np.array(h.numbers) for h in space), indexing="ij")
         codes = np.column_stack([column.ravel() for column in columns])
     while not (active := space.active(codes))[~np.isnan(codes)].all():
-        codes = np.where(active, codes, np.nan)  # then what depends on these is inactive, too
+        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
     first = {config_key(line): row for row, line in reversed(list(enumerate(codes)))}
     return codes[sorted(first.values())]
 

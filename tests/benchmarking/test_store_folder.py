@@ -311,7 +311,7 @@ def test_nothing_finished_is_said(run, home, two):
     alone.files.start(alone.manifest())
     alone.keep(alone.blocks[0])
     with pytest.raises(
-        InputError, match=r"/r: nothing is finished yet\. Run the same command again to go on"
+        InputError, match=r"/r: nothing is finished yet\. Run the same command again to resume"
     ):
         load_results(run.files.path)
 
