@@ -227,8 +227,11 @@ _LATER: Mapping[str, Any] = {
 }
 
 
-def section_of_suite(*without: str) -> type[Strict]:
-    """A type for `checked`: a section of a file with the fields of a suite but these, in the same types."""
+def section_of_suite(*without: str, name: str = "Suite", module: str = __name__) -> type[Strict]:
+    """A type for `checked`: a section of a file with the fields of a suite but these, in the same types.
+
+    Its values can be pickled if it is known by the name in the module.
+    """
     types = get_type_hints(Suite, include_extras=True)
     described: list[Any] = []
     for each in fields(Suite):
@@ -241,7 +244,7 @@ def section_of_suite(*without: str) -> type[Strict]:
         else:
             described.append((each.name, types[each.name]))
     made: Any = msgspec.defstruct(
-        "Suite", described, bases=(Strict,), frozen=True, forbid_unknown_fields=True
+        name, described, bases=(Strict,), module=module, frozen=True, forbid_unknown_fields=True
     )
     kind: type[Strict] = made
     return kind

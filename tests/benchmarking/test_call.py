@@ -1,4 +1,5 @@
 import dataclasses
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -244,7 +245,8 @@ def test_a_suite_in_one_call_is_what_the_command_runs(toy_home, run_command, con
     assert contents(Path("by-call")) == contents(out)
     assert in_memory.save("saved") == Path("saved")
     assert contents(Path("saved")) == contents(out)
-    for results in (kept, hb.load_results("by-call"), hb.load_results("saved")):
+    sent = pickle.loads(pickle.dumps(kept))  # noqa: S301  # as to a worker process
+    for results in (kept, sent, hb.load_results("by-call"), hb.load_results("saved")):
         assert results.scores().equals(in_memory.scores())
     seconds = hb.load_results("saved").step_seconds["toy", "BO_EI_M"]
     assert seconds == pytest.approx(in_memory.step_seconds["toy", "BO_EI_M"], abs=1e-6)
