@@ -97,8 +97,12 @@ class Posterior:
         self.var: Floats = prior.diagonal.copy()
         self.row_sums: Floats | None = None if row_sums is None else row_sums.copy()
 
-    def observe(self, row: int, targets: Floats) -> None:
-        """Condition on targets (float64, shape (m,)) observed at row, for the first time. O(n M)."""
+    def observe(self, row: int, targets: Floats) -> bool:
+        """Condition on targets (float64, shape (m,)) observed at row, for the first time. O(n M).
+
+        Returns:
+            False where the rows before determined it, so that nothing was learned.
+        """
         full, n = divmod(self._n_seen, self._block_rows)
         if full == len(self._blocks):
             self._grow()
@@ -126,6 +130,7 @@ class Posterior:
                 _follow(self.row_sums, last, n, column, conditional)
             self._n_seen += 1
         self._forget_seen()
+        return conditional > 0.0
 
     def discard(self, row: int) -> None:
         """Take row out of the candidates without learning from it (its training failed). O(n M)."""
@@ -133,7 +138,7 @@ class Posterior:
         if self.row_sums is not None:
             prior_row = self._prior.row(row)[self.rows]
             for block, n in self._filled():
-                prior_row = _conditioned(block, n, prior_row, column)
+                prior_row = conditioned(block, n, prior_row, column)
             self.row_sums -= prior_row
         self.unseen[column] = False
         self._forget_seen()
@@ -317,7 +322,7 @@ def _kept(block: Floats, n: int, keep: Rows) -> Floats:
 
 
 @compiled()
-def _conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
+def conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
     """Covariance of one candidate with all, given n more rows of V, in the same fixed order of sums."""
     covariance = covariance.copy()
     for j in range(n):

@@ -34,9 +34,8 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
-from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.source_models import SourceModel, portfolio, source_models
 
 DRAWS = 256
@@ -52,7 +51,7 @@ class PortfolioBO(AnyTargetsSearch):
     def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
         if problem.n_objectives > 2:
             raise InputError(f"this method is for 1 or 2 objectives, not {problem.n_objectives}.")
-        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
+        super().__init__(problem, rng)
         self._start = portfolio(problem, portfolio_rows)
 
     def choose(self, running: Mapping[int, float]) -> int | None:
@@ -62,17 +61,15 @@ class PortfolioBO(AnyTargetsSearch):
                 return row
         return super().choose(running)
 
-    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+    def scores(self, given: Given) -> Floats:
         """Log EI of one loss, log EHVI of two."""
-        y = np.array([standardised(loss) for loss in np.array(self.losses).T])
-        mean, variances = self.belief(y, var)
+        y = np.array([standardised(loss) for loss in self.posterior.observed.T])
+        mean, var = self.belief(y, given.var)
         if len(y) == 1:
-            values: Floats = log_ei_of_contenders(mean[0], variances[0], float(y.min()), free)
-            return values
+            return log_ei_of_contenders(mean[0], var[0], float(y.min()), given.free)
         reference = y.max(axis=1) + REFERENCE_MARGIN * (y.max(axis=1) - y.min(axis=1))
         front = np.unique(y.T[pareto_front(y.T)], axis=0)
-        found: Floats = log_ehvi_of_contenders(mean, np.sqrt(variances), front, reference, free)
-        return found
+        return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, given.free)
 
     def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each loss, shape (m, N), from y of shape (m, n) and the variance of all."""
@@ -87,14 +84,14 @@ class RGPE(PortfolioBO):
         self._models = source_models(problem)
         self._draws = [[RankedDraws(m, t, rng) for m in self._models] for t in range(problem.n_objectives)]
 
-    def tell(self, index: int, losses: Floats) -> None:
-        """Learn the losses of a row; a row that lacks one only leaves the candidates."""
-        before = len(self.losses)
-        super().tell(index, losses)
-        if len(self.losses) > before:
-            for t, of_loss in enumerate(self._draws):
-                for draws in of_loss:
-                    draws.observe(index, float(losses[t]))
+    def learn(self, row: int, targets: Floats) -> bool:
+        """Condition the problem's own model, and draw from the others."""
+        learned = super().learn(row, targets)
+        if learned:
+            for loss, draws_of_loss in zip(targets.tolist(), self._draws, strict=True):
+                for draws in draws_of_loss:
+                    draws.observe(row, loss)
+        return learned
 
     def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of the ensemble."""
