@@ -88,8 +88,7 @@ class AnyTargetsPosterior:
 
     def mean(self, targets: Floats) -> Floats:
         """The posterior mean of every row for these targets, shape (n,), of the rows that entered."""
-        found: Floats = _mean(self._factor, self._whitened_rows, targets)
-        return found
+        return _mean(self._factor, self._whitened_rows, targets)
 
     def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each target given all others, shapes (n,), noise included. O(n^3).
@@ -141,8 +140,7 @@ def standardised(values: Floats) -> Floats:
     """
     spread = np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
     centred = values - values.mean(axis=0)
-    found: Floats = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
-    return found
+    return np.asarray(np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0))
 
 
 @compiled()

@@ -84,7 +84,7 @@ class ConstrainedModelBased(ModelBased):
         equal = (violations == violations[0]).all(axis=0)
         centre, spread = np.where(equal, violations[0], centre), np.where(equal, 1.0, spread)
         mean = (self.posterior.mean[m + 1 :] - centre[:, None] * self.posterior.mean[m]) / spread[:, None]
-        feasible: Floats = log_probability_below(-centre / spread, mean, given.var)
+        feasible = log_probability_below(-centre / spread, mean, given.var)
         if not len(belief.front):
             return feasible
         if m == 1:

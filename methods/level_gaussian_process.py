@@ -75,12 +75,11 @@ class LevelBO:
     def suggest(self, running: Mapping[int, float]) -> Request | None:
         """The row of largest expected improvement at the last level, up to its next level."""
         field = self._field
-        new = field.new_row(running)
         if len(self._posterior.seen) < STARTUP:
-            return field.left_over(running) if new is None else Request(new, field.levels[0])
+            return field.begin(running)
         free = self._reached <= self._last
         free[list(running)] = False
-        if new is None:
+        if field.new_row(running) is None:
             free &= self._reached > 0
         if not free.any():
             return None
