@@ -11,8 +11,8 @@ from bisect import bisect_right
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.methods.partial_training import StoppingRule
 
@@ -47,7 +47,7 @@ class MedianStopping(StoppingRule):
         return bool(known) and loss > median(known)
 
 
-def _running_averages(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+def _running_averages(losses: Floats) -> Floats:
     """The mean of the losses up to each checkpoint; infinite from the first missing one on."""
     known = np.where(np.isnan(losses), np.inf, losses)
     return np.cumsum(known) / np.arange(1, len(losses) + 1)
