@@ -16,22 +16,21 @@ only by shift and scale.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.kernels import matern52
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, Prior, conditioned
+from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
 from hpobench_nmt.methods.search import PosteriorSearch
 
 _BLOCK_ROWS = 64
 
 
-class AnyTargetsPosterior:
-    """See the top of this file.
+class AnyTargetsPosterior(FinitePosterior):
+    """See the top of this file. All N rows are kept as candidates.
 
     Args:
         prior: covariance over the N rows.
@@ -39,25 +38,14 @@ class AnyTargetsPosterior:
         n_targets: number m of what is observed of a row.
 
     Attributes:
-        rows: all N rows, so that this can be used like the posterior of posterior.py.
-        unseen: False where the row was observed or discarded, shape (N,).
-        var: posterior variance, never negative, shape (N,).
         seen: the n rows that entered, in their order.
-        noise_variance: s^2.
     """
 
-    row_sums: Floats | None = None
-
     def __init__(self, prior: Prior, noise_sd: float, n_targets: int = 1) -> None:
-        n_rows = len(prior.diagonal)
-        self._prior = prior
-        self.noise_variance = noise_sd * noise_sd
-        self.rows: Rows = np.arange(n_rows, dtype=np.int64)
-        self.unseen: NDArray[np.bool_] = np.ones(n_rows, dtype=bool)
-        self.var: Floats = prior.diagonal.copy()
+        super().__init__(prior, noise_sd)
         self.seen: list[int] = []
         self._observed = np.empty((_BLOCK_ROWS, n_targets))
-        self._whitened_rows = np.empty((_BLOCK_ROWS, n_rows))
+        self._whitened_rows = np.empty((_BLOCK_ROWS, len(self.rows)))
         self._factor = np.zeros((_BLOCK_ROWS, _BLOCK_ROWS))
 
     @property
@@ -66,11 +54,7 @@ class AnyTargetsPosterior:
         return self._observed[: len(self.seen)]
 
     def observe(self, row: int, targets: Floats) -> bool:
-        """Condition on a row, whatever its targets. O(n N).
-
-        Returns:
-            False where the rows before determined it, so that it is left out.
-        """
+        """Condition on a row, whatever its targets; one that others determine is left out. O(n N)."""
         self.unseen[row] = False
         n = len(self.seen)
         if n == len(self._whitened_rows):
@@ -83,7 +67,7 @@ class AnyTargetsPosterior:
         return True
 
     def discard(self, row: int) -> None:
-        """Take a row out of the candidates without learning from it."""
+        """Take a row out of the candidates. O(1)."""
         self.unseen[row] = False
 
     def mean(self, targets: Floats) -> Floats:
@@ -103,10 +87,6 @@ class AnyTargetsPosterior:
     def covariance(self, row: int) -> Floats:
         """Posterior covariance of a row with all, shape (N,). O(n N)."""
         return conditioned(self._whitened_rows, len(self.seen), self._prior.row(row), row)
-
-    def prior_variance(self, row: int) -> float:
-        """K[i,i] of a row."""
-        return float(self._prior.diagonal[row])
 
     def _grow(self) -> None:
         n = len(self._whitened_rows)

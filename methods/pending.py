@@ -18,36 +18,14 @@ M), because its own row of C says what it changes. W takes O(k^2 M).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
-
-
-class Observed(Protocol):
-    """A posterior, as this file needs it; `posterior.py` and `any_targets.py` have one each."""
-
-    rows: Rows
-    unseen: NDArray[np.bool_]
-    var: Floats
-    row_sums: Floats | None
-    noise_variance: float
-
-    def observe(self, row: int, targets: Floats) -> bool:
-        """Condition on the targets of a row; False where the rows before determined it."""
-
-    def discard(self, row: int) -> None:
-        """Take a row out of the candidates without learning from it."""
-
-    def covariance(self, row: int) -> Floats:
-        """Posterior covariance of a candidate with all that are kept, shape (M,)."""
-
-    def prior_variance(self, row: int) -> float:
-        """K[i,i] of a row."""
+from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
 
 
 class Given(NamedTuple):
@@ -67,7 +45,7 @@ class Given(NamedTuple):
 class Pending:
     """A posterior with rows pending: it observes and discards through this class."""
 
-    def __init__(self, posterior: Observed) -> None:
+    def __init__(self, posterior: FinitePosterior) -> None:
         self._posterior = posterior
         self._rows: list[int] = []
         self._kept = posterior.rows

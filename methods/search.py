@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.methods.pending import Given, Observed, Pending
+from hpobench_nmt.methods.pending import Given, Pending
+from hpobench_nmt.methods.posterior import FinitePosterior
 
 
 class PosteriorSearch(ABC):
@@ -28,7 +29,7 @@ class PosteriorSearch(ABC):
         count: the number of rows that were learned.
     """
 
-    def __init__(self, posterior: Observed, rng: np.random.Generator) -> None:
+    def __init__(self, posterior: FinitePosterior, rng: np.random.Generator) -> None:
         self.posterior = posterior
         self.rng = rng
         self.count = 0
