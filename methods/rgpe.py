@@ -54,12 +54,12 @@ class PortfolioBO(AnyTargetsSearch):
         super().__init__(problem, rng)
         self._start = portfolio(problem, portfolio_rows)
 
-    def choose(self, running: Mapping[int, float]) -> int | None:
+    def suggest(self, running: Mapping[int, float]) -> int | None:
         """The next row of the portfolio, and then the one of largest acquisition value."""
         for row in self._start:
             if self.posterior.unseen[row] and row not in running:
                 return row
-        return super().choose(running)
+        return super().suggest(running)
 
     def scores(self, given: Given) -> Floats:
         """Log EI of one loss, log EHVI of two."""

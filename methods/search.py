@@ -34,7 +34,6 @@ class PosteriorSearch(ABC):
         self.rng = rng
         self.count = 0
         self._pending = Pending(posterior)
-        self._said: tuple[frozenset[int], int | None] | None = None
 
     @abstractmethod
     def scores(self, given: Given) -> Floats:
@@ -48,13 +47,6 @@ class PosteriorSearch(ABC):
 
     def suggest(self, running: Mapping[int, float]) -> int | None:
         """The best row that was not seen and is not running; None if there is none."""
-        pending = frozenset(running)
-        if self._said is None or self._said[0] != pending:
-            self._said = pending, self.choose(running)
-        return self._said[1]
-
-    def choose(self, running: Mapping[int, float]) -> int | None:
-        """The same, anew."""
         posterior = self.posterior
         given = Given(posterior.var, posterior.unseen, posterior.row_sums)
         if running:
@@ -75,7 +67,6 @@ class PosteriorSearch(ABC):
         Returns:
             whether the posterior has learned from it.
         """
-        self._said = None
         if _lacks_one(targets):
             self._pending.discard(row)
             return False
