@@ -24,9 +24,9 @@ class PosteriorSearch(ABC):
     """Asks for the free row of largest score.
 
     Attributes:
-        posterior: of the rows that were learned.
+        posterior: of these rows.
         rng: the method's generator.
-        count: the number of rows that were learned.
+        count: the number of rows that were told with all their targets.
     """
 
     def __init__(self, posterior: FinitePosterior, rng: np.random.Generator) -> None:
