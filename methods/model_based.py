@@ -91,10 +91,9 @@ class ModelBased(PosteriorSearch):
 
     def scores(self, given: Given) -> Floats:
         """The values of the acquisition."""
-        scores = self._acquisition(self.belief(given))
-        if np.shape(scores) != given.free.shape:
-            shape = np.shape(scores)
-            raise ValueError(f"the acquisition gave values of shape {shape}, not {given.free.shape}.")
+        scores = np.asarray(self._acquisition(self.belief(given)))
+        if scores.shape != given.free.shape:
+            raise ValueError(f"the acquisition gave values of shape {scores.shape}, not {given.free.shape}.")
         return scores
 
     def belief(self, given: Given) -> Belief:
