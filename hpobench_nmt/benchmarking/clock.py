@@ -71,7 +71,8 @@ def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
         for metric in more
     ]
     values = np.column_stack([table.values, *columns])
-    return replace(table, metrics=(*table.metrics, *more), values=values)
+    # Look-ups along curves draw no replicates, which have not been measured by these metrics.
+    return replace(table, metrics=(*table.metrics, *more), values=values, replicates=None)
 
 
 def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from hpobench_nmt.benchmarking.clock import (
     with_curves,
     with_metrics_of_curves,
 )
-from hpobench_nmt.benchmarking.noise import replicates_of
+from hpobench_nmt.benchmarking.noise import noisy
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.transfer import sources_of
 from hpobench_nmt.core.constraints import Constraint, is_feasible
@@ -126,14 +125,12 @@ class Instance:
         )
 
 
-def make_instance(suite: Suite, table: Table, source: str | Path | None = None) -> Instance:
+def make_instance(suite: Suite, table: Table) -> Instance:
     """The suite on the table.
 
     Args:
         suite: settings.
-        table: the rows.
-        source: the name or folder that the table was loaded from; left out: its name. Only needed for noise,
-            which is in files beside the rows.
+        table: the rows, with their curves and replicates where the suite needs them.
 
     Raises:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
@@ -161,7 +158,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         others += [suite.cost] if suite.cost else []
         for name in others:
             table.metric(name)
-        replicates, measured = replicates_of(table, objectives, source, installed.sha256, others)
+        replicates, measured = noisy(table, objectives, others)
     trainings = trainings_of(suite, measured, objectives)
     losses = measured.losses(objectives) if trainings is None else trainings.final
     if len(table) < suite.n_initial:
@@ -293,14 +290,14 @@ def suite_instances(
             table = load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = with_sources(suite, make_instance(suite, table, name))
+            instances[table.name] = with_sources(suite, make_instance(suite, table))
             if instances[table.name].left_out:
                 skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = with_sources(suite, make_instance(suite, load_table(name), name))
+            instances[name] = with_sources(suite, make_instance(suite, load_table(name)))
             if instances[name].left_out:
                 skipped(f"{instances[name].left_out}.")
         except InputError as error:

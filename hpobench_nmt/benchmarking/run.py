@@ -201,7 +201,6 @@ def benchmark(
         raise InputError(
             f"tables must be a table, a name or a folder, or a list of such, not {repr(several)[:80]}."
         )
-    several = list(several)
     loaded = [t if isinstance(t, Table) else load_table(t) for t in several]
     score_at = settings.pop("budget", score_at)  # its name in the first version
     trials, score_at, tolerance, jobs = map(_plain, (trials, score_at, tolerance, jobs))
@@ -225,11 +224,7 @@ def benchmark(
     }
     suite = Suite("benchmark", **msgspec.structs.asdict(checked(given, _CHECKED, "hb.benchmark")))
     suite = replace(suite, tables=tuple(t.name for t in loaded))
-    places = [None if isinstance(t, Table) else t for t in several]
-    instances = {
-        table.name: with_sources(suite, make_instance(suite, table, place))
-        for table, place in zip(loaded, places, strict=True)
-    }
+    instances = {table.name: with_sources(suite, make_instance(suite, table)) for table in loaded}
     return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs, timeout=timeout)
 
 
