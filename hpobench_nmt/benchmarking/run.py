@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks
@@ -16,7 +14,7 @@ from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import NamedMethod, refuse_sequential, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import ResultsFolder
-from hpobench_nmt.benchmarking.suite import Suite, section_of_suite
+from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Block, Took, plan, seconds_a_step
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.problem import MethodFactory
@@ -31,8 +29,7 @@ _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
 _ARGUMENTS = {"tables", "methods", "scores", "objectives", "trials", "seed", "score_at", "tolerance"}
 _ARGUMENTS |= {"jobs", "timeout"}
 # Keys of a suite that hb.benchmark has no argument of its own for, and an old name of one that it has.
-_SETTINGS = {each.name for each in fields(Suite)} - _ARGUMENTS - {"name"} | {"budget"}
-_CHECKED = section_of_suite("name", "tables", "methods")
+_SETTINGS = {*Suite.__struct_fields__} - _ARGUMENTS - {"name"} | {"budget"}
 
 
 def run_suite(
@@ -215,6 +212,8 @@ def benchmark(
     scores = tuple(scores) or usual
     needs_it = any(SCORES[name].needs_score_at for name in scores if name in SCORES)
     given = {
+        "name": "benchmark",
+        "tables": [table.name for table in loaded],
         "scores": scores,
         "objectives": objectives,
         "trials": trials,
@@ -222,8 +221,7 @@ def benchmark(
         "tolerance": {} if tolerance is None else {"default": tolerance},
         **settings,
     }
-    suite = Suite("benchmark", **msgspec.structs.asdict(checked(given, _CHECKED, "hb.benchmark")))
-    suite = replace(suite, tables=tuple(t.name for t in loaded))
+    suite = checked(given, Suite, "hb.benchmark")
     instances = {table.name: with_sources(suite, make_instance(suite, table)) for table in loaded}
     return run_suite(suite, instances, resolve_methods(methods), seed=seed, jobs=jobs, timeout=timeout)
 

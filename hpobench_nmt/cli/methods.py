@@ -8,7 +8,6 @@ import operator
 import os
 import re
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,8 +117,10 @@ def with_every_method(suite: Suite) -> Suite:
     """The suite with the names of all methods that fit it in place of "all"."""
     if "all" not in suite.methods:
         return suite
+    from hpobench_nmt.benchmarking.suite import changed
+
     own = [name for name in suite.methods if name != "all"]
-    return replace(suite, methods=tuple(dict.fromkeys([*every_method(suite), *own])))
+    return changed(suite, methods=tuple(dict.fromkeys([*every_method(suite), *own])))
 
 
 def tell_of_whole_trainings(suite: Suite, methods: Sequence[NamedMethod]) -> None:
