@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.clock import own_objectives, unit_of
+from hpobench_nmt.benchmarking.clock import Clock, own_objectives
 from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
@@ -113,6 +113,12 @@ def test_of_a_tables_own_objectives_the_first_is_in_the_curves(curved, curves, o
 
 
 def test_what_the_clock_counts(curved):
+    def unit_of(suite, table):
+        clock = Clock.of(suite, table, [table.objective("bleu")])
+        assert clock.counts_lookups == (clock.unit == "look-ups") == (not suite.timed)
+        return clock.unit
+
+    curved = make_instance(SUITE, curved).table  # the rows that have a curve
     assert unit_of(Suite("s", ("ftb",)), curved) == "look-ups"
     assert unit_of(Suite("s", ("ftb",), workers=2), curved) == "look-ups per worker"
     cost = Suite("s", ("ftb",), clock="cost")
