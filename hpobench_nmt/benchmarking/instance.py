@@ -19,7 +19,7 @@ from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
@@ -55,7 +55,7 @@ class Instance:
     stop_when_settled: bool
     violations: Floats | None
     all_rows: Table | None
-    replicates: Replicates | None
+    replicates: ReplicateLosses | None
     tolerance: float
 
     @property
@@ -177,7 +177,7 @@ def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
     return objectives
 
 
-def _noisy(suite: Suite, table: Table, objectives: Sequence[Objective]) -> tuple[Replicates, Table]:
+def _noisy(suite: Suite, table: Table, objectives: Sequence[Objective]) -> tuple[ReplicateLosses, Table]:
     """The trainings that look-ups draw from, and the table of their means."""
     others = [Constraint.parse(text).metric for text in suite.constraints]
     others += [suite.cost] if suite.cost else []

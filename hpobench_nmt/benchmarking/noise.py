@@ -15,12 +15,14 @@ import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
-from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.lookup.averages import means
 from hpobench_nmt.lookup.table import Table
 
 
-def noisy(table: Table, objectives: Sequence[Objective], others: Sequence[str]) -> tuple[Replicates, Table]:
+def noisy(
+    table: Table, objectives: Sequence[Objective], others: Sequence[str]
+) -> tuple[ReplicateLosses, Table]:
     """Every training of each row of a table, and the table with the means of its rows' trainings.
 
     Where the table's rows are single trainings, they count as one more.
@@ -53,6 +55,6 @@ def noisy(table: Table, objectives: Sequence[Objective], others: Sequence[str]) 
     losses = np.column_stack([o.to_loss(values[:, names.index(o.metric)]) for o in objectives])
     starts = np.concatenate([[0], np.cumsum(counts)])
     if averaged:
-        return Replicates(starts, losses), table
+        return ReplicateLosses(starts, losses), table
     extra = values[:, [names.index(name) for name in others]]
-    return Replicates(starts, losses, extra), replace(table, values=means(values, number))
+    return ReplicateLosses(starts, losses, extra), replace(table, values=means(values, number))

@@ -12,7 +12,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
 from hpobench_nmt.benchmarking.noise import noisy as with_noise
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 
 TIMES = 4
@@ -204,17 +204,17 @@ def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
 
 
 def test_a_draw_is_one_of_the_rows_own():
-    replicates = Replicates(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
+    replicates = ReplicateLosses(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
     drawn = np.array([replicates.drawn(np.random.default_rng(i)) for i in range(300)])
     assert set(drawn[:, 0, 0]) == {0.0, 2.0}
     assert set(drawn[:, 1, 0]) == {4.0, 6.0, 8.0}
     assert (drawn[..., 1] == drawn[..., 0] + 1).all()
-    moved = Replicates(np.array([0, 3, 5]), replicates.losses)
+    moved = ReplicateLosses(np.array([0, 3, 5]), replicates.losses)
     assert moved.sha256 != replicates.sha256
-    missing = [Replicates(np.array([0, 2]), np.array([[nan], [1.0]])) for nan in (np.nan, -np.nan)]
+    missing = [ReplicateLosses(np.array([0, 2]), np.array([[nan], [1.0]])) for nan in (np.nan, -np.nan)]
     assert missing[0].sha256 == missing[1].sha256
-    changed = Replicates(replicates.starts, replicates.losses + 1e-9)
-    assert changed.sha256 != replicates.sha256 == Replicates(replicates.starts, replicates.losses).sha256
+    changed = ReplicateLosses(replicates.starts, replicates.losses + 1e-9)
+    assert changed.sha256 != replicates.sha256 == ReplicateLosses(replicates.starts, replicates.losses).sha256
 
 
 def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
