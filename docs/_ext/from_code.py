@@ -1,6 +1,7 @@
 """Directives that show what the code says, so that a page cannot go stale.
 
 {module-doc} package.module   the docstring of a module; lists in two columns become tables
+{suite-keys}                  the keys of a suite file
 {suite-list}                  the suites that ship, each as the file that it is
 {setting-list}                the model families' settings and metrics
 {corpus-list}                 the corpora's options
@@ -16,6 +17,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -95,6 +97,18 @@ def _words(text: str) -> list[nodes.Node]:
     """A text whose `code` is marked as such."""
     parts = re.split(r"`+([^`]+)`+", text)
     return [nodes.literal(text=part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts) if part]
+
+
+class SuiteKeys(SphinxDirective):
+    """The keys of a suite file."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        from hpobench_nmt.benchmarking.suite import Suite
+
+        fields = msgspec.json.schema(Suite)["$defs"]["Suite"]["properties"]
+        rows = [(key, about["description"]) for key, about in fields.items() if key != "name"]
+        return [_table(("key", "what it is"), rows)]
 
 
 class SuiteList(SphinxDirective):
@@ -229,6 +243,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     """Register the directives."""
     for name, directive in {
         "module-doc": ModuleDoc,
+        "suite-keys": SuiteKeys,
         "suite-list": SuiteList,
         "setting-list": SettingList,
         "corpus-list": CorpusList,

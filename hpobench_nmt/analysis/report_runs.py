@@ -14,7 +14,6 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import printable
-from hpobench_nmt.lookup.catalogue import installed
 from hpobench_nmt.lookup.table import Table
 
 
@@ -91,16 +90,6 @@ def all_methods(runs: Iterable[Run]) -> list[str]:
 def all_tables(runs: Iterable[Run]) -> list[Table]:
     """Tables of all runs as they are installed, each once."""
     return list({name: i.installed for run in runs for name, i in run.results.instances.items()}.values())
-
-
-def table_folders(runs: Iterable[Run]) -> dict[str, Path]:
-    """Where the tables of the runs are, as far as that is known."""
-    folders = installed()
-    for run in runs:
-        for name, entry in run.manifest.tables.items():
-            if entry.source:
-                folders[name] = Path(entry.source)
-    return folders
 
 
 def run_slugs(runs: Sequence[Run]) -> list[str]:

@@ -21,7 +21,7 @@ from hpobench_nmt.analysis.selection import (
     methods_on,
     sound_trials,
 )
-from hpobench_nmt.benchmarking.clock import counted_gaps
+from hpobench_nmt.benchmarking.goals import counted_gaps
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import gap_trial, length_of, scored_trial

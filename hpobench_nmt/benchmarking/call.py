@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.execution import Backend
@@ -17,7 +15,7 @@ from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import MethodSpec, method_list, resolve_methods
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, load_suite, overridden, section_of_suite
+from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, load_suite, overridden
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.validation import checked
@@ -33,9 +31,8 @@ Notify = Callable[[str], None]
 _LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
 _BY_TABLE = ("score_at", "tolerance", "time")  # a number of one of these is for all tables
 _LISTS = ("scores", "objectives", "constraints", "sources")
-_SETTINGS = {each.name for each in fields(Suite)} - {"name", "tables", "methods"}
+_SETTINGS = {*Suite.__struct_fields__} - {"name", "tables", "methods"}
 _ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout"}
-_CHECKED = section_of_suite("name", "tables", "methods")
 
 
 def run(
@@ -100,7 +97,7 @@ def run(
     usual = suite if isinstance(suite, Suite) else load_suite(str(suite))
     named: dict[str, Any] = {"scores": scores, "objectives": objectives, "trials": trials}
     named |= {"score_at": score_at, "tolerance": tolerance}
-    given = _checked("hb.run", usual.scores, named, settings)
+    given = _given("hb.run", named, settings)
     chosen = overridden(usual, given)
     for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
         notify(f"Left out: {score}. On this clock it needs a time, score_at.")
@@ -151,19 +148,17 @@ def benchmark(
         score_at = None
     named: dict[str, Any] = {"scores": scores or usual, "objectives": objectives, "trials": trials}
     named |= {"score_at": score_at, "tolerance": tolerance}
-    given = _checked("hb.benchmark", usual, named, settings)
+    given = _given("hb.benchmark", named, settings)
+    suite = checked({"name": "benchmark", **given}, Suite, "hb.benchmark")
     silent: Notify = lambda message: None  # noqa: E731
-    return _run(Suite("benchmark", **given), tables, methods, seed, jobs, "loky", timeout, None, None, silent)
+    return _run(suite, tables, methods, seed, jobs, "loky", timeout, None, None, silent)
 
 
-def _checked(
-    where: str, scores: Sequence[str], named: Mapping[str, Any], settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Those settings of a suite that were given, checked and in a suite's types.
+def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings of a suite that were given, as a suite file has them.
 
     Args:
         where: the function that they were given to.
-        scores: of the suite, if none are given.
         named: settings that are arguments of the function, None or empty where they were left out.
         settings: further ones.
     """
@@ -185,8 +180,7 @@ def _checked(
         value = _plain(value)
         by_table = name in _BY_TABLE and not isinstance(value, Mapping)
         given[name] = {"default": value} if by_table else value
-    found = msgspec.structs.asdict(checked({"scores": scores} | given, _CHECKED, where))
-    return {name: found[name] for name in given}
+    return given
 
 
 def _plain(value: Any) -> Any:
@@ -212,9 +206,9 @@ def _run(
     notify: Notify,
 ) -> Results:
     loaded, specs = _tables(tables)
-    suite = replace(suite, tables=specs or suite.tables)
+    suite = changed(suite, tables=specs or suite.tables)
     named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
-    suite = replace(suite, methods=tuple(method.spec for method in named))
+    suite = changed(suite, methods=tuple(method.spec for method in named))
     early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
     if early and not suite.curves:
         notify(f"Without curves every training runs to its end: {', '.join(early)} cannot stop any.")

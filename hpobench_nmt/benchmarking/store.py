@@ -70,7 +70,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
     suite = manifest.make_suite()
     instances, trials = {}, {}
     for name, entry in manifest.tables.items():
-        instances[name] = make_instance(suite, _table(files.path, name, entry), entry.source or None)
+        instances[name] = make_instance(suite, _table(files.path, name, entry))
         now = TableEntry.of(instances[name])
         if now.curves and entry.curves != now.curves:  # where nothing depends on them, they may change
             raise InputError(f"{folder}: was made with other learning curves of table {name!r}. {ANEW}")

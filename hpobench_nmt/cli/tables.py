@@ -96,26 +96,25 @@ def tables_analyze(
     front, the sensitivity of the best row, the noise of the seed, and the learning curves; of several
     tables also how alike they rank configurations.
     """
-    from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows, load_with_replicates
-    from hpobench_nmt.lookup.catalogue import members
+    from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows
+    from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.section_files import write_sections
     from hpobench_nmt.render.terminal.sections import print_sections
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
-    loaded = [load_with_replicates(member) for name in names for member in members(name)]
+    loaded = [load_table(member) for name in names for member in members(name)]
     rules = " and ".join(constraints)
-    for table, _ in loaded:
+    for table in loaded:
         if constraints:
             kept = kept_rows(table, constraints).sum()
             say(f"Table {table.name!r}: the {kept:,} of {len(table):,} rows that keep {rules}.")
     sections = analyze_tables(
-        [table for table, _ in loaded],
+        loaded,
         metric=metric,
         objectives=(objectives[0], objectives[1]) if objectives else None,
         best_share=best_share,
         tolerance=tolerance,
-        replicates={table.name: again for table, again in loaded},
         constraints=constraints,
     )
     print_sections(sections, make_console())
@@ -255,7 +254,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
         table, folder = add_table(source, datasheet, added_folder(), progress, notify)
-    means = ", means over seeds" if table.averaged else ""
+    means = ", means over seeds" if table.replicates and table.replicates.averaged else ""
     other = before.get(table.name, folder)
     done = "Replaced" if table.name in there else "Installed"
     say(f"{done} {table.name} ({counted(len(table), 'row')}{means}) in {folder}.")

@@ -123,7 +123,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
 
 def suggest(trial: Any, space: Space) -> dict[str, Value]:
     """A configuration of the space from an Optuna trial; inactive hyperparameters are left out."""
-    return suggested_by_optuna(trial, space, space.to_optuna())
+    return suggested_by_optuna(trial, space.parents_first, space.to_optuna())
 
 
 def table_objective(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs, table_folders
+from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, run_slugs
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import one_table
-from hpobench_nmt.analysis.table_sections import analyze_tables, replicates_of
+from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
@@ -55,7 +54,7 @@ def draw_report(runs: Sequence[Run], form: str, jobs: int) -> list[FigureGroup]:
             # Surrogates cost the most, in large tables.
             tasks.append((len(instance.table), task))
         tasks.append((0, partial(_draw_run, run.results, slug, run.statistics, methods, form)))
-    tasks.append((_SECTIONS_WEIGHT, partial(_draw_sections, all_tables(runs), table_folders(runs), form)))
+    tasks.append((_SECTIONS_WEIGHT, partial(_draw_sections, all_tables(runs), form)))
     # The longest first, so that no process is left with one at the end; the results keep their order.
     order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0])
     found = joblib.Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, pre_dispatch="all")(
@@ -79,10 +78,10 @@ def _draw_run(
     return [FigureGroup((slug,), _drawn(specs, methods, form))]
 
 
-def _draw_sections(tables: Sequence[Table], folders: Mapping[str, Path], form: str) -> list[FigureGroup]:
+def _draw_sections(tables: Sequence[Table], form: str) -> list[FigureGroup]:
     """Analyses between tables, and those of each."""
     groups = []
-    for section in analyze_tables(tables, replicates=replicates_of(tables, folders)):
+    for section in analyze_tables(tables):
         figures = _drawn(section_figures(section), [], form)
         # Only what the page shows goes back to the process that asked.
         bare = replace(section, files={}, analysis=None)

@@ -52,7 +52,7 @@ class _Optuna(Adapter):
     def propose(self) -> Config:
         """The next trial's parameters."""
         self.trial = self.study.ask()
-        return suggested_by_optuna(self.trial, self.space, self.axes)
+        return suggested_by_optuna(self.trial, self.space.parents_first, self.axes)
 
     def learn(self, row: int, losses: Floats) -> None:
         """End the trial, or add one of the row that was looked up in its place."""

@@ -9,7 +9,7 @@ import hpobench_nmt as hb
 import hpobench_nmt.benchmarking.run
 from hpobench_nmt.benchmarking.call import _with_every_method
 from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.lookup.folder import save_folder
@@ -133,7 +133,7 @@ def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
 
 
 def suite(**changes):
-    return dataclasses.replace(Suite("s", ("ftb", "ftc", "fb"), score_at={"default": 5}), **changes)
+    return changed(Suite("s", ("ftb", "ftc", "fb"), score_at={"default": 5}), **changes)
 
 
 def few_rows(table, n):

@@ -65,7 +65,8 @@ def test_results_of_a_run_that_is_not_finished(single):
 def test_runtimes_are_labelled_with_what_their_own_table_counts(curved, toy):
     whole = hb.benchmark(curved, ["RS"], trials=3, clock="cost", cost="seconds", scores=["ftb"])
     assert hb.plot(whole, "expected").axes[0].get_ylabel() == "expected time in s, with 95% interval"
-    other = dataclasses.replace(whole.instances["toy"], time_unit="GPU hours")
+    clock = dataclasses.replace(whole.instances["toy"].clock, unit="GPU hours")
+    other = dataclasses.replace(whole.instances["toy"], clock=clock)
     both = dataclasses.replace(
         whole,
         instances=whole.instances | {"other": other},

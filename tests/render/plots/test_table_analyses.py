@@ -131,9 +131,8 @@ def test_small_and_odd_tables_are_drawn():
     axis = Hyperparameter("a", (1.0, 2.0))
     metric = Metric("loss", "min")
     table = Table("two-rows", (axis,), (metric,), np.array([[1.0], [2]]), np.array([[3.0], [4]]), ("loss",))
-    sections = analyze_tables(
-        [table], replicates={"two-rows": pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})}
-    )
+    again = pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})
+    sections = analyze_tables([table.with_replicates(again)])
     assert [s.kind for s in sections if not s.problem] == ["importance", "sensitivity", "noise"]
     for section in sections:
         for draw in figures_of(section).values():

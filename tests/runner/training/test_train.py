@@ -23,7 +23,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.cli.train import _shape
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import load_replicates
+from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec import SAME_SEED, select
@@ -259,7 +259,7 @@ def test_the_table_of_a_ledger(trained, place):
 
 def test_replicates_stand_beside_the_table_and_are_installed_with_it(trained, place, monkeypatch):
     run(place, "tables", "build", trained)
-    again = load_replicates(trained)
+    again = load_folder(trained).replicates.to_frame()
     spec = load_spec(trained / "spec.toml")
     expected = {
         r.key for r in read_ledger(trained / "ledger.jsonl").records if r.replicate and r.status == "done"
@@ -277,13 +277,13 @@ def test_replicates_stand_beside_the_table_and_are_installed_with_it(trained, pl
     assert run(place, "tables", "add", trained).returncode == 0
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
     installed = place / "home" / "tables" / "tiny"
-    assert load_replicates(installed).equals(again)
+    assert load_folder(installed).replicates.to_frame().equals(again)
     for name in ("spec.toml", "ledger.jsonl"):  # with the learning curves
         assert (installed / name).read_bytes() == (trained / name).read_bytes()
     assert "✓ built from the ledger beside it" in run(place, "tables", "check", "tiny").stdout
     (installed / "replicates.csv").write_text("x\n1\n")
     with pytest.raises(hb.InputError, match="SHA-256"):
-        load_replicates(installed)
+        load_folder(installed).replicates.to_frame()
 
 
 def test_the_same_seed_gives_the_same_rows_however_they_are_trained(trained, place):
