@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.trajectory import Trajectory
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.lookup.table import Table
-    from hpobench_nmt.render.plots.one_call import plot
-    from hpobench_nmt.render.plots.run_progress import plot_regret
+    from hpobench_nmt.render.figures import plot
+    from hpobench_nmt.render.plots.curves import plot_regret
 
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
 _LOCATION = {
@@ -50,8 +50,8 @@ _LOCATION = {
     "load_table": "lookup.catalogue",
     "minimize": "adapters.minimize",
     "pareto_front": "core.pareto",
-    "plot": "render.plots.one_call",
-    "plot_regret": "render.plots.run_progress",
+    "plot": "render.figures",
+    "plot_regret": "render.plots.curves",
 }
 
 __all__ = [

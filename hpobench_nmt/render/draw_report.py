@@ -17,9 +17,10 @@ from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
+from hpobench_nmt.render.figures import run_figures, section_figures, table_figures
 from hpobench_nmt.render.html.svg_figure import page_figure
 from hpobench_nmt.render.plots.style import image, method_styles
-from hpobench_nmt.render.report_figures import run_figures, section_figures, table_figures
+from hpobench_nmt.render.subject import Subject
 
 _DPI = 150
 # A guess at what the analyses of all tables cost, in rows of a table whose curves cost as much.
@@ -68,14 +69,14 @@ def draw_report(runs: Sequence[Run], form: str, jobs: int) -> list[FigureGroup]:
 def _draw_table(
     results: Results, slug: str, table: str, methods: Sequence[str], statistics: Statistics, form: str
 ) -> list[FigureGroup]:
-    specs = table_figures(results, slug, table, method_styles(methods), statistics)
+    specs = table_figures(Subject(results, table, method_styles(methods), statistics), slug)
     return [FigureGroup((slug, table), _drawn(specs, methods, form))]
 
 
 def _draw_run(
     results: Results, slug: str, statistics: Statistics, methods: Sequence[str], form: str
 ) -> list[FigureGroup]:
-    specs = run_figures(results, slug, statistics, method_styles(methods))
+    specs = run_figures(Subject(results, "", method_styles(methods), statistics), slug)
     return [FigureGroup((slug,), _drawn(specs, methods, form))]
 
 
@@ -83,7 +84,8 @@ def _draw_sections(tables: Sequence[Table], folders: Mapping[str, Path], form: s
     """Analyses between tables, and those of each."""
     groups = []
     for section in analyze_tables(tables, replicates=replicates_of(tables, folders)):
-        figures = _drawn(section_figures(section), [], form)
+        specs = [replace(spec, stem=f"table-{spec.stem}") for spec in section_figures(section)]
+        figures = _drawn(specs, [], form)
         # Only what the page shows goes back to the process that asked.
         bare = replace(section, files={}, analysis=None)
         groups.append(FigureGroup(("", section.table, section.kind), figures, bare))
@@ -99,7 +101,7 @@ def _drawn(specs: Sequence[FigureSpec], methods: Sequence[str], form: str) -> tu
 def _file_figure(spec: FigureSpec, form: str) -> DrawnFigure:
     """The figure as a PNG or PDF file, as it is drawn."""
     bare = replace(spec, draw=None, series=None)
-    if spec.draw is None:
+    if spec.problem or spec.draw is None:
         return DrawnFigure(bare)
     try:
         figure = spec.draw()

@@ -1,0 +1,156 @@
+"""The one list of figures, and what reads it: `hb.plot`, and the figures of a report.
+
+A kind of figure is a `Plot` or a `TablePlot` in a module of `plots/`. The lists here name these modules, in
+the order of a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib import import_module
+from textwrap import indent, wrap
+from typing import TYPE_CHECKING, Any
+
+from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.analysis.selection import methods_on
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot, TablePlot
+from hpobench_nmt.render.plots.style import plain
+from hpobench_nmt.render.subject import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_OF_RUNS = (
+    "curves",
+    "curve_panels",
+    "runtimes",
+    "attained",
+    "expected",
+    "front_moves",
+    "workers",
+    "surrogates",
+    "scores",
+    "wins",
+    "ranks",
+)
+_OF_TABLES = ("table_analyses", "pareto_front", "early_ranks")
+
+
+def _all(modules: Iterable[str], name: str) -> tuple[Any, ...]:
+    return tuple(
+        each
+        for module in modules
+        for each in getattr(import_module(f"hpobench_nmt.render.plots.{module}"), name)
+    )
+
+
+PLOTS: tuple[Plot, ...] = _all(_OF_RUNS, "PLOTS")
+TABLE_PLOTS: tuple[TablePlot, ...] = _all(_OF_TABLES, "TABLE_PLOTS")
+_KINDS = {each.kind: each for each in PLOTS}
+
+
+def plot(
+    results: Results, kind: str = "", table: str = "", *, ax: Axes | None = None, **options: Any
+) -> Figure:
+    """Draw one figure of results.
+
+        results = hb.benchmark("sotu-ngram", ["RS", "BO_EI_M_std"], trials=20)
+        hb.plot(results)                                     # simple regret against look-ups
+        hb.plot(results, "runtimes").savefig("runtimes.pdf")
+
+    Args:
+        results: of `hb.benchmark` or `hb.load_results`.
+        kind: what to draw; left out: "regret" for one objective, "hypervolume" for more.
+
+            KINDS
+        table: which; left out: the first on which a method has finished.
+        ax: axes to draw on, for figures of one panel; left out: a new figure.
+        options: as above.
+
+    Returns:
+        a matplotlib Figure; its `savefig` writes PNG, PDF or SVG. Notebooks show it.
+
+    Raises:
+        InputError: no such kind, table, method or option, or the results are not of that kind.
+    """
+    if not results.trials:
+        raise InputError("there are no results to plot.")
+    table = table or next(iter(results.trials))[0]
+    if table not in results.instances:
+        raise unknown("table", table, results.instances)
+    if not methods_on(results, table):
+        raise InputError(f"no method has finished on table {table!r} yet.")
+    subject = Subject(results, table)
+    kind = kind or ("hypervolume" if subject.several else "regret")
+    if kind not in _KINDS:
+        raise unknown("kind of figure", kind, _KINDS)
+    chosen = _KINDS[kind]
+    for name in options:
+        if name not in chosen.options:
+            raise unknown("option", name, chosen.options, f"(of the figure {kind!r})")
+    if ax is not None and not chosen.one_panel:
+        raise InputError(f"the figure {kind!r} has several panels: it cannot be drawn on ax.")
+    draw = next(chosen.figures(subject, **options)).draw
+    if draw is None:
+        raise InputError(f"the figure {kind!r} has nothing to draw.")
+    return plain(draw() if ax is None else draw(ax=ax))
+
+
+def _described(plots: Iterable[Plot]) -> str:
+    """The kinds as a list, in the shape of a docstring."""
+    ends = [*[";"] * (len(_KINDS) - 1), "."]
+    items = [
+        "\n".join(wrap(f'"{each.kind}": {each.about}{end}', 100, initial_indent="- ", subsequent_indent="  "))
+        for each, end in zip(plots, ends, strict=True)
+    ]
+    return indent("\n".join(items), " " * 12).strip()
+
+
+if plot.__doc__:  # python -OO leaves none
+    plot.__doc__ = plot.__doc__.replace("KINDS", _described(PLOTS))
+
+
+def table_figures(subject: Subject, prefix: str) -> list[FigureSpec]:
+    """Figures of a run on one table, for a report; `prefix` goes before their stems."""
+    stem = f"{prefix}-{subject.table}"
+    if not methods_on(subject.results, subject.table):
+        return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
+    return _figures(subject, stem, lambda each: each.of_table)
+
+
+def run_figures(subject: Subject, prefix: str) -> list[FigureSpec]:
+    """Figures of a run over its tables, for a report; `prefix` goes before their stems."""
+    return _figures(subject, prefix, lambda each: each.over_tables)
+
+
+def _figures(
+    subject: Subject, prefix: str, fits: Callable[[Plot], Callable[[Subject], bool] | None]
+) -> list[FigureSpec]:
+    specs: list[FigureSpec] = []
+    for each in PLOTS:
+        has = fits(each)
+        if has is None or not has(subject):
+            continue
+        stem = f"{prefix}-{each.stem or each.kind}"
+        try:
+            found = list(each.figures(subject))
+        except InputError as error:
+            found = [FigureSpec(problem=str(error))]
+        specs += [replace(s, stem=f"{stem}{s.stem}", title=s.title or each.title) for s in found]
+    return specs
+
+
+def section_figures(section: Section) -> list[FigureSpec]:
+    """Figures of a table's own analysis, without the sentences and frames that the section has."""
+    if section.analysis is None:
+        return []
+    return [
+        replace(spec, title=spec.title or section.title, finding=" ".join(section.notes[:2]))
+        for each in TABLE_PLOTS
+        if each.kind == section.kind
+        for spec in each.figures(section)
+    ]

@@ -1,0 +1,31 @@
+"""Error of the methods' surrogates, against look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hpobench_nmt.analysis.run_curves import surrogate_curves
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot
+from hpobench_nmt.render.plots.curves import curves_figure
+from hpobench_nmt.render.subject import MILESTONES, Subject
+
+
+def _surrogates(subject: Subject, log: bool | None = None) -> Iterator[FigureSpec]:
+    wanted = [int(subject.at), subject.results.suite.n_initial, *MILESTONES]
+    for number, curves in enumerate(surrogate_curves(subject.results, subject.table, also=wanted), start=1):
+        metric = curves.quantity.removeprefix("squared error in ")
+        found = curves_figure(subject, curves, log, "No surrogate has a curve to show.")
+        title = f"Error of the surrogates in {metric}"
+        yield replace(found, stem=f"-{number}", title=title, aside=not found.problem)
+
+
+PLOTS = (
+    Plot(
+        "surrogate",
+        "Error of the surrogates",
+        "squared error of the methods' surrogates in an objective, against look-ups; replays the trials",
+        _surrogates,
+        of_table=lambda subject: subject.counts_lookups,
+    ),
+)
