@@ -27,16 +27,11 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.render.plots.attained import plot_attainment
-from hpobench_nmt.render.plots.curve_panels import plot_curve_panels
-from hpobench_nmt.render.plots.curves import plot_curves
-from hpobench_nmt.render.plots.expected import plot_expected_runtimes
-from hpobench_nmt.render.plots.front_moves import plot_front_moves
-from hpobench_nmt.render.plots.ranks import plot_critical_difference
-from hpobench_nmt.render.plots.runtimes import plot_runtime_distribution
-from hpobench_nmt.render.plots.scores import plot_scores
+from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves
+from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
+from hpobench_nmt.render.plots.runtimes import plot_expected_runtimes, plot_runtime_distribution
+from hpobench_nmt.render.plots.scores import plot_critical_difference, plot_scores, plot_wins
 from hpobench_nmt.render.plots.style import method_styles
-from hpobench_nmt.render.plots.wins import plot_wins
 
 BAR_SECONDS = 10.0
 SUITES = ("paper-single", "paper-multi")

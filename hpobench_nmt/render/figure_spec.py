@@ -26,14 +26,12 @@ class HoverSeries:
         frame: method and the columns below; low and high besides, where there are.
         x, y: columns.
         label: of x, with {} for its value.
-        whole: whether x is a whole number.
     """
 
     frame: pd.DataFrame
     x: str
     y: str
     label: str
-    whole: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,23 +96,27 @@ class Plot:
     Attributes:
         kind: its name in `hb.plot`.
         title: in reports.
-        about: what it shows, for the documentation of `hb.plot`.
-        figures: makes the figures of a subject, one after another. It raises InputError where the subject has
-            none. `hb.plot` draws the first; parameters after the subject are options there.
+        figures: makes the figures of a subject, one after another, or raises InputError. `hb.plot` draws the
+            first. Its docstring describes the kind there; parameters after the subject are options.
         of_table, over_tables: whether a report has the figures of a run on one table, and over its tables;
             None for never.
         one_panel: whether `draw` of the figures takes `ax`, the axes to draw on.
-        stem: what the names of its files have after the table; left out: the kind.
+        stem: of its files, after the name of the table; left out: the kind.
     """
 
     kind: str
     title: str
-    about: str
     figures: Callable[..., Iterator[FigureSpec]]
     of_table: Callable[[Subject], bool] | None = always
     over_tables: Callable[[Subject], bool] | None = None
     one_panel: bool = True
     stem: str = ""
+
+    @property
+    def about(self) -> str:
+        """What it shows, and its options, on one line; "" where Python has thrown docstrings away."""
+        text = " ".join((self.figures.__doc__ or "").split()).removesuffix(".")
+        return text[:1].lower() + text[1:]
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -128,11 +130,18 @@ class TablePlot:
 
     Attributes:
         kind: of the Section that it is drawn from.
-        figures: makes the figures of a section. Their stems are whole, their findings are the section's.
+        draw: makes it.
+        stem: of its files, with {stem} for the section's and {table} for the table.
+        title: after the name of the table; left out: the section's title.
+        points, on_white: as in FigureSpec; figures without points keep their size.
     """
 
     kind: str
-    figures: Callable[[Section], Iterator[FigureSpec]]
+    draw: Callable[[Section], Figure]
+    stem: str = "{stem}"
+    title: str = ""
+    points: Callable[[Section], HoverPoints] | None = None
+    on_white: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ the order of a report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any
@@ -24,19 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_OF_RUNS = (
-    "curves",
-    "curve_panels",
-    "runtimes",
-    "attained",
-    "expected",
-    "front_moves",
-    "workers",
-    "surrogates",
-    "scores",
-    "wins",
-    "ranks",
-)
+_OF_RUNS = ("curves", "runtimes", "fronts", "workers", "surrogates", "scores")
 _OF_TABLES = ("table_analyses", "pareto_front", "early_ranks")
 
 
@@ -114,32 +103,21 @@ if plot.__doc__:  # python -OO leaves none
     plot.__doc__ = plot.__doc__.replace("KINDS", _described(PLOTS))
 
 
-def table_figures(subject: Subject, prefix: str) -> list[FigureSpec]:
-    """Figures of a run on one table, for a report; `prefix` goes before their stems."""
-    stem = f"{prefix}-{subject.table}"
-    if not methods_on(subject.results, subject.table):
-        return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
-    return _figures(subject, stem, lambda each: each.of_table)
-
-
 def run_figures(subject: Subject, prefix: str) -> list[FigureSpec]:
-    """Figures of a run over its tables, for a report; `prefix` goes before their stems."""
-    return _figures(subject, prefix, lambda each: each.over_tables)
-
-
-def _figures(
-    subject: Subject, prefix: str, fits: Callable[[Plot], Callable[[Subject], bool] | None]
-) -> list[FigureSpec]:
+    """What a report has of a run on one table, or over its tables; `prefix` goes before the stems."""
+    if subject.table and not methods_on(subject.results, subject.table):
+        problem = "No method has finished on this table yet."
+        return [FigureSpec(f"{prefix}-curves", "Figures", problem=problem)]
     specs: list[FigureSpec] = []
     for each in PLOTS:
-        has = fits(each)
+        has = each.of_table if subject.table else each.over_tables
         if has is None or not has(subject):
             continue
-        stem = f"{prefix}-{each.stem or each.kind}"
         try:
             found = list(each.figures(subject))
         except InputError as error:
             found = [FigureSpec(problem=str(error))]
+        stem = f"{prefix}-{each.stem or each.kind}"
         specs += [replace(s, stem=f"{stem}{s.stem}", title=s.title or each.title) for s in found]
     return specs
 
@@ -149,8 +127,15 @@ def section_figures(section: Section) -> list[FigureSpec]:
     if section.analysis is None:
         return []
     return [
-        replace(spec, title=spec.title or section.title, finding=" ".join(section.notes[:2]))
+        FigureSpec(
+            each.stem.format(stem=section.stem, table=section.table),
+            f"{section.table}: {each.title}" if each.title else section.title,
+            " ".join(section.notes[:2]),
+            partial(each.draw, section),
+            points=each.points(section) if each.points else None,
+            own_size=each.points is None,
+            on_white=each.on_white,
+        )
         for each in TABLE_PLOTS
         if each.kind == section.kind
-        for spec in each.figures(section)
     ]

@@ -15,7 +15,6 @@ from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
 from hpobench_nmt.render.plots.style import save
 
 FIGURE_FORMATS = ("png", "pdf")
-_DPI = 150
 
 
 def write_sections(
@@ -39,7 +38,7 @@ def write_sections(
                 figure = spec.draw()
                 for suffix in formats:
                     path = out / f"{spec.stem}.{suffix}"
-                    save(figure, path, suffix, _DPI)
+                    save(figure, path, suffix)
                     written.append(path)
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error

@@ -1,24 +1,21 @@
-"""Means of a quantity against look-ups or time: regret, hypervolume, error of the surrogates."""
+"""Means of a quantity of every method against look-ups or time, together and one panel per method."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.analysis.captions import curves_finding
-from hpobench_nmt.analysis.number_text import short
-from hpobench_nmt.analysis.run_curves import (
-    LOOKUPS,
-    Curves,
-    hypervolume_curves,
-    regret_curves,
-)
+from hpobench_nmt.analysis.number_text import NONE, with_interval
+from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
 from hpobench_nmt.render.plots.lines import (
+    draw_band,
     draw_line,
     floor_of,
     log_axis,
@@ -27,7 +24,7 @@ from hpobench_nmt.render.plots.lines import (
     styles_of,
     time_axis,
 )
-from hpobench_nmt.render.plots.style import Style, axes_for, legend, plain_log_ticks
+from hpobench_nmt.render.plots.style import Style, axes_for, legend, new_figure, plain_log_ticks
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ def plot_curves(
         log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of 0 is
             then drawn on a line of its own at the bottom.
     """
-    refuse_empty(curves)
+    _refuse_empty(curves)
     styles = styles_of(curves.frame, styles)
     figure, axes = axes_for(ax)
     log = curves.lower_is_better if log is None else log
@@ -80,16 +77,10 @@ def plot_curves(
     return figure
 
 
-def refuse_empty(curves: Curves) -> None:
-    """Raise InputError where no method has a curve."""
-    if is_empty(curves):
+def _refuse_empty(curves: Curves) -> None:
+    if not (curves.frame["method"] != EXACT).any():
         reasons = " ".join(curves.notes)
         raise InputError(f"{curves.table}: no method has a curve of {curves.quantity}. {reasons}".rstrip())
-
-
-def is_empty(curves: Curves) -> bool:
-    """Whether no method has a curve."""
-    return not (curves.frame["method"] != EXACT).any()
 
 
 def _time_axis(axes: Axes, curves: Curves) -> None:
@@ -106,25 +97,22 @@ def _time_axis(axes: Axes, curves: Curves) -> None:
 
 
 def _regret(subject: Subject, log: bool | None = None) -> Iterator[FigureSpec]:
+    """Gap to the best value of the table, in the metric's unit, against look-ups."""
     curves = regret_curves(subject.results, subject.table) if subject.several else subject.curves
     yield curves_figure(subject, curves, log)
 
 
 def _hypervolume(subject: Subject, log: bool | None = None) -> Iterator[FigureSpec]:
+    """Share of the table's hypervolume that was found, against look-ups."""
     curves = subject.curves if subject.several else hypervolume_curves(subject.results, subject.table)
     yield curves_figure(subject, curves, log)
 
 
-def curves_figure(
-    subject: Subject,
-    curves: Curves,
-    log: bool | None,
-    empty: str = "No trial has a curve: each has failed, or ended before anything was trained.",
-) -> FigureSpec:
-    """The figure of some curves with its caption and data; `empty` is the problem where there are none."""
+def curves_figure(subject: Subject, curves: Curves, log: bool | None) -> FigureSpec:
+    """The figure of some curves with its caption and data; of no curves, one that cannot be drawn."""
     draw = partial(plot_curves, curves, subject.styles, log=log)
-    if is_empty(curves):
-        return FigureSpec(draw=draw, problem=" ".join([empty, *curves.notes]))
+    if not (curves.frame["method"] != EXACT).any():
+        return FigureSpec(draw=draw)
     head, rows = _columns(curves, subject.milestones)
     return FigureSpec(
         finding=curves_finding(curves, subject.at),
@@ -132,47 +120,90 @@ def curves_figure(
         head=head,
         rows=rows,
         notes=curves.notes,
-        series=HoverSeries(
-            curves.frame, "lookups", "mean", f"after {{}} {curves.unit}", curves.unit == LOOKUPS
-        ),
+        series=HoverSeries(curves.frame, "lookups", "mean", f"after {{}} {curves.unit}"),
     )
 
 
 def _columns(curves: Curves, milestones: Sequence[float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Means and quartiles of every method after round numbers of look-ups, or at the times given."""
-    known = curves.frame["lookups"].to_numpy()
-    longest = float(known.max())
+    first, longest = curves.frame["lookups"].min(), curves.frame["lookups"].max()
     ends = (curves.n_initial, int(longest)) if curves.unit == LOOKUPS else ()
-    wanted = sorted({n for n in (*milestones, *ends) if known.min() <= n <= longest})
+    wanted = sorted({n for n in (*milestones, *ends) if first <= n <= longest})
     rows = []
     for method, part in parts_of(curves.frame):
         at = part.set_index("lookups")
-        cells = []
-        for n in wanted:
-            if n not in at.index:
-                cells.append("–")
-                continue
-            mean, low, high = map(float, at.loc[n, ["mean", "low", "high"]])
-            cells.append(f"{short(mean)} ({short(low)}–{short(high)})" if low == low else short(mean))
+        cells = [
+            with_interval(*map(float, at.loc[n, ["mean", "low", "high"]])) if n in at.index else NONE
+            for n in wanted
+        ]
         rows.append((method, *cells))
     return ("mean (quartiles) after", *(f"{n:,.10g}" for n in wanted)), rows
 
 
+def plot_curve_panels(
+    curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
+) -> Figure:
+    """One panel per method: its mean, the middle half of its trials shaded, the others in grey behind it."""
+    _refuse_empty(curves)
+    styles = styles_of(curves.frame, styles)
+    log = curves.lower_is_better if log is None else log
+    parts = dict(parts_of(curves.frame))
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    floor = floor_of(means) if log else None
+    exact = parts.pop(EXACT, None)
+    figure, panels = _panels(len(parts))
+    for axes, method in zip(panels, parts, strict=True):
+        for other in parts.values():
+            axes.plot(other["lookups"], raised(other["mean"], floor), color="#D0D3D6", linewidth=0.8)
+        part, style = parts[method], styles[method]
+        if exact is not None:
+            axes.plot(exact["lookups"], raised(exact["mean"], floor), **styles[EXACT].line())
+        band = part.assign(low=raised(part["low"], floor), high=raised(part["high"], floor))
+        draw_band(axes, part["lookups"], band, method, style, alpha=0.25, step="post")
+        axes.plot(part["lookups"], raised(part["mean"], floor), **(style.line() | {"linewidth": 2}))
+        axes.set_title(method, fontsize=10, color=style.colour, fontweight="bold")
+        axes.set_xscale("log")
+        if floor is not None:
+            axes.set_yscale("log")
+    if floor is not None:
+        log_axis(panels[0], means, floor)
+    plain_log_ticks(panels[0].xaxis)
+    figure.supxlabel(time_axis(curves.unit, "configurations looked up"))
+    figure.supylabel(fill(curves.quantity, 24))
+    reference = "" if exact is None or exact["mean"].isna().all() else f" {EXACT} dash-dotted,"
+    figure.suptitle(f"{curves.table}: mean, middle half of the trials;{reference} others grey")
+    return figure
+
+
+def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
+    columns = min(n, 4)
+    rows = -(-n // columns)
+    figure = new_figure((2.5 * columns + 0.6, 2.1 * rows + 0.8))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    flat = list(grid.flat)
+    for axes in flat:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+    for axes in flat[n:]:
+        axes.set_visible(False)
+    for axes in flat[max(0, n - columns) : n]:  # the lowest of each column
+        axes.tick_params(which="both", labelbottom=True)
+    return figure, flat[:n]
+
+
+def _spread(subject: Subject) -> Iterator[FigureSpec]:
+    """The same as "regret" or "hypervolume", one panel per method, with quartiles."""
+    curves, title = subject.curves, "Hypervolume found" if subject.several else "Simple regret"
+    yield FigureSpec(
+        title=f"{title}: how trials spread",
+        finding="One panel per method: mean and middle half of its trials.",
+        draw=partial(plot_curve_panels, curves, subject.styles),
+        files_only=True,
+    )
+
+
 PLOTS = (
-    Plot(
-        "regret",
-        "Simple regret",
-        "gap to the best value of the table, in the metric's unit, against look-ups",
-        _regret,
-        of_table=lambda subject: not subject.several,
-        stem="curves",
-    ),
-    Plot(
-        "hypervolume",
-        "Hypervolume found",
-        "share of the table's hypervolume that was found, against look-ups",
-        _hypervolume,
-        of_table=lambda subject: subject.several,
-        stem="curves",
-    ),
+    Plot("regret", "Simple regret", _regret, of_table=lambda subject: not subject.several, stem="curves"),
+    Plot("hypervolume", "Hypervolume found", _hypervolume, of_table=lambda s: s.several, stem="curves"),
+    Plot("spread", "How trials spread", _spread, one_panel=False, stem="panels"),
 )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
-from hpobench_nmt.render.figure_spec import FigureSpec, TablePlot
+from hpobench_nmt.render.figure_spec import TablePlot
 from hpobench_nmt.render.plots.style import COLOURS, new_panels, plain, plain_log_ticks
 
 if TYPE_CHECKING:
@@ -60,9 +57,4 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
     return plain(figure)
 
 
-def _curves(section: Section) -> Iterator[FigureSpec]:
-    draw = partial(plot_early_ranks, section.analysis, section.unit)
-    yield FigureSpec(section.stem, draw=draw, own_size=True)
-
-
-TABLE_PLOTS = (TablePlot("curves", _curves),)
+TABLE_PLOTS = (TablePlot("curves", lambda s: plot_early_ranks(s.analysis, s.unit)),)

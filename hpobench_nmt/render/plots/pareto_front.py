@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +10,7 @@ from hpobench_nmt.analysis.run_fronts import pairs_of_objectives
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, TablePlot
+from hpobench_nmt.render.figure_spec import HoverPoints, TablePlot
 from hpobench_nmt.render.plots.style import (
     COLOURS,
     GREY,
@@ -84,14 +82,14 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
     return figure
 
 
-def _front(section: Section) -> Iterator[FigureSpec]:
+def _points(section: Section) -> HoverPoints:
     front: Front = section.analysis
     rows = drawn_rows(len(front.points), front.rows.index.to_numpy(np.int64))
-    yield FigureSpec(
-        section.stem,
-        draw=partial(plot_front, front, f"{front.name}: scatter and Pareto front"),
-        points=HoverPoints((front.metrics[0], front.metrics[1]), rows),
-    )
+    return HoverPoints((front.metrics[0], front.metrics[1]), rows)
 
 
-TABLE_PLOTS = (TablePlot("front", _front),)
+def _draw(section: Section) -> Figure:
+    return plot_front(section.analysis, f"{section.table}: scatter and Pareto front")
+
+
+TABLE_PLOTS = (TablePlot("front", _draw, points=_points),)

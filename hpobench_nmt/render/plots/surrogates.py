@@ -12,20 +12,13 @@ from hpobench_nmt.render.subject import MILESTONES, Subject
 
 
 def _surrogates(subject: Subject, log: bool | None = None) -> Iterator[FigureSpec]:
+    """Squared error of the surrogates in the first objective, against look-ups; the trials are replayed."""
     wanted = [int(subject.at), subject.results.suite.n_initial, *MILESTONES]
     for number, curves in enumerate(surrogate_curves(subject.results, subject.table, also=wanted), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
-        found = curves_figure(subject, curves, log, "No surrogate has a curve to show.")
+        found = curves_figure(subject, curves, log)
         title = f"Error of the surrogates in {metric}"
-        yield replace(found, stem=f"-{number}", title=title, aside=not found.problem)
+        yield replace(found, stem=f"-{number}", title=title, aside=bool(found.finding))
 
 
-PLOTS = (
-    Plot(
-        "surrogate",
-        "Error of the surrogates",
-        "squared error of the methods' surrogates in an objective, against look-ups; replays the trials",
-        _surrogates,
-        of_table=lambda subject: subject.counts_lookups,
-    ),
-)
+PLOTS = (Plot("surrogate", "Error of the surrogates", _surrogates, of_table=lambda s: s.counts_lookups),)

@@ -6,15 +6,13 @@ apart; whatever a colour says, a shape, a hatch or a label says too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
@@ -22,7 +20,7 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
-from hpobench_nmt.render.figure_spec import FigureSpec, TablePlot
+from hpobench_nmt.render.figure_spec import TablePlot
 from hpobench_nmt.render.plots.style import (
     COLOURS,
     GREY,
@@ -303,31 +301,11 @@ def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floa
     return offsets
 
 
-def _correlation(section: Section) -> Iterator[FigureSpec]:
-    draw = partial(plot_rank_correlation, section.analysis)
-    yield FigureSpec(section.stem, draw=draw, own_size=True, on_white=True)
-
-
-def _importance(section: Section) -> Iterator[FigureSpec]:
-    yield FigureSpec(section.stem, draw=partial(plot_importance, section.analysis), own_size=True)
-
-
-def _sensitivity(section: Section) -> Iterator[FigureSpec]:
-    found, title = section.analysis, f"{section.table}: cost of a search"
-    yield FigureSpec(section.stem, draw=partial(plot_sensitivity, found, section.unit), own_size=True)
-    yield FigureSpec(f"{section.table}-search", title, draw=partial(plot_search_cost, found), own_size=True)
-
-
-def _noise(section: Section) -> Iterator[FigureSpec]:
-    found, title = section.analysis, f"{section.table}: the best rows and the seed"
-    yield FigureSpec(section.stem, draw=partial(plot_seed_noise, found, section.unit), own_size=True)
-    draw = partial(plot_best_rows, found, section.unit)
-    yield FigureSpec(f"{section.stem}-best", title, draw=draw, own_size=True)
-
-
 TABLE_PLOTS = (
-    TablePlot("correlation", _correlation),
-    TablePlot("importance", _importance),
-    TablePlot("sensitivity", _sensitivity),
-    TablePlot("noise", _noise),
+    TablePlot("correlation", lambda s: plot_rank_correlation(s.analysis), on_white=True),
+    TablePlot("importance", lambda s: plot_importance(s.analysis)),
+    TablePlot("sensitivity", lambda s: plot_sensitivity(s.analysis, s.unit)),
+    TablePlot("sensitivity", lambda s: plot_search_cost(s.analysis), "{table}-search", "cost of a search"),
+    TablePlot("noise", lambda s: plot_seed_noise(s.analysis, s.unit)),
+    TablePlot("noise", lambda s: plot_best_rows(s.analysis, s.unit), "{stem}-best", "best rows and noise"),
 )

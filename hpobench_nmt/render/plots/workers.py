@@ -122,6 +122,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
 
 
 def _workers(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
+    """What the workers do in one trial on a clock; option `method`."""
     if subject.counts_lookups:
         raise InputError("the figure 'workers' is of runs on a clock.")
     method = method or shown_method(subject.results, subject.table, subject.statistics)
@@ -143,7 +144,6 @@ PLOTS = (
     Plot(
         "workers",
         "What the workers do",
-        "what the workers do in one trial on a clock; option `method`",
         _workers,
         of_table=lambda subject: not subject.counts_lookups,
         one_panel=False,
