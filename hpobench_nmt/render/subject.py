@@ -51,20 +51,19 @@ class Subject:
     @property
     def counts_lookups(self) -> bool:
         """Whether time is the number of look-ups."""
-        return not self.results.suite.timed
+        return self.instance.problem.counts_lookups
 
     @property
     def at(self) -> float:
         """The number of look-ups, or the time, that captions report on."""
         given = self.results.suite.score_at_for(self.table)
-        if self.counts_lookups:
-            return min(given or _BUDGETS[self.several], len(self.instance.table))
-        return given or typical_time(self.instance, _BUDGETS[self.several])
+        time = given or typical_time(self.instance, _BUDGETS[self.several])
+        return min(time, len(self.instance.table)) if self.counts_lookups else time
 
     @cached_property
     def milestones(self) -> tuple[float, ...]:
         """Round numbers of look-ups, or times, that are worth a column of a table."""
-        return MILESTONES if self.counts_lookups else clock_milestones(self.results, self.table)
+        return clock_milestones(self.results, self.table) or MILESTONES
 
     @cached_property
     def curves(self) -> Curves:
