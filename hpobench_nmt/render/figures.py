@@ -18,7 +18,7 @@ from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, TablePlot
-from hpobench_nmt.render.plots.style import plain
+from hpobench_nmt.render.plots.style import method_styles, plain
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def plot(
         raise unknown("table", table, results.instances)
     if not methods_on(results, table):
         raise InputError(f"no method has finished on table {table!r} yet.")
-    subject = Subject(results, table)
+    subject = Subject(results, table, method_styles(results.methods))
     kind = kind or ("hypervolume" if subject.several else "regret")
     if kind not in _KINDS:
         raise unknown("kind of figure", kind, _KINDS)

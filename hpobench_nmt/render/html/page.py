@@ -16,7 +16,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell, setting, subject_to
+from hpobench_nmt.analysis.leaderboard import Cell, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
@@ -198,10 +198,9 @@ def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
 
 def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """(name, description) of each score of the runs."""
-    suites = [run.results.suite for run in runs]
-    names = dict.fromkeys((score, suite.timed) for suite in suites for score in suite.scores)
-    better = {name: "lower" if SCORES[name].lower_is_better else "higher" for name, _ in names}
-    return [(name, f"{SCORES[name].meaning(timed)}; {better[name]} is better") for name, timed in names]
+    named = [(score, run.results.suite) for run in runs for score in run.results.suite.scores]
+    better = {name: "lower" if SCORES[name].lower_is_better else "higher" for name, _ in named}
+    return list(dict.fromkeys((s, f"{meaning(suite, s)}; {better[s]} is better") for s, suite in named))
 
 
 def _method(name: str, place: int, style: Style) -> dict[str, Any]:
