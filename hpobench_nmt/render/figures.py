@@ -89,18 +89,14 @@ def plot(
     return plain(draw() if ax is None else draw(ax=ax))
 
 
-def _described(plots: Iterable[Plot]) -> str:
+def _described() -> str:
     """The kinds as a list, in the shape of a docstring."""
-    ends = [*[";"] * (len(_KINDS) - 1), "."]
-    items = [
-        "\n".join(wrap(f'"{each.kind}": {each.about}{end}', 100, initial_indent="- ", subsequent_indent="  "))
-        for each, end in zip(plots, ends, strict=True)
-    ]
-    return indent("\n".join(items), " " * 12).strip()
+    items = [wrap(f'- "{each.kind}": {each.about}', 100, subsequent_indent="  ") for each in PLOTS]
+    return indent(";\n".join(map("\n".join, items)), " " * 12).strip() + "."
 
 
 if plot.__doc__:  # python -OO leaves none
-    plot.__doc__ = plot.__doc__.replace("KINDS", _described(PLOTS))
+    plot.__doc__ = plot.__doc__.replace("KINDS", _described())
 
 
 def run_figures(subject: Subject, prefix: str) -> list[FigureSpec]:

@@ -80,11 +80,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
     )
     return environment.from_string(_asset("report.html.jinja")).render(
         title=" and ".join(run.name for run in runs),

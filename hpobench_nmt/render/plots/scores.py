@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -78,26 +78,24 @@ def _scores(subject: Subject) -> Iterator[FigureSpec]:
     yield FigureSpec(draw=draw, files_only=True)  # the page has them as a table
 
 
-def plot_wins(comparisons: pd.DataFrame, table: str, score: str, methods: Sequence[str] = ()) -> Figure:
+def plot_wins(comparisons: pd.DataFrame, table: str, score: str) -> Figure:
     """Probability that the method of a row beats that of a column in a trial; a star where shown to.
 
     Args:
         comparisons: of Statistics.
-        methods: their order; as compared where left out.
     """
     chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
     if not len(chosen):
         raise InputError(f"no two methods were compared in {score!r} on table {table!r}.")
-    names = list(methods) or list(dict.fromkeys([*chosen["a"], *chosen["b"]]))
+    names = list(dict.fromkeys([*chosen["a"], *chosen["b"]]))
     place = {name: i for i, name in enumerate(names)}
     share = np.full((len(names), len(names)), np.nan)
     better = np.zeros_like(share, dtype=bool)
     columns = (chosen[name].tolist() for name in ("a", "b", "p_a_better", "better"))
     for first, second, p, winner in zip(*columns, strict=True):
-        if first in place and second in place:
-            a, b = place[first], place[second]
-            share[a, b], share[b, a] = p, 1.0 - p
-            better[a, b], better[b, a] = winner == first, winner == second
+        a, b = place[first], place[second]
+        share[a, b], share[b, a] = p, 1.0 - p
+        better[a, b], better[b, a] = winner == first, winner == second
     size = 0.62 * len(names)
     figure, axes = axes_for(None, (size + 2.4, size + 1.6))
     image = axes.imshow(share, cmap="PuOr_r", vmin=0, vmax=1)

@@ -24,13 +24,7 @@ from hpobench_nmt.analysis.leaderboard import (
     subject_to,
 )
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.verdicts import (
-    ENDLESS_NOTE,
-    METHOD_NOTE,
-    Statistics,
-    run_statistics,
-    trial_notes,
-)
+from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics, trial_notes
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
