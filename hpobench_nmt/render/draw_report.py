@@ -89,7 +89,7 @@ def _drawn(specs: Sequence[FigureSpec], methods: Sequence[str], form: str) -> tu
 def _file_figure(spec: FigureSpec, form: str) -> DrawnFigure:
     """The figure as a PNG or PDF file, as it is drawn."""
     bare = replace(spec, draw=None, series=None)
-    if spec.draw is None:
+    if spec.problem or spec.draw is None:
         return DrawnFigure(bare)
     try:
         figure = spec.draw()

@@ -24,7 +24,7 @@ _HOVER_POINTS = 60
 def page_figure(spec: FigureSpec, methods: Sequence[str]) -> DrawnFigure:
     """The figure as SVG; `methods` are all of the report's."""
     bare = replace(spec, draw=None, series=None)
-    if spec.draw is None:
+    if spec.problem or spec.draw is None:
         return DrawnFigure(bare)
     import matplotlib
 

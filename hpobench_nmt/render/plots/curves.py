@@ -108,11 +108,15 @@ def _hypervolume(subject: Subject, log: bool | None = None) -> Iterator[FigureSp
     yield curves_figure(subject, curves, log)
 
 
-def curves_figure(subject: Subject, curves: Curves, log: bool | None) -> FigureSpec:
-    """The figure of some curves with its caption and data; of no curves, one that cannot be drawn."""
+# Why a report has no curves.
+_NONE = "No trial has a curve: each has failed, or ended before anything was trained."
+
+
+def curves_figure(subject: Subject, curves: Curves, log: bool | None, none: str = _NONE) -> FigureSpec:
+    """The figure of some curves with its caption and data; of no curves, the problem `none`."""
     draw = partial(plot_curves, curves, subject.styles, log=log)
     if not (curves.frame["method"] != EXACT).any():
-        return FigureSpec(draw=draw)
+        return FigureSpec(draw=draw, problem=" ".join([none, *curves.notes]))
     head, rows = _columns(curves, subject.milestones)
     return FigureSpec(
         finding=curves_finding(curves, subject.at),

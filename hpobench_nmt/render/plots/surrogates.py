@@ -16,9 +16,9 @@ def _surrogates(subject: Subject, log: bool | None = None) -> Iterator[FigureSpe
     wanted = [int(subject.at), subject.results.suite.n_initial, *MILESTONES]
     for number, curves in enumerate(surrogate_curves(subject.results, subject.table, also=wanted), start=1):
         metric = curves.quantity.removeprefix("squared error in ")
-        found = curves_figure(subject, curves, log)
+        found = curves_figure(subject, curves, log, "No surrogate has a curve to show.")
         title = f"Error of the surrogates in {metric}"
-        yield replace(found, stem=f"-{number}", title=title, aside=bool(found.finding))
+        yield replace(found, stem=f"-{number}", title=title, aside=not found.problem)
 
 
 PLOTS = (Plot("surrogate", "Error of the surrogates", _surrogates, of_table=lambda s: s.counts_lookups),)
