@@ -370,3 +370,6 @@ def _print_infeasible(spec: Spec) -> None:
         say(f"Will fail: {which}: {reason}")
     if len(wrong) > _MOST_SHOWN:
         say(f"… and {counted(len(wrong) - _MOST_SHOWN, 'more combination')}.")
+
+
+COMMANDS = (train,)
