@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.lookup.catalogue import list_tables as list_tables
     from hpobench_nmt.lookup.catalogue import load_table as load_table
     from hpobench_nmt.lookup.table import Table as Table
-    from hpobench_nmt.render.plots.one_call import plot as plot
-    from hpobench_nmt.render.plots.run_progress import plot_regret as plot_regret
+    from hpobench_nmt.render.figures import plot as plot
+    from hpobench_nmt.render.plots.curves import plot_regret as plot_regret
     from hpobench_nmt.render.report import report as report
 
     __version__: str
@@ -72,8 +72,8 @@ _LOCATION = {
     "load_table": "lookup.catalogue",
     "minimize": "exports.minimize",
     "pareto_front": "core.pareto",
-    "plot": "render.plots.one_call",
-    "plot_regret": "render.plots.run_progress",
+    "plot": "render.figures",
+    "plot_regret": "render.plots.curves",
     "report": "render.report",
     "run": "benchmarking.call",
 }

@@ -1,6 +1,6 @@
 """Curves of a run against look-ups or the time on its clock: regret, error of the surrogates, hypervolume.
 
-Each function takes results and returns data; `hpobench_nmt.render.plots.run_progress` draws them. How a
+Each function takes results and returns data; `hpobench_nmt.render.plots.curves` draws them. How a
 quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its name.
 """
 

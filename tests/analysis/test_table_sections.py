@@ -30,7 +30,8 @@ from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections.nmthpo import TABLES
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.section_files import figures_of, write_front, write_sections
+from hpobench_nmt.render.figures import section_figures
+from hpobench_nmt.render.section_files import write_front, write_sections
 from hpobench_nmt.render.terminal.grids import print_frame
 from hpobench_nmt.render.terminal.sections import print_sections
 from hpobench_nmt.render.terminal.table_charts import print_charts
@@ -79,9 +80,12 @@ def test_every_analysis_of_two_tables(two, again):
         *[("other", kind) for kind in each],
     ]
     assert not any(s.problem for s in sections)
-    assert all(s.notes and s.files and figures_of(s) and s.shown is not None for s in sections)
-    stems = [stem for s in sections for stem in (*s.files, *figures_of(s))]
-    assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(figures_of(s))) for s in sections)
+    assert all(s.notes and s.files and s.shown is not None for s in sections)
+    drawn = [{spec.stem for spec in section_figures(s)} for s in sections]
+    assert all(drawn)
+    stems = [stem for s, figures in zip(sections, drawn, strict=True) for stem in (*s.files, *figures)]
+    both = sum(len(set(s.files) & figures) for s, figures in zip(sections, drawn, strict=True))
+    assert len(stems) - len(set(stems)) == both
 
 
 def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
@@ -271,7 +275,7 @@ def test_tables_without_a_common_configuration(toy):
     notes = only(sections, "correlation").notes
     assert notes[0].startswith("No configuration is common to the 2 tables")
     assert notes[-1] == "toy and apart have no configuration in common."
-    figure = figures_of(only(sections, "correlation"))["correlation"]()
+    figure = section_figures(only(sections, "correlation"))[0].draw()
     assert "none" in [text.get_text() for text in figure.axes[0].texts]
 
 
@@ -430,8 +434,8 @@ def test_names_are_shown_as_they_are(toy, again):
         assert "[red]a$b$^" in text
         assert "[bold]<script>$x_$" in text
     for section in sections:
-        for draw in figures_of(section).values():
-            draw().savefig(io.BytesIO())
+        for spec in section_figures(section):
+            spec.draw().savefig(io.BytesIO())
 
 
 def test_files_are_written_as_tables_are(toy, tmp_path):
