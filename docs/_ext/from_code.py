@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 
 class ModuleDoc(SphinxDirective):

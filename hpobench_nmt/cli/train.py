@@ -126,13 +126,12 @@ def train(
         device_name,
         find_devices,
         first_devices,
-        gpus_a_training,
         mixed_devices,
-        refuse_other_device,
     )
     from hpobench_nmt.runner.ledgers.ledger import read_ledger
     from hpobench_nmt.runner.training import dispatch
     from hpobench_nmt.runner.training.plan import pending
+    from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
 
     if backend not in BACKENDS:
@@ -229,8 +228,8 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
 
 def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
     """Print how many models are kept, and where the best one is."""
+    from hpobench_nmt.runner.disk.kept_model import MODELS
     from hpobench_nmt.runner.specs.spec import describe
-    from hpobench_nmt.runner.training.kept_models import MODELS
 
     done = [record for record in records if record.status == "done"]
     kept = [r for r in done if workspace.model_folder(r.config, r.replicate).is_dir()]

@@ -2,85 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Scale, Value
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of a family or corpus, which a spec may fix or put on its grid.
-
-    Attributes:
-        name: its key in a spec.
-        default: its value if a spec does not set it; None if a spec must set it. The default of a setting
-            that is new does what was done before, because a ledger that does not know it counts as having it.
-        kind: int, float, str or bool. A float setting takes whole numbers too.
-        low, high: the range of a number, ends included.
-        choices: the texts that are allowed.
-        scale: the scale of a grid of it, unless the spec names another.
-        on_grid: whether it may be on a grid.
-        unit: for people.
-        description: one line for people.
-    """
-
-    name: str
-    default: Value | None
-    kind: type[int] | type[float] | type[str] | type[bool]
-    low: float = -math.inf
-    high: float = math.inf
-    choices: tuple[str, ...] = ()
-    scale: Scale = "linear"
-    unit: str = ""
-    description: str = ""
-    on_grid: bool = True
-
-    def check(self, value: Any, where: str) -> Value:
-        """The value in the setting's own type.
-
-        Raises:
-            InputError: a wrong type, a number out of range, an unknown choice.
-        """
-        wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
-        if self.kind in (str, bool):
-            if not isinstance(value, self.kind):
-                raise wrong
-            if self.choices and value not in self.choices:
-                raise unknown(self.name, str(value), self.choices, f"({where})")
-            return value
-        # bool is an int to Python, not to a reader of a spec.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
-            raise wrong
-        if self.kind is int and value != int(value):
-            raise wrong
-        if not self.low <= value <= self.high:
-            raise InputError(
-                f"{where}: {self.name} is {_shown(value)}, but goes from {self.low:g} to {self.high:g}."
-            )
-        return int(value) if self.kind is int else float(value)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _shown(value: object) -> str:
-    """A value in a message, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-
-
-_LONGEST_SHOWN = 60
-_NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+from hpobench_nmt.core.space import Value
+from hpobench_nmt.runner.settings import Setting
 
 
 class TrainingFailed(Exception):
@@ -105,6 +36,10 @@ _NO_MEMORY = (
     "calling `cusolverdncreate",
     "cudnn_status_not_initialized",
 )
+
+
+STOPPING = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
+"""Signals by which somebody asks a process to end; the system itself, short of memory, sends SIGKILL."""
 
 
 def tells_of_no_memory(error: str) -> bool:
@@ -143,22 +78,6 @@ class Job:
     until: int | None = None
     corpus_sha256: str = ""
 
-    def load_corpus(self) -> Any:
-        """The corpus, a TextCorpus or a ParallelCorpus.
-
-        Raises:
-            InputError: its section is wrong, or its files have changed since the run began.
-        """
-        from hpobench_nmt.runner.corpora import load_corpus
-
-        corpus = load_corpus(self.corpus, self.base, self.cache)
-        if self.corpus_sha256 not in ("", corpus.provenance["sha256"]):
-            raise InputError(
-                f"corpus {corpus.name!r} has changed since this run began, and a ledger is of one corpus. "
-                "Put its files back, or train into another folder."
-            )
-        return corpus
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -173,7 +92,7 @@ class Outcome:
         nondeterministic: what in it is not the same each time, so that it cannot be repeated bit by bit.
             torch's own warnings of that are added.
         save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
-            training's own process, where the model is kept (kept_models.py). None: it cannot be kept.
+            training's own process, where the model is kept (training/keep_model.py). None: it cannot be kept.
         paused: whether the training was paused, as Job.until asks. Then it has a curve and no metrics.
     """
 

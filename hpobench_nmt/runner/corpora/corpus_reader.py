@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 Options = Mapping[str, Any]
 

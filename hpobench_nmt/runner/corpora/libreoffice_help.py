@@ -21,7 +21,7 @@ from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 # Debian has help in these and in a few more, whose scripts the tokenizer does not know.
 # fmt: off

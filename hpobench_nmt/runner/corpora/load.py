@@ -16,6 +16,7 @@ from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
 from hpobench_nmt.runner.disk.locks import make_once
+from hpobench_nmt.runner.family import Job
 
 READERS: Mapping[str, CorpusReader] = {
     reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)
@@ -90,6 +91,21 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
         return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
+
+
+def corpus_of(job: Job) -> Any:
+    """The corpus of a job, a TextCorpus or a ParallelCorpus.
+
+    Raises:
+        InputError: its section is wrong, or its files have changed since the run began.
+    """
+    corpus = load_corpus(job.corpus, job.base, job.cache)
+    if job.corpus_sha256 not in ("", corpus.provenance["sha256"]):
+        raise InputError(
+            f"corpus {corpus.name!r} has changed since this run began, and a ledger is of one corpus. "
+            "Put its files back, or train into another folder."
+        )
+    return corpus
 
 
 def _options(section: Mapping[str, Any]) -> tuple[CorpusReader, Options]:

@@ -13,7 +13,7 @@ from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_lines, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 _FILES = tuple(f"{part}_{side}" for part in PARTS for side in ("source", "target"))
 

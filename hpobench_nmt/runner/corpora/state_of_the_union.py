@@ -19,7 +19,7 @@ from hpobench_nmt.runner.corpora.corpus_reader import (
 )
 from hpobench_nmt.runner.corpora.text_reading import decoded
 from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, word_corpus
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:'\w+)?|[^\w\s]")
 _STAGE_DIRECTION = re.compile(r"\[[^\]\n]*\]")

@@ -30,7 +30,7 @@ from hpobench_nmt.runner.corpora.text_reading import (
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, byte_names, character_corpus, word_corpus
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 _WORD = re.compile(r"\S+")
 _MOST_DEV_WORDS = 100_000

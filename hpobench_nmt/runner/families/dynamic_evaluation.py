@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, MODEL_SETTINGS, build, check, fit
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
+from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import (
     CLOCK,
     COUNT_METRICS,
@@ -28,6 +28,7 @@ from hpobench_nmt.runner.lm.settings import (
     TRAINING_METRICS,
     missing,
 )
+from hpobench_nmt.runner.settings import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +64,7 @@ METRICS = (
 
 
 def _train(job: Job) -> Outcome:
+    from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
     from hpobench_nmt.runner.lm.language_model import set_up
@@ -75,7 +77,7 @@ def _train(job: Job) -> Outcome:
     )
     from hpobench_nmt.runner.lm.static import WARM_UP
 
-    corpus = job.load_corpus()
+    corpus = corpus_of(job)
     device = set_up(job.device)
     model, folder = trained_model(job, corpus)
     rule = rule_of(job.settings, corpus)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting
+from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome
 from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, TRAINING_SETTINGS, missing
+from hpobench_nmt.runner.settings import Setting
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus

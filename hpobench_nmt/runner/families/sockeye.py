@@ -18,13 +18,14 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
+from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
+from hpobench_nmt.runner.settings import Setting
 
 SOCKEYE = "3.1.34"
 """The version that the commands and the log lines were checked with."""
@@ -265,9 +266,9 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
 
 
 def _load(job: Job) -> ParallelText:
-    from hpobench_nmt.runner.corpora import ParallelCorpus
+    from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 
-    corpus = job.load_corpus()
+    corpus = corpus_of(job)
     if not isinstance(corpus, ParallelCorpus):
         raise InputError(f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel one.")
     return corpus

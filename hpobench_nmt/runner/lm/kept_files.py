@@ -1,4 +1,4 @@
-"""The files of a kept language model (kept_models.py has the folder, and model.json).
+"""The files of a kept language model (disk/kept_model.py has the folder, and model.json).
 
 weights.pt        every parameter by name, 32-bit floats: a dict that torch.save wrote
 vocabulary.json   "unit", "word" or "character", and "tokens", the token of each number
@@ -32,14 +32,9 @@ from hpobench_nmt.runner.disk.archives import (
     read_archive,
     save_tensors,
 )
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, read_kept
+from hpobench_nmt.runner.family import Architecture
 from hpobench_nmt.runner.lm.language_model import set_up
-from hpobench_nmt.runner.training.kept_models import (
-    KeptModel,
-    checked_settings,
-    describe_kept,
-    kept_file,
-    read_kept,
-)
 
 WEIGHTS, VOCABULARY, TOKENS = "weights.pt", "vocabulary.json", "tokens.npz"
 LOSSES, STATISTICS = "losses.npz", "statistics.pt"
@@ -115,27 +110,23 @@ def save_language_model(
         save_tensors(folder / STATISTICS, [tensor.cpu() for tensor in statistics])
 
 
-def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
-    """A kept language model. Its numbers are the same to the last bit as when it was saved.
+def read_language_model(
+    folder: Path, about: KeptModel, architecture: Architecture, settings: Mapping[str, Any], device: str
+) -> KeptLanguageModel:
+    """The files above, as a model of this architecture with these settings on the device.
 
     Raises:
-        InputError: there is none, it is of another kind, or a file of it is damaged.
+        InputError: a file is missing, damaged, or not of such a model.
     """
-    about = read_kept(folder)
-    family, settings = checked_settings(folder, about)
-    if family.architecture is None:
-        raise InputError(
-            f"{folder}: {describe_kept(about)} is no language model: use `hpobench-nmt translate`."
-        )
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)
     weights = read_archive(path, load_named_tensors)
     shape = (settings, len(words.tokens), words.unit)
-    expected, found = family.architecture.parameters(*shape), sum(w.numel() for w in weights.values())
+    expected, found = architecture.parameters(*shape), sum(w.numel() for w in weights.values())
     if found != expected:  # before memory is taken for what the settings ask
         raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
     where = set_up(device)
-    model: nn.Module = family.architecture.build(*shape, torch.Generator(where))
+    model: nn.Module = architecture.build(*shape, torch.Generator(where))
     parameters = dict(model.named_parameters())
     shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (weights, parameters)]
     if shapes[0] != shapes[1]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.corpora import TextCorpus, corpus_of
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
@@ -55,7 +55,7 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSumm
         job: one configuration.
         fit: (settings, corpus, seed, device, checkpoints) -> (model, training).
     """
-    corpus = job.load_corpus()
+    corpus = corpus_of(job)
     checkpoints = checkpoints_of(job, corpus.provenance["sha256"])
     model, training = fit(job.settings, corpus, job.seed, job.device, checkpoints)
     if training.paused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting
 
 RULES = ("sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse")
 """Update rules of dynamic evaluation, see lm/dynamic.py."""

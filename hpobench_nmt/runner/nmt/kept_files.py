@@ -1,4 +1,4 @@
-"""The files of a kept Sockeye model (kept_models.py has the folder, and model.json).
+"""The files of a kept Sockeye model (disk/kept_model.py has the folder, and model.json).
 
 config, version, params.best            as Sockeye wrote them; params.best is of the best checkpoint
 vocab.src.0.json, vocab.trg.0.json      Sockeye's vocabularies
@@ -18,14 +18,8 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.validation import Natural, load_json
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.nmt.bpe import Bpe
-from hpobench_nmt.runner.training.kept_models import (
-    KeptModel,
-    checked_settings,
-    describe_kept,
-    kept_file,
-    read_kept,
-)
 
 CONFIG, PARAMETERS = "config", "params.best"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "vocab.src.0.json", "vocab.trg.0.json"
@@ -74,18 +68,14 @@ def save_translation_model(
         (folder / f"{part}.translations").write_text(text, "utf-8", newline="\n")
 
 
-def load_translation_model(folder: Path) -> KeptTranslationModel:
-    """A kept Sockeye model, checked, so that Sockeye can load it.
+def read_translation_model(
+    folder: Path, about: KeptModel, settings: Mapping[str, Any]
+) -> KeptTranslationModel:
+    """The files above, checked, so that Sockeye can load them.
 
     Raises:
-        InputError: there is none, it is of another kind, or a file of it is damaged.
+        InputError: a file is missing, damaged, or not of a model of these settings.
     """
-    about = read_kept(folder)
-    family, settings = checked_settings(folder, about)
-    if family.corpus != "parallel":
-        raise InputError(
-            f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt evaluate`."
-        )
     paths = {name: kept_file(folder, about, name) for name in (*SOCKEYE_FILES, *_SUBWORDS)}
     sizes = []
     for name in (SOURCE_VOCABULARY, TARGET_VOCABULARY):

@@ -7,7 +7,7 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     note          a text for users of the table, which goes into its datasheet
     family        the kind of model; each has settings and metrics of its own (runner/families/)
     seed          a whole number; the same gives the same models
-    keep          whether the best model of each training is kept, as by `train --keep` (kept_models.py)
+    keep          whether the best model of each training is kept, as by `train --keep`
     objectives    of the table, the single objective first; if left out, the first metric
     metrics       columns of the table; if left out, all that the family measures
     base          folder that files of the corpus are relative to; if left out, the spec's own
@@ -43,7 +43,8 @@ from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.family import Family, Setting
+from hpobench_nmt.runner.family import Family
+from hpobench_nmt.runner.settings import Setting
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 

@@ -15,12 +15,13 @@ from filelock import Timeout
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
+from hpobench_nmt.runner.disk.kept_model import KEPT
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, describe
-from hpobench_nmt.runner.training.kept_models import KEPT, keep_model
+from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
 from hpobench_nmt.runner.training.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.training.workspace import Workspace, claim

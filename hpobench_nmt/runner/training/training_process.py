@@ -18,9 +18,9 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.disk.curve_file import CURVE
+from hpobench_nmt.runner.disk.kept_model import KEPT
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
-from hpobench_nmt.runner.training.kept_models import KEPT
 
 _NONDETERMINISTIC = r"(\S+) does not have a deterministic implementation"
 

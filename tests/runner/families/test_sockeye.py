@@ -121,10 +121,10 @@ def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     assert re.findall(r"ter-val=(\S+)", written) == ["nan"] * 3
 
     # The kept model translates the text of dev as the training did, and its empty lines into empty ones.
+    from hpobench_nmt.runner.families.kept import load_translation_model
     from hpobench_nmt.runner.ledgers.ledger import Record
-    from hpobench_nmt.runner.nmt.kept_files import load_translation_model
     from hpobench_nmt.runner.nmt.translate_kept import translate
-    from hpobench_nmt.runner.training.kept_models import keep_model
+    from hpobench_nmt.runner.training.keep_model import keep_model
 
     new, folder = this.scratch / "kept", this.scratch / "models" / "key"
     new.mkdir()

@@ -23,14 +23,16 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import remove_leftovers
 from hpobench_nmt.runner.corpora import filled_section, load_corpus, split_text
+from hpobench_nmt.runner.disk.kept_model import KEPT, kept_file, read_kept
 from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.families.kept import load_language_model
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
 from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
-from hpobench_nmt.runner.lm.kept_files import load_language_model, load_losses
+from hpobench_nmt.runner.lm.kept_files import load_losses
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.specs.spec_file import load_spec
-from hpobench_nmt.runner.training.kept_models import KEPT, keep_model, kept_file, read_kept
+from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.training.training_process import train_one
 from hpobench_nmt.runner.training.workspace import open_workspace
 
@@ -345,7 +347,8 @@ import resource, signal, sys
 from functools import partial
 from pathlib import Path
 from hpobench_nmt.runner.family import Outcome
-from hpobench_nmt.runner.lm.kept_files import load_language_model, save_language_model
+from hpobench_nmt.runner.families.kept import load_language_model
+from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.training.training_process import _save
 kept = load_language_model(Path(sys.argv[1]), "cpu")
 save = partial(save_language_model, model=kept.model, corpus=kept.corpus, settings=kept.settings,
@@ -375,7 +378,7 @@ def test_a_full_disk_leaves_no_half_of_a_model_and_ends_nothing(awd_lstm, tmp_pa
 _KEEP = """
 import os, signal, sys
 from pathlib import Path
-from hpobench_nmt.runner.training.kept_models import keep_model
+from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
 left = int(sys.argv[3])
 def counted(function):
