@@ -13,7 +13,6 @@ import ast
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from docutils import nodes
@@ -21,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from hpobench_nmt.runner.settings import Setting
+from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 
 
 class ModuleDoc(SphinxDirective):
@@ -158,24 +157,18 @@ class MethodList(SphinxDirective):
         return [_table(("method", "what it is", "objectives", "needs"), rows)]
 
 
-def _settings(settings: Iterable[Setting]) -> nodes.table:
+def _settings(kind: type[Settings]) -> nodes.table:
     rows = [
-        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.description)
-        for s in settings
+        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.about.description)
+        for s in settings_of(kind).values()
     ]
     return _table(("setting", "default", "values", "what it is"), rows)
 
 
 def _domain(setting: Setting) -> str:
-    choices, low, high, kind, unit = (
-        setting.choices,
-        setting.low,
-        setting.high,
-        setting.kind.__name__,
-        setting.unit,
-    )
-    if choices:
-        return " | ".join(choices)
+    kind, low, high, unit = setting.kind.__name__, setting.about.low, setting.about.high, setting.about.unit
+    if setting.choices:
+        return " | ".join(setting.choices)
     if kind in ("bool", "str"):
         return {"bool": "true | false", "str": "text"}[kind]
     ends = f"{low:g} to {high:g}" if high < float("inf") else f"{low:g} and more"

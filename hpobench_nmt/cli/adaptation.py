@@ -93,7 +93,7 @@ def adaptation(
     lm: Any = kept.model
     tokens = _tokens(kept, path) if path else kept.corpus.test
     second = _tokens(kept, other) if other else None
-    own = kept.settings["dynamic_rule"]
+    own = kept.settings.dynamic_rule
     adapted, rms = kept_rule(kept, rule or (own if own != "none" else "rms-rms-prior"))
     frames = {"timescales": timescales(lm, tokens, parts, adapted, rms, window)}
     if second is not None:

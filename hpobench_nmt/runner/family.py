@@ -6,12 +6,18 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Value
-from hpobench_nmt.runner.settings import Setting
+from hpobench_nmt.runner.settings import Setting, Settings, settings_of
+
+S = TypeVar("S", bound=Settings)
+S_contra = TypeVar("S_contra", bound=Settings, contravariant=True)
+
+Unit = Literal["word", "character"]
+"""The tokens of a text."""
 
 
 class TrainingFailed(Exception):
@@ -48,11 +54,11 @@ def tells_of_no_memory(error: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[S]):
     """One configuration to train.
 
     Attributes:
-        settings: every setting of the family, with defaults filled in.
+        settings: of the configuration.
         seed: of this training; all of its randomness comes from it.
         corpus: the spec's [corpus] section.
         base: the folder that relative paths in the corpus section start from.
@@ -66,7 +72,7 @@ class Job:
         corpus_sha256: of the corpus that the ledger is of; "": of any.
     """
 
-    settings: Mapping[str, Any]
+    settings: S
     seed: int
     corpus: Mapping[str, Any]
     base: Path
@@ -107,21 +113,24 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Architecture:
-    """How a family's language models are made from settings, so that a kept one can be read again.
+class Architecture(Generic[S_contra]):
+    """How a family's language models are made and trained (lm/fit.py), so that a kept one can be made again.
 
     Attributes:
         build: a model with fresh weights on the generator's device, from the settings, the number of tokens
-            in the vocabulary, the unit ("word" or "character"), and a torch.Generator.
+            in the vocabulary, the unit of tokens, and a torch.Generator. InputError where there is none.
         parameters: the number of its parameters, from the first three, without making it.
+        course: the optimiser and the TrainingSchedule (lm/trainer.py), from the settings, the unit, and the
+            model's parameters.
     """
 
-    build: Callable[[Mapping[str, Any], int, str, Any], Any]
-    parameters: Callable[[Mapping[str, Any], int, str], int]
+    build: Callable[[S_contra, int, Unit, Any], Any]
+    parameters: Callable[[S_contra, int, Unit], int]
+    course: Callable[[S_contra, Unit, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Generic[S]):
     """A model family.
 
     Attributes:
@@ -142,24 +151,24 @@ class Family:
 
     name: str
     corpus: Literal["text", "parallel"]
-    settings: tuple[Setting, ...]
+    settings: type[S]
     metrics: tuple[Metric, ...]
-    train: Callable[[Job], Outcome]
-    seed: Callable[[Mapping[str, Any], int], int] | None = None
-    check: Callable[[Mapping[str, Any]], None] = lambda settings: None
-    corpus_check: Callable[[Mapping[str, Any], Any], None] | None = None
+    train: Callable[[Job[S]], Outcome]
+    seed: Callable[[S, int], int] | None = None
+    check: Callable[[S], None] = lambda settings: None
+    corpus_check: Callable[[S, Any], None] | None = None
     missing: Callable[[], str] = lambda: ""
-    architecture: Architecture | None = None
+    architecture: Architecture[S] | None = None
     pauses: bool = True
 
     @property
     def defaults(self) -> dict[str, Value | None]:
         """The default of every setting."""
-        return {setting.name: setting.default for setting in self.settings}
+        return {name: setting.default for name, setting in settings_of(self.settings).items()}
 
     def setting(self, name: str, where: str) -> Setting:
         """The setting of that name; an error names the nearest one."""
-        for setting in self.settings:
-            if setting.name == name:
-                return setting
-        raise unknown("setting", name, [s.name for s in self.settings], f"({where}, family {self.name!r})")
+        known = settings_of(self.settings)
+        if name not in known:
+            raise unknown("setting", name, known, f"({where}, family {self.name!r})")
+        return known[name]

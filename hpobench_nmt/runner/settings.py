@@ -1,43 +1,70 @@
-"""A setting of a model family or a corpus: its type, default, range, and what it is."""
+"""What a spec may set of a model family or a corpus: a class of typed fields.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(Settings):
+        cell: Annotated[Literal["lstm", "rhn"], About("the recurrent cell")] = "lstm"
+        layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
+
+A type is int, float, bool, str or a Literal of texts. A spec must set a field that has no default. The
+default of a new field does what was done before, because a ledger that does not know it counts as having it.
+Specs, kept models and the documentation read all of this from the class, through `settings_of`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.space import Scale, Value
 
 
 @dataclass(frozen=True)
+class Settings:
+    """The settings of one configuration, or the options of a corpus, every one with its value."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a field beside its type and default.
+
+    Attributes:
+        description: one line for people.
+        low, high: the range of a number, ends included.
+        scale: the scale of a grid of it, unless the spec names another.
+        unit: for people.
+        on_grid: whether it may be on a grid.
+    """
+
+    description: str
+    low: float = -math.inf
+    high: float = math.inf
+    scale: Scale = "linear"
+    unit: str = ""
+    on_grid: bool = True
+
+
+@dataclass(frozen=True)
 class Setting:
-    """A setting of a family or corpus, which a spec may fix or put on its grid.
+    """A field of such a class, for whoever reads or describes it.
 
     Attributes:
         name: its key in a spec.
-        default: its value if a spec does not set it; None if a spec must set it. The default of a setting
-            that is new does what was done before, because a ledger that does not know it counts as having it.
         kind: int, float, str or bool. A float setting takes whole numbers too.
-        low, high: the range of a number, ends included.
-        choices: the texts that are allowed.
-        scale: the scale of a grid of it, unless the spec names another.
-        on_grid: whether it may be on a grid.
-        unit: for people.
-        description: one line for people.
+        choices: the texts that are allowed; empty: any.
+        default: its value if a spec does not set it; None if a spec must set it.
+        about: the rest.
     """
 
     name: str
-    default: Value | None
     kind: type[int] | type[float] | type[str] | type[bool]
-    low: float = -math.inf
-    high: float = math.inf
-    choices: tuple[str, ...] = ()
-    scale: Scale = "linear"
-    unit: str = ""
-    description: str = ""
-    on_grid: bool = True
+    choices: tuple[str, ...]
+    default: Value | None
+    about: About
 
     def check(self, value: Any, where: str) -> Value:
         """The value in the setting's own type.
@@ -57,11 +84,31 @@ class Setting:
             raise wrong
         if self.kind is int and value != int(value):
             raise wrong
-        if not self.low <= value <= self.high:
-            raise InputError(
-                f"{where}: {self.name} is {_shown(value)}, but goes from {self.low:g} to {self.high:g}."
-            )
+        low, high = self.about.low, self.about.high
+        if not low <= value <= high:
+            raise InputError(f"{where}: {self.name} is {_shown(value)}, but goes from {low:g} to {high:g}.")
         return int(value) if self.kind is int else float(value)
+
+
+def _choices(of: Any) -> tuple[str, ...]:
+    """The texts of a Literal, or of a union of several."""
+    if get_origin(of) is Literal:
+        return get_args(of)
+    return tuple(text for part in get_args(of) for text in _choices(part))
+
+
+@cache
+def settings_of(kind: Any) -> Mapping[str, Setting]:
+    """The fields of a class made from Settings by name, in its order."""
+    hints = get_type_hints(kind, include_extras=True)
+    return MappingProxyType({field.name: _setting(field, hints[field.name]) for field in fields(kind)})
+
+
+def _setting(field: Field[Any], hint: Any) -> Setting:
+    of, about = get_args(hint)
+    choices = _choices(of)
+    default = None if field.default is MISSING else field.default
+    return Setting(field.name, str if choices else of, choices, default, about)
 
 
 def _is_finite(value: float) -> bool:

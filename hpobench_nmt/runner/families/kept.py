@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.nmt.kept_files import KeptTranslationModel
 
 
-def checked_settings(folder: Path, model: KeptModel) -> tuple[Family, dict[str, Any]]:
-    """The family of a kept model, and all of its settings in their own types, within their ranges.
+def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
+    """The family of a kept model, and its settings, within their ranges.
 
     Raises:
         InputError: a family or a setting that this version does not have, or a value that it does not take.
@@ -24,16 +24,15 @@ def checked_settings(folder: Path, model: KeptModel) -> tuple[Family, dict[str, 
     where = str(folder / ABOUT)
     family = load_family(model.family)
     given = {name: family.setting(name, where).check(value, where) for name, value in model.settings.items()}
-    for setting in family.settings:
-        if setting.name not in given:
-            if setting.default is None:
-                raise InputError(f"{where}: the setting {setting.name} is missing.")
-            given[setting.name] = setting.default  # of a later version, which by default changes nothing
+    for name, default in family.defaults.items():  # that of a later version changes nothing
+        if name not in given and default is None:
+            raise InputError(f"{where}: the setting {name} is missing.")
+    settings = family.settings(**given)
     try:
-        family.check(given)
+        family.check(settings)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    return family, given
+    return family, settings
 
 
 def load_language_model(folder: Path, device: str) -> KeptLanguageModel:

@@ -35,6 +35,7 @@ from hpobench_nmt.runner.disk.archives import (
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, read_kept
 from hpobench_nmt.runner.family import Architecture
 from hpobench_nmt.runner.lm.language_model import set_up
+from hpobench_nmt.runner.lm.settings import DynamicSettings
 
 WEIGHTS, VOCABULARY, TOKENS = "weights.pt", "vocabulary.json", "tokens.npz"
 LOSSES, STATISTICS = "losses.npz", "statistics.pt"
@@ -65,7 +66,7 @@ class KeptLanguageModel:
     """
 
     about: KeptModel
-    settings: Mapping[str, Any]
+    settings: DynamicSettings
     model: nn.Module
     corpus: TextCorpus
     statistics: list[Tensor] | None
@@ -76,7 +77,7 @@ def save_language_model(
     *,
     model: nn.Module,
     corpus: TextCorpus,
-    settings: Mapping[str, Any],
+    settings: DynamicSettings,
     losses: Mapping[str, tuple[Floats, Floats]],
     statistics: Sequence[Tensor] | None,
 ) -> None:
@@ -95,7 +96,7 @@ def save_language_model(
     (folder / VOCABULARY).write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
     small = np.min_scalar_type(len(corpus.vocabulary))
     # Of train what the rules need, and two tokens at least, as of every part.
-    train = corpus.train[: max(2, settings["dynamic_statistics"] or len(corpus.train))]
+    train = corpus.train[: max(2, settings.dynamic_statistics or len(corpus.train))]
     parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
     # Any: for a type checker a keyword of savez may be its allow_pickle. NumPy before 2.2 has no such option.
     kept: dict[str, Any] = {part: tokens.astype(small) for part, tokens in parts.items()}
@@ -111,7 +112,7 @@ def save_language_model(
 
 
 def read_language_model(
-    folder: Path, about: KeptModel, architecture: Architecture, settings: Mapping[str, Any], device: str
+    folder: Path, about: KeptModel, architecture: Architecture[Any], settings: DynamicSettings, device: str
 ) -> KeptLanguageModel:
     """The files above, as a model of this architecture with these settings on the device.
 
@@ -145,10 +146,10 @@ def read_language_model(
     return KeptLanguageModel(about, settings, model, corpus, statistics)
 
 
-def _shapes_of_statistics(model: Any, settings: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    if settings["dynamic_rule"] != "sparse":
+def _shapes_of_statistics(model: Any, settings: DynamicSettings) -> list[tuple[int, ...]]:
+    if settings.dynamic_rule != "sparse":
         return [tuple(p.shape) for p in model.parameters()]
-    return [(min(settings["dynamic_units"], n),) * 2 for n in model.hidden_sizes]
+    return [(min(settings.dynamic_units, n),) * 2 for n in model.hidden_sizes]
 
 
 def load_losses(folder: Path) -> dict[str, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import msgspec
 from hpobench_nmt.core.files import replace_folder
 from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KeptModel, sha256
 from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.settings import Settings
 
 
 def keep_model(
     new: Path,
     target: Path,
     family: str,
-    settings: Mapping[str, Any],
+    settings: Settings,
     corpus: Mapping[str, Any],
     provenance: Mapping[str, str],
     record: Record,
@@ -30,7 +32,7 @@ def keep_model(
         new: the folder with the model's files, on the same file system.
         target: where it belongs.
         family: its name.
-        settings: every setting of the family.
+        settings: of the training.
         corpus: the [corpus] section with defaults filled in.
         provenance: of the corpus.
         record: of the training.
@@ -44,7 +46,7 @@ def keep_model(
         family=family,
         configuration=dict(record.config),
         replicate=record.replicate,
-        settings=dict(settings),
+        settings=asdict(settings),
         seed=record.seed,
         corpus=dict(corpus),
         provenance=dict(provenance),

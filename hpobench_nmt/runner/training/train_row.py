@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import Timeout
 
@@ -187,7 +187,7 @@ def _train(
 
 
 def _attempt(
-    spec: Spec, job: Job, processes: Processes, log: Path, last: bool
+    spec: Spec, job: Job[Any], processes: Processes, log: Path, last: bool
 ) -> TrainingResult | Unfinished:
     shutil.rmtree(job.scratch.parent, ignore_errors=True)  # left by a training that was killed
     try:
@@ -212,7 +212,7 @@ def _attempt(
     return result
 
 
-def _refuse_full_disk(job: Job) -> None:
+def _refuse_full_disk(job: Job[Any]) -> None:
     """Raise RunError where there is no room: libraries have errors of their own for it."""
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:

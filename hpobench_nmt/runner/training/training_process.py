@@ -52,7 +52,7 @@ class TrainingResult:
     nondeterministic: str = ""
 
 
-def train_one(family: str, job: Job) -> TrainingResult:
+def train_one(family: str, job: Job[Any]) -> TrainingResult:
     """Train and measure one configuration. Running out of memory is a failure of the configuration."""
     import torch
 
@@ -108,7 +108,7 @@ def _noted_operations(names: set[str]) -> Iterator[None]:
         yield
 
 
-def _devices(job: Job) -> str:
+def _devices(job: Job[Any]) -> str:
     """The names of the devices that the training has seen, this one the last; kept beside its state."""
     now = device_name(job.device)
     if job.state is None:

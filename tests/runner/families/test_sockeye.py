@@ -18,6 +18,7 @@ from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.train_model import decode_arguments, train_arguments, train_model
+from hpobench_nmt.runner.settings import settings_of
 
 sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
 MISSING = sockeye.FAMILY.missing()
@@ -44,7 +45,7 @@ TINY = {
 
 
 def settings(**changes):
-    return {s.name: s.default for s in sockeye.FAMILY.settings} | TINY | changes
+    return sockeye.FAMILY.settings(**TINY | changes)
 
 
 @pytest.fixture(scope="module")
@@ -307,8 +308,7 @@ def test_the_command_that_installs_what_is_missing(monkeypatch):
 
 
 def test_tables_have_the_names_of_the_published_ones():
-    names = [s.name for s in sockeye.FAMILY.settings]
-    assert names[:6] == [
+    assert list(settings_of(sockeye.FAMILY.settings))[:6] == [
         "bpe_symbols",
         "num_layers",
         "num_embed",
@@ -353,10 +353,9 @@ def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
             assert values == [getattr(defaults, name) for name in names]
         found = decode.parse_args(decode_arguments(this, tmp_path, Path(dev[0]), tmp_path / "b"))
         assert (found.dtype, found.tf32) == (("bfloat16", False) if changed else (None, True))
-    for setting in sockeye.FAMILY.settings:
-        if setting.name == "learning_rate_scheduler":
-            action = next(a for a in train._actions if a.dest == "learning_rate_scheduler_type")
-            assert sorted(setting.choices) == sorted(action.choices)
+    action = next(a for a in train._actions if a.dest == "learning_rate_scheduler_type")
+    ours = settings_of(sockeye.FAMILY.settings)["learning_rate_scheduler"].choices
+    assert sorted(ours) == sorted(action.choices)
 
 
 def test_mixed_precision_needs_a_gpu(job):

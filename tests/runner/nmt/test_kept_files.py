@@ -75,8 +75,8 @@ def load(files, tmp_path):
         for name, content in (files | changed).items():
             (new / name).write_bytes(content)
         torch.save({"w": torch.zeros(numbers)}, new / "params.best")
-        defaults = {setting.name: setting.default for setting in load_family(family).settings}
-        keep_model(new, folder, family, defaults | settings, {}, {}, Record({}, 0, 5, "done"))
+        chosen = load_family(family).settings(**settings)
+        keep_model(new, folder, family, chosen, {}, {}, Record({}, 0, 5, "done"))
         return load_translation_model(folder)
 
     return loaded
