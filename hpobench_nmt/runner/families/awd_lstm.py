@@ -20,7 +20,7 @@ from hpobench_nmt.runner.settings import About, Settings
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
-    from hpobench_nmt.runner.lm.trainer import TrainingSchedule
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def parameters(settings: ModelSettings, vocabulary: int, unit: Unit = "word") ->
 def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
-    from hpobench_nmt.runner.lm.trainer import TrainingSchedule
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
     optimiser = NTASGD(
         list(parameters),

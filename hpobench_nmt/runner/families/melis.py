@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.melis_model import MelisModel
     from hpobench_nmt.runner.lm.parameter_budget import ModelShape
     from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
-    from hpobench_nmt.runner.lm.trainer import TrainingSchedule
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 # What the paper sets differently for words and for characters; 0 or "auto" in a spec asks for these.
 AUTOMATIC: Mapping[str, Mapping[str, Any]] = {

@@ -19,7 +19,7 @@ from hpobench_nmt.runner.settings import About, Settings
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.mlstm_model import MLSTM
     from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
-    from hpobench_nmt.runner.lm.trainer import TrainingSchedule
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 
 @dataclass(frozen=True, kw_only=True)

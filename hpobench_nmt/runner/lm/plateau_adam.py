@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 from hpobench_nmt.runner.lm.settings import PlateauSettings, PlateauTrainingSettings
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule
 
 
 class PlateauAdam:

@@ -15,8 +15,9 @@ from hpobench_nmt.runner.lm import trainer  # noqa: E402
 from hpobench_nmt.runner.lm.clock import alone, is_disturbing, lock_of, seconds  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.settings import EvaluationSettings  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, train  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints, checkpoints_of  # noqa: E402
 
 RNG = np.random.default_rng(0)

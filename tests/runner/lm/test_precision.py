@@ -14,9 +14,10 @@ from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.precision import loss_scaler, products_in  # noqa: E402
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, _gradient, train  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import _gradient, train  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints  # noqa: E402
 from hpobench_nmt.runner.settings import settings_of  # noqa: E402
 
