@@ -2,6 +2,7 @@
 
 {module-doc} package.module   the docstring of a module; lists in two columns become tables
 {suite-list}                  the suites that ship, each as the file that it is
+{family-list}                 the model families
 {setting-list}                the model families' settings and metrics
 {corpus-list}                 the corpora's options
 {method-list}                 the methods, with the extras that they need
@@ -107,6 +108,17 @@ class SuiteList(SphinxDirective):
             _section(f"suite-{name}", name, [_literal(path.read_text(), "toml")])
             for name, path in suite_files().items()
         ]
+
+
+class FamilyList(SphinxDirective):
+    """The model families."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        from hpobench_nmt.runner.families import FAMILIES, load_family
+
+        rows = [(name, family.models, family.source) for name in FAMILIES for family in [load_family(name)]]
+        return [_table(("family", "models", "from"), rows)]
 
 
 class SettingList(SphinxDirective):
@@ -223,6 +235,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     for name, directive in {
         "module-doc": ModuleDoc,
         "suite-list": SuiteList,
+        "family-list": FamilyList,
         "setting-list": SettingList,
         "corpus-list": CorpusList,
         "method-list": MethodList,

@@ -135,6 +135,8 @@ class Family(Generic[S]):
 
     Attributes:
         name: the family's name in a spec.
+        models: what it trains, for people.
+        source: the papers that it is from.
         corpus: the kind of corpus it trains on.
         settings: all that a spec may set.
         metrics: everything that it can measure.
@@ -150,6 +152,8 @@ class Family(Generic[S]):
     """
 
     name: str
+    models: str
+    source: str
     corpus: Literal["text", "parallel"]
     settings: type[S]
     metrics: tuple[Metric, ...]

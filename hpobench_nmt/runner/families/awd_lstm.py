@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Unit
+from hpobench_nmt.runner.lm.language_family import language_model_family
 from hpobench_nmt.runner.lm.settings import (
     Clip,
     EvaluationSettings,
     MaxEpochs,
     TrainingSettings,
     dropout,
-    language_model_family,
 )
 from hpobench_nmt.runner.settings import About, Settings
 
@@ -161,4 +161,11 @@ def check(settings: ModelSettings) -> None:
 
 
 ARCHITECTURE = Architecture(build, parameters, course)
-FAMILY = language_model_family("awd-lstm", AwdLstmSettings, ARCHITECTURE, check=check)
+FAMILY = language_model_family(
+    "awd-lstm",
+    'AWD-LSTM, or AWD-QRNN (`cell = "qrnn"`), with neural cache and dynamic evaluation',
+    "Merity et al. 2018, Bradbury et al. 2017",
+    AwdLstmSettings,
+    ARCHITECTURE,
+    check=check,
+)

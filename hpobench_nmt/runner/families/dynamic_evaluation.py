@@ -236,6 +236,8 @@ def _key(identity: object) -> str:
 
 FAMILY = Family(
     name="dynamic-evaluation",
+    models="every update rule of dynamic evaluation on one trained AWD-LSTM",
+    source="Krause et al. 2018",
     corpus="text",
     settings=DynamicEvaluationSettings,
     metrics=METRICS,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.family import Architecture, Unit
+from hpobench_nmt.runner.lm.language_family import language_model_family
 from hpobench_nmt.runner.lm.settings import (
     Clip,
     Drop,
@@ -17,7 +18,6 @@ from hpobench_nmt.runner.lm.settings import (
     Patience,
     PlateauTrainingSettings,
     dropout,
-    language_model_family,
 )
 from hpobench_nmt.runner.settings import About, Settings
 
@@ -228,6 +228,8 @@ def _check(settings: MelisSettings) -> None:
 
 FAMILY = language_model_family(
     "melis",
+    "LSTM, RHN and NAS cells under a parameter budget",
+    "Melis et al. 2018",
     MelisSettings,
     Architecture(build, parameters, course),
     check=_check,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpobench_nmt.runner.family import Architecture, Unit
+from hpobench_nmt.runner.lm.language_family import language_model_family
 from hpobench_nmt.runner.lm.settings import (
     METRICS,
     DynamicUnits,
     EvaluationSettings,
     PlateauTrainingSettings,
     dropout,
-    language_model_family,
 )
 from hpobench_nmt.runner.settings import About, Settings
 
@@ -72,6 +72,8 @@ def course(settings: MlstmSettings, unit: Unit, parameters: Any) -> tuple[Platea
 
 FAMILY = language_model_family(
     "mlstm",
+    "multiplicative LSTM of characters",
+    "Krause et al. 2016",
     MlstmSettings,
     Architecture(build, parameters, course),
     # Bits per character first: what a spec that names no objective is after.

@@ -222,6 +222,8 @@ def _versions() -> dict[str, str]:
 
 FAMILY = Family(
     name="sockeye",
+    models="transformers for translation, by Sockeye's own commands",
+    source="Zhang and Duh 2020",
     corpus="parallel",
     settings=SockeyeSettings,
     metrics=METRICS,

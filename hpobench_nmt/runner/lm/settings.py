@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, S
 from hpobench_nmt.runner.settings import About, Settings
 
 Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
@@ -219,31 +217,3 @@ METRICS = (
 def missing() -> str:
     """The command that installs what the language models need, or "" where it is there."""
     return "" if importlib.util.find_spec("torch") else "pip install 'hpobench-nmt[train]'"
-
-
-def language_model_family(
-    name: str,
-    settings: type[S],
-    architecture: Architecture[S],
-    metrics: tuple[Metric, ...] = METRICS,
-    check: Callable[[S], None] = lambda settings: None,
-    corpus_check: Callable[[S, Any], None] | None = None,
-) -> Family[S]:
-    """A family of language models that are trained, and measured as EvaluationSettings say."""
-
-    def train(job: Job[S]) -> Outcome:
-        from hpobench_nmt.runner.lm.measure import train_and_measure
-
-        return train_and_measure(job, architecture)
-
-    return Family(
-        name=name,
-        corpus="text",
-        settings=settings,
-        metrics=metrics,
-        train=train,
-        check=check,
-        corpus_check=corpus_check,
-        missing=missing,
-        architecture=architecture,
-    )

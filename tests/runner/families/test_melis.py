@@ -14,6 +14,21 @@ from hpobench_nmt.runner.lm.melis_model import Dropout  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
 FAMILY = load_family("melis")
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_ppl", "train_time"]
+[grid]
+depth = [2]
+learning_rate = [0.005, 0.01]
+[fixed]
+budget = 20320
+input_embedding_ratio = 0.5
+batch_size = 4
+bptt = 10
+check_updates = 30
+drops = 0
+max_epochs = 2
+"""
 
 
 def settings(**changes):

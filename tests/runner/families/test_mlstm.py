@@ -10,6 +10,19 @@ from hpobench_nmt.runner.family import Job  # noqa: E402
 from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 
 FAMILY = load_family("mlstm")
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_bpc", "train_time"]
+[grid]
+hidden_size = [8]
+learning_rate = [0.005, 0.01]
+[fixed]
+embedding_size = 8
+batch_size = 20
+bptt = 20
+check_updates = 30
+max_epochs = 1
+"""
 
 
 def settings(**changes):

@@ -24,6 +24,25 @@ sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
 MISSING = sockeye.FAMILY.missing()
 needs_sockeye = pytest.mark.skipif(bool(MISSING), reason=f"needs: {MISSING}")
 
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_bleu", "dev_gpu_time"]
+[grid]
+num_layers = [1]
+learning_rate = [0.01, 0.02]
+[fixed]
+bpe_symbols = 30
+num_embed = 32
+num_hidden = 48
+num_heads = 2
+max_length = 20
+batch_size = 400
+dropout = 0
+checkpoint_interval = 40
+max_updates = 80
+checkpoint_sentences = 10
+beam_size = 2
+"""
 CORPUS = {"name": "parallel", "source": "de", "target": "en"} | {
     f"{part}_{side}": f"{part}.{side}" for part in ("train", "dev", "test") for side in ("source", "target")
 }

