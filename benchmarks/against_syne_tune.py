@@ -33,7 +33,7 @@ def ours(configurations: int) -> tuple[float, list[float]]:
 
     from hpobench_nmt.core.problem import Problem
     from hpobench_nmt.core.seeds import method_generator
-    from hpobench_nmt.core.timed_loop import run_timed_trial
+    from hpobench_nmt.core.trial_loop import run_trial
     from hpobench_nmt.lookup.catalogue import load_table
     from hpobench_nmt.methods.successive_halving import ASHAStopping
 
@@ -54,7 +54,7 @@ def ours(configurations: int) -> tuple[float, list[float]]:
 
     trainings.best  # noqa: B018 - computed once for a table
     start = time.process_time()
-    done = run_timed_trial(problem, trainings, Counted, method_generator(0, "sw-en", "ASHA", 0))
+    done = run_trial(problem, trainings, Counted, method_generator(0, "sw-en", "ASHA", 0))
     return time.process_time() - start, done.timeline.finishes.tolist()
 
 

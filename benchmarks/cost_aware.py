@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
-from hpobench_nmt.evaluation.timed_scores import make_timed_goal, timed_answer
+from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.scores import answer, make_goal
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
@@ -51,7 +51,7 @@ def main() -> None:
             table = load_table(name)
             trainings, unit = whole(table)
             objective = table.objective(table.objectives[0])
-            goal = make_timed_goal("ftc", trainings, tolerance=table.tolerance(objective))
+            goal = make_goal("ftc", trainings, tolerance=table.tolerance(objective))
             costs = trainings.costs
             problem = Problem(
                 table.features, 1, len(table), N_INITIAL, workers=arguments.workers, clock="cost"
@@ -63,9 +63,9 @@ def main() -> None:
                     rng = method_generator(0, name, method, trial)
                     initial = initial_rows(0, name, trial, len(table), N_INITIAL)
                     factory = BUILT_IN[method].load()
-                    done = run_timed_trial(problem, trainings, factory, rng, initial, [goal])
+                    done = run_trial(problem, trainings, factory, rng, initial, [goal])
                     assert not done.failure, done.failure
-                    found.setdefault(method, []).append(timed_answer(goal, done, trainings))
+                    found.setdefault(method, []).append(answer(goal, done, 0))
                 mean, error = np.mean(found[method]), np.std(found[method]) / arguments.trials**0.5
                 print(f"  {method:14} {mean:12,.0f} ± {error:8,.0f}")
             each = np.log(found["BO_EIpC_M_std"]) - np.log(found["BO_EI_M_std"])

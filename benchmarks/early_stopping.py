@@ -21,8 +21,9 @@ import numpy as np
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import method_generator
-from hpobench_nmt.core.timed_loop import run_timed_trial
-from hpobench_nmt.evaluation.timed_scores import exact_cost_of_random_search, make_timed_goal, timed_answer
+from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.scores import answer, make_goal
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.methods.level_gaussian_process import LevelBO
 from hpobench_nmt.methods.median_stopping import MedianStopping
@@ -48,7 +49,7 @@ def main() -> None:
         trainings = table.trainings([metric])
         losses = trainings.final[:, 0]
         tolerance = 0.05 * float(np.nanmedian(losses) - np.nanmin(losses))
-        goal = make_timed_goal("ftc", trainings, tolerance=tolerance)
+        goal = make_goal("ftc", trainings, tolerance=tolerance)
         problem = Problem(
             table.features,
             1,
@@ -63,7 +64,7 @@ def main() -> None:
         print(f"{name}: {metric} within {tolerance:.3g} of the best, {targets}")
         if arguments.workers == 1:
             whole = trainings.costs[trainings.starts[1:] - 1]
-            exact, _ = exact_cost_of_random_search(goal.targets, whole)
+            exact, _ = exact_random_search(goal, 0, costs=whole)
             print(f"  {'exact RandomSearch':18} {exact:12,.0f}            {unit}")
         reference = np.nan
         logs: dict[str, list[float]] = {}
@@ -71,9 +72,9 @@ def main() -> None:
             times, start = [], time.process_time()
             for trial in range(arguments.trials):
                 rng = method_generator(0, name, method.__name__, trial)
-                done = run_timed_trial(problem, trainings, method, rng, (), [goal])
+                done = run_trial(problem, trainings, method, rng, (), [goal])
                 assert not done.failure, done.failure
-                times.append(timed_answer(goal, done, trainings))
+                times.append(answer(goal, done, 0))
             seconds = time.process_time() - start
             mean, error = float(np.mean(times)), float(np.std(times)) / len(times) ** 0.5
             logs[method.__name__] = np.log(times).tolist()

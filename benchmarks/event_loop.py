@@ -14,8 +14,9 @@ import time
 
 import numpy as np
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.random_search import RandomSearch
 
 BAR = 200_000
@@ -27,21 +28,18 @@ def sequential(rows: int) -> float:
     losses = np.random.default_rng(0).random((rows, 1))
     problem = Problem(np.zeros((rows, 1)), 1, rows, 3)
     start = time.process_time()
-    done = run_trial(problem, losses.__getitem__, RandomSearch, np.random.default_rng(1), [0, 1, 2])
+    done = run_trial(problem, Trainings.whole(losses), RandomSearch, np.random.default_rng(1), [0, 1, 2])
     assert len(done.rows) == rows
     return rows / (time.process_time() - start)
 
 
 def simulated(rows: int) -> float:
     """Events a second on a simulated clock with several workers."""
-    from hpobench_nmt.core.timed_loop import run_timed_trial
-    from hpobench_nmt.core.trainings import Trainings
-
     rng = np.random.default_rng(0)
     trainings = Trainings.whole(rng.random((rows, 1)), rng.lognormal(size=rows))
     problem = Problem(np.zeros((rows, 1)), 1, rows, 3, workers=WORKERS, clock="cost")
     start = time.process_time()
-    done = run_timed_trial(problem, trainings, RandomSearch, np.random.default_rng(1), [0, 1, 2])
+    done = run_trial(problem, trainings, RandomSearch, np.random.default_rng(1), [0, 1, 2])
     assert len(done.rows) == rows and done.failure == ""
     return rows / (time.process_time() - start)
 

@@ -16,14 +16,14 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.acquisition import by_expected_improvement
 from hpobench_nmt.methods.graph import BETA, NEIGHBOURS, SIGMA_SQUARED, graph_covariance, graph_laplacian
@@ -39,19 +39,17 @@ BARS = {
 }
 
 
-def table(rows: int) -> tuple[NDArray[np.float64], Callable[[int], NDArray[np.float64]]]:
-    """Features, and losses by row."""
+def table(rows: int) -> tuple[NDArray[np.float64], Trainings]:
+    """Features, and what a look-up of each row gives."""
     rng = np.random.default_rng(0)
     features = rng.random((rows, 6))
     losses = ((features - 0.3) ** 2).sum(axis=1, keepdims=True) + rng.normal(0, 0.05, (rows, 1))
-    return features, losses.__getitem__
+    return features, Trainings.whole(losses)
 
 
-def trial(
-    problem: Problem, evaluate: Callable[[int], NDArray[np.float64]], method: MethodFactory
-) -> Trajectory:
+def trial(problem: Problem, trainings: Trainings, method: MethodFactory) -> Trajectory:
     """One trial; it must not fail."""
-    found = run_trial(problem, evaluate, method, np.random.default_rng(0), [0, 1, 2])
+    found = run_trial(problem, trainings, method, np.random.default_rng(0), [0, 1, 2])
     if found.failure:
         raise SystemExit(found.failure)
     return found
@@ -60,8 +58,8 @@ def trial(
 def measure(name: str, rows: int, budget: int) -> None:
     """A step, the set-up, and memory, against the bars."""
     factory = BUILT_IN[name].load()
-    features, evaluate = table(rows)
-    trial(Problem(features[:50], 1, 50, 3), evaluate, factory)  # compiles
+    features, trainings = table(rows)
+    trial(Problem(features[:50], 1, 50, 3), trainings, factory)  # compiles
     if name.startswith("GB"):
         SparseGraphPrior(sparse_weights(features[:999], matern52, 5), 1.0, 1.0, features[:999]).row(0)
     problem = Problem(features, 1, budget, 3)
@@ -71,7 +69,7 @@ def measure(name: str, rows: int, budget: int) -> None:
     print(f"{name} on {rows:,} rows, {budget} look-ups:")
     print(f"  set-up: {time.perf_counter() - start:.1f} s elapsed, {setup_s:.1f} s of the processor", end=" ")
     start, cpu = time.perf_counter(), time.process_time()
-    trial(problem, evaluate, factory)
+    trial(problem, trainings, factory)
     elapsed = (time.perf_counter() - start) / budget * 1e3
     step = (time.process_time() - cpu) / budget * 1e3
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -87,7 +85,7 @@ def measure(name: str, rows: int, budget: int) -> None:
 
 def compare(rows: int, budget: int) -> None:
     """EI with the sparse prior against EI with the dense one, which takes minutes and 40 bytes * rows^2."""
-    features, evaluate = table(rows)
+    features, trainings = table(rows)
     weights = sparse_weights(features, matern52, NEIGHBOURS)
     sparse = SparseGraphPrior(weights, SIGMA_SQUARED, BETA, features)
     covariance = graph_covariance(graph_laplacian(features, matern52, NEIGHBOURS))
@@ -103,7 +101,7 @@ def compare(rows: int, budget: int) -> None:
         found.append(
             trial(
                 problem,
-                evaluate,
+                trainings,
                 lambda problem, rng, s=surrogate: ModelBased(problem, rng, s, by_expected_improvement),
             )
         )

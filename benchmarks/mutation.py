@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("module", type=Path, help="such as evaluation/ranks.py or hpobench_nmt/core/loop.py")
+    parser.add_argument("module", type=Path, help="such as evaluation/ranks.py")
     parser.add_argument("--tests", nargs="+", help="test files or folders; by default the module's own")
     parser.add_argument("--survivors", action="store_true", help="test again what survived in the last run")
     parser.add_argument(

@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
-from hpobench_nmt.evaluation.timed_scores import make_timed_goal
+from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
@@ -74,7 +74,7 @@ def trial(
     problem = Problem(table.features, 1, len(table), N_INITIAL, workers=workers)
     rng = method_generator(seed, table.name, name, number)
     initial = initial_rows(seed, table.name, number, len(table), N_INITIAL)
-    done = run_timed_trial(problem, trainings, factory, rng, initial, goals)
+    done = run_trial(problem, trainings, factory, rng, initial, goals)
     assert not done.failure, done.failure
     return done
 
@@ -117,7 +117,7 @@ def main() -> None:
             table = load_table(name)
             objective = table.objective(table.objectives[0])
             trainings = Trainings.whole(table.losses([objective]))
-            goal = make_timed_goal("ftc", trainings, tolerance=table.tolerance(objective))
+            goal = make_goal("ftc", trainings, tolerance=table.tolerance(objective))
             print(f"{name}: look-ups to within {table.tolerance(objective):g} of the best {objective.metric}")
             for method, factory in methods.items():
                 shown = []

@@ -19,9 +19,10 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
@@ -47,7 +48,7 @@ BARRED = {"BO_EI_M", "BO_EI_R", "GB_EI_M", "GB_EIF_M", "BO_M", "BO_R", "GB_M"}
 
 def step_us(table: Table, method: str, n_objectives: int, trials: int) -> tuple[float, float]:
     """Microseconds a step in exhaustive trials: mean over trials, and of the first one."""
-    losses = list(table.losses(THREE if n_objectives == 3 else table.objectives[:n_objectives]))
+    losses = Trainings.whole(table.losses(THREE if n_objectives == 3 else table.objectives[:n_objectives]))
     problem = Problem(table.features, n_objectives, len(table), 3)
     factory = BUILT_IN[method].load()
     seconds = []
@@ -55,7 +56,7 @@ def step_us(table: Table, method: str, n_objectives: int, trials: int) -> tuple[
         rng = method_generator(0, table.name, method, trial)
         initial = initial_rows(0, table.name, trial, len(table), 3)
         start = time.process_time()
-        trajectory = run_trial(problem, losses.__getitem__, factory, rng, initial)
+        trajectory = run_trial(problem, losses, factory, rng, initial)
         seconds.append((time.process_time() - start) / len(table))
         if trajectory.failure or len(trajectory.rows) != len(table):
             raise SystemExit(f"{method}: {trajectory.failure}")

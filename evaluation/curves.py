@@ -1,8 +1,9 @@
-"""Curves against look-ups, over trials: how far a method has come after t look-ups.
+"""Curves of trials over the time of their clock: how far a method has come by each time.
 
-A curve of trials has shape (trials, steps), column t - 1 being what holds after t look-ups. Where a trial has
-no value yet (all it has seen are failed trainings) the curve is infinite. Where the value is not known,
-because the trial ended earlier, it is NaN.
+A curve of trials has shape (trials, T), one column for each time; with one worker that looks up rows, the
+times are numbers of look-ups. Where a trial has no value yet (it has seen failed trainings only) its regret
+is infinite. Where the value is not known, because the trial ended earlier, it is NaN, unless the trial ended
+with all that can be found: it stays there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.hypervolume import hypervolume_curve
 
 # The middle half of the trials.
 QUARTILES = (0.25, 0.5, 0.75)
@@ -22,10 +25,10 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A quantity over trials, against look-ups.
+    """A quantity over trials, against time.
 
     Attributes:
-        lookups: after how many, or at which times, shape (T,).
+        lookups: the times, numbers of look-ups where those are counted, shape (T,).
         mean: over the trials, shape (T,); NaN where one of them has no value yet.
         quantiles: of the trials, infinite where that many have no value yet, shape (levels, T).
         trials: how many trials have a value, shape (T,).
@@ -37,23 +40,43 @@ class Curve:
     trials: NDArray[np.int64]
 
 
-def simple_regret(trials: Sequence[Trajectory], best: float) -> Floats:
-    """Gap between the least loss seen and the best of the table, shape (trials, longest).
+def spaced_times(trials: Sequence[Trajectory], count: int) -> Floats:
+    """Times from the first training that finishes to the last one, evenly spaced on a log scale."""
+    ends = [trial.timeline.finishes for trial in trials if len(trial.rows)]
+    if not ends:
+        return np.empty(0)
+    last = max(float(times[-1]) for times in ends)
+    first = min(float(times[times > 0].min(initial=last)) for times in ends)
+    return np.unique(np.geomspace(first, last, count)) if last > first else np.array([last])
 
-    A trial that ended at the best stays there; what one that ended earlier would have found is unknown.
 
-    Args:
-        trials: of one loss.
-        best: least loss in the table.
-    """
-    regret = np.full((len(trials), max((len(t.rows) for t in trials), default=0)), np.nan)
-    for line, trial in zip(regret, trials, strict=True):
-        n = len(trial.rows)
+def simple_regret(trials: Sequence[Trajectory], best: float, times: Floats) -> Floats:
+    """Gap between the least first loss found by each time and the best of the table, shape (trials, T)."""
+    curves = []
+    for trial in trials:
         losses = np.where(np.isnan(trial.losses[:, 0]), np.inf, trial.losses[:, 0])
-        line[:n] = np.minimum.accumulate(losses) - best
-        if n and line[n - 1] == 0.0:
-            line[n:] = 0.0
-    return regret
+        curves.append(_held(trial, np.minimum.accumulate(losses) - best, times, np.inf, 0.0))
+    return np.array(curves).reshape(len(trials), len(times))
+
+
+def hypervolume_shares(trials: Sequence[Trajectory], scale: FrontScale, times: Floats) -> Floats:
+    """Share of the table's hypervolume by each time, shape (trials, T)."""
+    curves = []
+    for trial in trials:
+        shares = np.minimum(hypervolume_curve(scale.scaled(trial.losses)) / scale.total, 1.0)
+        shares[shares > 1.0 - 1e-9] = 1.0
+        curves.append(_held(trial, shares, times, 0.0, 1.0))
+    return np.array(curves).reshape(len(trials), len(times))
+
+
+def _held(trial: Trajectory, values: Floats, times: Floats, before: float, end: float) -> Floats:
+    """The value that held at each time, of those after each training."""
+    finishes = trial.timeline.finishes
+    found = np.append(before, values)[np.searchsorted(finishes, times, side="right")]
+    over = times > (finishes[-1] if len(finishes) else 0.0)
+    if not len(values) or values[-1] != end:
+        found[over] = np.nan
+    return np.asarray(found)
 
 
 def summarise_curves(
@@ -69,7 +92,7 @@ def summarise_curves(
         levels: of the quantiles, each a value that some trial has.
         least_share: the curve ends where fewer than this share of the trials are known. With 1 the mean is
             over the same trials throughout.
-        lookups: of each column, or its time; 1, 2, ... where left out.
+        lookups: the time of each column; 1, 2, ... where left out.
     """
     known = ~np.isnan(curves)
     n_known = known.sum(axis=0)

@@ -11,34 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.pareto import pareto_front
-from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.pareto import FrontScale, pareto_front
 
 REFERENCE = 1.1
-
-
-@dataclass(frozen=True, eq=False)
-class FrontScale:
-    """How m losses are scaled: (loss - ideal) / (nadir - ideal).
-
-    Attributes:
-        ideal, nadir: shape (m,).
-        total: hypervolume of the whole table, scaled.
-    """
-
-    ideal: Floats
-    nadir: Floats
-    total: float
-
-    def scaled(self, losses: Floats) -> Floats:
-        """Losses of shape (..., m), scaled."""
-        return (losses - self.ideal) / (self.nadir - self.ideal)
 
 
 def table_scale(losses: Floats) -> FrontScale:
@@ -118,20 +98,6 @@ def _areas(points: Floats, reference: float) -> Floats:
                 firsts[i:j], seconds[i:j] = [x], [y]
         areas[t] = area
     return areas
-
-
-def hypervolume_shares(trials: Sequence[Trajectory], scale: FrontScale) -> Floats:
-    """Share of the table's hypervolume after each look-up, shape (trials, longest).
-
-    A trial that ended with all of it stays there; what one that ended earlier would have found is NaN.
-    """
-    shares = np.full((len(trials), max((len(t.rows) for t in trials), default=0)), np.nan)
-    for line, trial in zip(shares, trials, strict=True):
-        n = len(trial.rows)
-        line[:n] = hypervolume_curve(scale.scaled(trial.losses)) / scale.total
-        if n and line[n - 1] > 1.0 - 1e-9:
-            line[n:] = 1.0
-    return shares
 
 
 def attainment_surface(trials: Sequence[Floats], level: float = 0.5) -> Floats:

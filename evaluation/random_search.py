@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.curves import QUARTILES, Curve
-from hpobench_nmt.evaluation.hypervolume import REFERENCE, FrontScale, check_level, corners
+from hpobench_nmt.evaluation.hypervolume import REFERENCE, check_level, corners
 
 # The expected hypervolume takes time quadratic in the number of rows.
 MAX_ROWS = 10_000
@@ -25,8 +26,10 @@ MAX_ROWS = 10_000
 _NEGLIGIBLE = 1e-3
 
 
-def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[float, float]:
-    """Mean and standard deviation of a score under random search.
+def exact_random_search(
+    goal: Goal, n_initial: int, workers: int = 1, costs: Floats | None = None
+) -> tuple[float, float]:
+    """Mean and standard deviation of a score under random search of whole trainings.
 
     A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
     targets among N rows, and no initial design, its mean is (N + 1) / (k + 1).
@@ -35,13 +38,19 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
         goal: of the score.
         n_initial: size of the initial design; a runtime is never less.
         workers: W rows are looked up in each unit of time.
+        costs: of each row's whole training, shape (N,); None: each takes one unit of time.
 
     Returns:
-        NaN where there is no value: too few targets, or rows without a loss are all that more than one trial
-        in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean only,
-        for two losses and up to MAX_ROWS rows.
+        NaN where there is no value: there are too few targets, or rows without a loss are all that more than
+        one trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a
+        mean only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have
+        values, and a standard deviation for an initial design of one row or none.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
+    if costs is not None and not (costs == 1.0).all():
+        if workers > 1 or goal.score_at is not None:
+            return np.nan, np.nan
+        return _exact_cost(goal.targets, costs, goal.needed, n_initial)
     if goal.score_at is None:
         if n_targets < goal.needed:
             return np.nan, np.nan
@@ -77,6 +86,42 @@ def exact_random_search(goal: Goal, n_initial: int, workers: int = 1) -> tuple[f
         probability = probability / found
     mean = (gaps * probability).sum()
     return _moments(mean, (gaps**2 * probability).sum())
+
+
+def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> tuple[float, float]:
+    """Mean and standard deviation of the cost until random search has enough targets, with one worker.
+
+    Every row is trained to its end, in a random order. Each row that is no target comes before the j-th of k
+    targets with probability j / (k + 1), and two of them both do with j (j + 1) / ((k + 1) (k + 2)). The j
+    targets that come first are any of them, and which ones does not depend on the other rows.
+
+    Args:
+        targets: True for each row that counts, shape (N,).
+        costs: of training each row to its end, shape (N,).
+        needed: j.
+        n_initial: size of the initial design; targets met within it take the cost of the whole design.
+
+    Returns:
+        NaN where there are too few targets. The standard deviation is known for a design of one row or none.
+    """
+    n, k, j = len(targets), int(targets.sum()), needed
+    if k < j:
+        return np.nan, np.nan
+    own, others = costs[targets], costs[~targets]
+    one, both = j / (k + 1), j * (j + 1) / ((k + 1) * (k + 2))
+    squares = float((others**2).sum())
+    before = one * squares + both * (others.sum() ** 2 - squares) - (one * others.sum()) ** 2
+    among = j * (k - j) / (k - 1) * own.var() if k > 1 else 0.0
+    mean, std = float(one * others.sum() + j * own.mean()), float(np.sqrt(max(before, 0.0) + among))
+    if n_initial < 2:
+        return mean, std
+    # The i-th row of the design counts besides where the targets were met before it.
+    earlier = np.arange(1, n_initial)
+    hypergeom = _hypergeometric()
+    after_other = hypergeom.sf(j - 1, n - 1, k, earlier) if k < n else np.zeros(len(earlier))
+    after_target = hypergeom.sf(j - 1, n - 1, k - 1, earlier)
+    mean += float((others.sum() * after_other.sum() + own.sum() * after_target.sum()) / n)
+    return mean, np.nan
 
 
 def _none_drawn(n_rows: int, k: int) -> Floats:

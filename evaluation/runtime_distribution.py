@@ -2,10 +2,10 @@
 al. 2016, 2021). COCO calls the goals targets.
 
 A table gives a ladder of goals, from easy to hard, and each trial has a runtime to each: the number of
-look-ups until it was met, where one met in the initial design counts the whole design, as in the scores. The
-distribution is the share of (trial, goal) pairs met within t look-ups. The expected running time (ERT) of a
-goal is the number of look-ups of all trials, until they met it or ended, divided by the number of trials
-that met it.
+look-ups, or the time on the clock, until it was met, where one met in the initial design counts the whole
+design, as in the scores. The distribution is the share of (trial, goal) pairs met within t look-ups. The
+expected running time (ERT) of a goal is the number of look-ups of all trials, until they met it or ended,
+divided by the number of trials that met it.
 
 Trials often end early, and not by chance: a run that stops once its scores are settled stops a trial because
 it was good. The runtime to a goal that was still open then is unknown. To treat it like bad luck, or like any
@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.intervals import RESAMPLES, resampled_sums
+from hpobench_nmt.evaluation.scores import counts_from, design_finish, reaches_best
 
 MAX_GOALS = 20
 
@@ -51,7 +53,7 @@ class Runtimes:
         return float(self.lengths[open_ended].min()) if open_ended.any() else np.inf
 
 
-def gap_goals(gaps: Floats, n_goals: int = MAX_GOALS) -> list[Goal]:
+def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
     """Goals for one loss: to be among the best half of the rows, ..., to be the best.
 
     The shares of the table are evenly spaced on a log scale, so that random search meets about equally many
@@ -59,32 +61,41 @@ def gap_goals(gaps: Floats, n_goals: int = MAX_GOALS) -> list[Goal]:
     too; goals that come out alike are one.
 
     Args:
-        gaps: each row's distance from the best, shape (N,), NaN where there is no value.
+        trainings: of all rows.
         n_goals: the most to make.
     """
     if n_goals < 1:
         raise InputError(f"there must be at least one target, not {n_goals}.")
-    ordered = np.sort(gaps[~np.isnan(gaps)])
+    losses = trainings.final[:, 0]
+    ordered = np.sort(losses[~np.isnan(losses)])
     if len(ordered) == 0:
         raise InputError("no row has a value.")
+    best = ordered[0]
+    gaps, so_far = losses - best, trainings.best[:, 0] - best
     ranks = np.unique(np.rint(np.geomspace(1, max(1, len(ordered) // 2), n_goals)).astype(np.int64))
-    values = np.unique(ordered[ranks - 1])[::-1]
+    values = np.unique(ordered[ranks - 1] - best)[::-1]
     goals = []
     for value in values.tolist():
         rows = gaps <= value
         name = f"among the best {rows.sum()} rows" if value > 0 else "the best value"
-        goals.append(Goal(rows, 1, gaps=gaps, name=name))
+        resources = counts_from(rows, so_far <= value, trainings)
+        goals.append(Goal(rows, 1, gaps=gaps, name=name, resources=resources))
     return goals
 
 
-def front_goals(losses: Floats) -> list[Goal]:
-    """Goals for several losses: one row of the Pareto front, two, ..., all. losses: shape (N, m)."""
+def front_goals(trainings: Trainings) -> list[Goal]:
+    """Goals for several losses: one row of the Pareto front, two, ..., all."""
+    losses = trainings.final
     front = pareto_front(losses)
     if len(front) == 0:
         raise InputError("no row has all objectives.")
     rows = np.zeros(len(losses), dtype=bool)
     rows[front] = True
-    return [Goal(rows, n, name=f"{n} of {len(front)} front rows") for n in range(1, len(front) + 1)]
+    resources = counts_from(rows, reaches_best(trainings), trainings)
+    return [
+        Goal(rows, n, name=f"{n} of {len(front)} front rows", resources=resources)
+        for n in range(1, len(front) + 1)
+    ]
 
 
 def defining_value(goal: Goal) -> float:
@@ -105,17 +116,22 @@ def is_settled(wanted: Goal, goals: Iterable[Goal]) -> bool:
 
 
 def runtimes(trials: Sequence[Trajectory], goals: Sequence[Goal], n_initial: int) -> Runtimes:
-    """Runtimes of trials to goals; a goal met in the initial design takes the whole of it."""
+    """When trials met goals, on their clock; a goal met in the initial design takes the whole of it."""
     times = np.full((len(trials), len(goals)), np.inf)
-    counts = np.array([goal.targets for goal in goals])
+    lengths = np.zeros(len(trials))
+    counts_from = np.array([goal.counts_from for goal in goals])
     needed = np.array([goal.needed for goal in goals])
-    for line, trial in zip(times, trials, strict=True):
+    for i, trial in enumerate(trials):
         if len(trial.rows) == 0:
             continue
-        met = np.cumsum(counts[:, trial.candidates], axis=1) >= needed[:, None]
+        time, at = trial.timeline, counts_from[:, trial.candidates]
+        counts = (trial.resources_before < at) & (at <= time.resources)
+        met = np.cumsum(counts, axis=1) >= needed[:, None]
         found = met.any(axis=1)
-        line[found] = np.maximum(met[found].argmax(axis=1) + 1, n_initial)
-    return Runtimes(times, np.array([float(len(t.rows)) for t in trials]))
+        finishes = time.finishes[met[found].argmax(axis=1)]
+        times[i, found] = np.maximum(finishes, design_finish(trial, n_initial))
+        lengths[i] = time.finishes[-1]
+    return Runtimes(times, lengths)
 
 
 def share_met(times: Floats, lookups: Floats) -> Floats:

@@ -1,26 +1,27 @@
-"""The scores of Zhang & Duh (2020), section 4, and fbh: plain functions of the rows that trials looked up.
+"""The scores of Zhang & Duh (2020), section 4, and fbh: plain functions of trials on a clock.
 
-Each score is a `Score` in `SCORES`. On a table it becomes a `Goal`: the rows that count and how many of them
-are needed. A runtime (ftb, ftc, fto, fta) is the number of look-ups until enough target rows were found, the
-initial ones included; a target met within the initial design counts the whole design. The other scores are
-taken after a fixed number of look-ups: the smallest gap to the best value (fb), the number of target rows
-found (fbp), or the share of the table's hypervolume (fbh; see evaluation/hypervolume.py).
+Each score is a `Score` in `SCORES`. On a table it becomes a `Goal`: the rows that count, from which
+checkpoint on, and how many of them are needed. A look-up is a training of one checkpoint that takes one unit
+of time. A runtime (ftb, ftc, fto, fta) is the finish time of the training with which enough target rows were
+found; a target met within the initial design counts the whole design. The other scores are taken at a fixed
+time: the smallest gap to the best value (fb), the number of target rows found (fbp), or the share of the
+table's hypervolume (fbh; see evaluation/hypervolume.py).
 
-A trial that stopped too early has no score: NaN. It is never averaged in, see `summarise`.
+A trial that stopped too early has no score: NaN. It is never averaged in, see `summary_of`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 
@@ -89,7 +90,7 @@ def _close_to_the_best(losses: Floats, tolerance: float, ties: Ties) -> Goal:
 
 def _smallest_gap(losses: Floats, tolerance: float, ties: Ties) -> Goal:
     gaps = _gaps(losses)
-    return Goal(gaps == 0.0, 1, gaps=gaps)
+    return Goal(gaps == 0.0, 1, gaps=gaps, best=float(np.nanmin(losses[:, 0])))
 
 
 def _one_of_the_front(losses: Floats, tolerance: float, ties: Ties) -> Goal:
@@ -104,7 +105,8 @@ def _all_of_the_front(losses: Floats, tolerance: float, ties: Ties) -> Goal:
 
 
 def _share_of_the_volume(losses: Floats, tolerance: float, ties: Ties) -> Goal:
-    return replace(_all_of_the_front(losses, tolerance, ties), points=table_scale(losses).scaled(losses))
+    scale = table_scale(losses)
+    return replace(_all_of_the_front(losses, tolerance, ties), points=scale.scaled(losses), scale=scale)
 
 
 SCORES = {
@@ -158,19 +160,23 @@ def score_names(n_objectives: int) -> tuple[str, ...]:
 
 def make_goal(
     name: str,
-    losses: Floats,
+    trainings: Trainings | Floats,
     *,
     tolerance: float = 0.0,
-    score_at: int | None = None,
+    score_at: float | None = None,
     ties: Ties = "any",
 ) -> Goal:
-    """The goal of a score on a table with these losses.
+    """The goal of a score on the trainings of a table. O(P) for P checkpoints.
+
+    A row counts from the first checkpoint whose best loss so far is as good as the target asks. A row of a
+    Pareto front counts once its best checkpoint is reached.
 
     Args:
         name: one of SCORES.
-        losses: shape (N, m), minimised; NaN is never best and never on a front.
+        trainings: of all N rows, or the losses of look-ups, shape (N, m). Losses are minimised; NaN is never
+            best and never on a front.
         tolerance: of ftc, in the unit of the loss.
-        score_at: number of look-ups after which fb, fbp and fbh are taken.
+        score_at: number of look-ups, or time on the clock, at which fb, fbp and fbh are taken.
         ties: whether any row with the best value meets the target of ftb, or only the first (as in the
             paper's figures).
 
@@ -179,7 +185,9 @@ def make_goal(
     """
     if name not in SCORES:
         raise unknown("score", name, SCORES)
-    score = SCORES[name]
+    if not isinstance(trainings, Trainings):
+        trainings = Trainings.whole(trainings)
+    score, losses = SCORES[name], trainings.final
     if score.n_objectives == 1 and losses.shape[1] != 1:
         raise InputError(f"score {name!r} is for one objective, not {losses.shape[1]}.")
     if losses.shape[1] < score.n_objectives:
@@ -188,33 +196,102 @@ def make_goal(
         raise InputError("an objective is missing in every row.")
     if not score.needs_score_at:
         score_at = None
-    elif score_at is None or score_at < 1:
-        raise InputError(f"score {name!r} needs score_at, a number of look-ups of at least 1.")
-    return replace(score.goal(losses, tolerance, ties), score_at=score_at, name=name)
+    elif score_at is None or not score_at > 0:
+        raise InputError(f"score {name!r} needs score_at, a number of look-ups or a time above 0.")
+    goal = score.goal(losses, tolerance, ties)
+    if score.n_objectives == 1:
+        # The best of all checkpoints is that of the rows, so that the same rule holds for both.
+        good = score.goal(trainings.best, tolerance, "any").targets
+    else:
+        good = reaches_best(trainings)
+    return replace(goal, score_at=score_at, name=name, resources=counts_from(goal.targets, good, trainings))
 
 
-def answer(goal: Goal, rows: NDArray[np.int64], n_initial: int) -> float:
-    """The score of one trial; NaN where it stopped too early to have one.
+def reaches_best(trainings: Trainings) -> Bools:
+    """Whether the losses so far at each of P checkpoints are already the row's best, shape (P,)."""
+    lengths = np.diff(trainings.starts)
+    return np.asarray((trainings.best == np.repeat(trainings.final, lengths, axis=0)).all(axis=1))
+
+
+def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
+    """The resource of the first good checkpoint of each target row, infinite elsewhere, shape (N,).
+
+    Args:
+        targets: of N rows.
+        good: of P checkpoints.
+        trainings: of all rows.
+    """
+    rows = np.repeat(np.arange(len(targets)), np.diff(trainings.starts))
+    good = good & targets[rows]
+    first = np.full(len(targets), len(good))
+    np.minimum.at(first, rows[good], np.flatnonzero(good))
+    resources: Floats = np.append(trainings.resources, np.inf)[first]
+    return resources
+
+
+def times_met(goal: Goal, trial: Trajectory) -> Floats:
+    """The times at which one more target row counts, ascending, each row once. O(n log n)."""
+    at = goal.counts_from[trial.candidates]
+    time = trial.timeline
+    found: Floats = time.finishes[(trial.resources_before < at) & (at <= time.resources)]
+    return found
+
+
+def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = None) -> float:
+    """The score of one trial; NaN where it ended too early to have one. O(n log n) for n trainings.
 
     Args:
         goal: from make_goal.
-        rows: the rows that the trial looked up, in order.
-        n_initial: size of the initial design, the least that a runtime can be.
+        trial: what was looked up or trained, and when.
+        n_initial: size of the initial design; a runtime is never less than the whole design takes.
+        lookups: the most rows that the trial may have started. One that has come to this number, or has
+            failed, may have ended before the score is taken, and then has none. None: it is not known.
+
+    Returns:
+        of a runtime, the finish time of the training with which the target was met; otherwise what had been
+        found at `score_at`: the smallest gap (NaN if nothing had), the number of targets, or the share of the
+        hypervolume.
     """
+    met = times_met(goal, trial)
     if goal.score_at is None:
-        hits = np.flatnonzero(goal.targets[rows])
-        return float(max(n_initial, hits[goal.needed - 1] + 1)) if len(hits) >= goal.needed else np.nan
-    within = rows[: goal.score_at]
-    found = int(goal.targets[within].sum())
-    if len(within) < min(goal.score_at, len(goal.targets)) and found < goal.needed:
+        runtime = float(met[goal.needed - 1]) if len(met) >= goal.needed else np.nan
+        return max(design_finish(trial, n_initial), runtime) if runtime == runtime else np.nan
+    finishes = trial.timeline.finishes
+    over = len(finishes) > 0 and finishes[-1] >= goal.score_at
+    if not over and len(met) < goal.needed and _ended_early(trial, len(goal.targets), lookups):
         return np.nan
-    if goal.points is not None:
+    seen = trial.losses[: np.searchsorted(finishes, goal.score_at, side="right")]
+    if goal.gaps is not None:
+        known = seen[~np.isnan(seen[:, 0]), 0]
+        return float(known.min() - goal.best) if len(known) else np.nan
+    if goal.points is not None and goal.scale is not None:
         total = hypervolume(goal.points[goal.targets])
-        return min(hypervolume(goal.points[within]) / total, 1.0)
-    if goal.gaps is None:
-        return float(found)
-    seen = goal.gaps[within]
-    return float(np.nanmin(seen)) if not np.isnan(seen).all() else np.nan
+        return min(hypervolume(goal.scale.scaled(seen)) / total, 1.0)
+    return float(np.searchsorted(met, goal.score_at, side="right"))
+
+
+def _ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:
+    """Whether it could have gone on. One that looks up a row in each unit of time ends early if it ends."""
+    started = len(np.unique(trial.candidates))
+    limited = not trial.timing or lookups is None or lookups <= started
+    return bool(trial.failure) or (started < n_rows and limited)
+
+
+def design_finish(trial: Trajectory, n_initial: int) -> float:
+    """When the initial design of a trial was over: the rows that were started first, each trained whole."""
+    time = trial.timing
+    if time is None:
+        return float(n_initial)
+    # Of trainings that start at the same time, the workers are in the order of the requests.
+    order = np.lexsort((time.workers, time.starts))
+    if (time.finishes == time.starts).any():
+        # A worker whose training took no time starts again at once, but after the others have started.
+        same = (np.diff(time.starts[order]) == 0) & (np.diff(time.workers[order]) == 0)
+        place = np.arange(len(order))
+        turns = np.empty_like(place)
+        turns[order] = place - np.maximum.accumulate(np.where(np.append(False, same), 0, place))
+        order = np.lexsort((time.workers, turns, time.starts))
+    return float(time.finishes[order[:n_initial]].max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -243,14 +320,6 @@ class Summary:
         """Standard error of the mean."""
         answered = self.trials - self.failed
         return self.std / answered**0.5 if answered else np.nan
-
-
-def summarise(goal: Goal, trials: Sequence[Trajectory], n_initial: int) -> Summary:
-    """Mean and spread of a score over trials, with censored and failed ones counted and kept apart."""
-    sound = [t for t in trials if not t.failure]
-    answers = np.array([answer(goal, t.candidates, n_initial) for t in sound])
-    lengths = np.array([float(len(t.rows)) for t in sound])
-    return summary_of(goal, answers, lengths, len(trials) - len(sound))
 
 
 def summary_of(goal: Goal, answers: Floats, lengths: Floats, failed: int) -> Summary:

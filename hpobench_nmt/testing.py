@@ -19,19 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Violations
 from hpobench_nmt.core.guard import MethodFailure, failure_text, function_of, guarded, row_number
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 
 Check = Callable[..., None]
 
@@ -62,14 +60,24 @@ def _global_state() -> list[object]:
     return [np.asarray(part).tolist() for part in np.random.get_state(legacy=True)]  # noqa: NPY002
 
 
-def _rows(factory: MethodFactory, problem: Problem, losses: Floats, seed: int = 0) -> list[int]:
+def _trial(
+    factory: MethodFactory,
+    problem: Problem,
+    trainings: Trainings,
+    seed: int = 0,
+    violations: Violations | None = None,
+) -> Trajectory:
     initial = list(range(problem.n_initial))
-    trajectory = run_trial(
-        problem, lambda row: losses[row].copy(), factory, np.random.default_rng(seed), initial
-    )
+    rng = np.random.default_rng(seed)
+    trajectory = run_trial(problem, trainings, factory, rng, initial, violations=violations)
     if trajectory.failure:
         raise NonConformance(trajectory.failure)
-    return [int(row) for row in trajectory.rows]
+    return trajectory
+
+
+def _rows(factory: MethodFactory, problem: Problem, losses: Floats, seed: int = 0) -> list[int]:
+    rows: list[int] = _trial(factory, problem, Trainings.whole(losses), seed).rows.tolist()
+    return rows
 
 
 def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -78,21 +86,6 @@ def looks_up_every_row_once(factory: MethodFactory, n_objectives: int = 1) -> No
     rows = _rows(factory, problem, losses)
     if sorted(rows) != list(range(len(losses))):
         raise NonConformance(f"looked up {len(set(rows))} of {len(losses)} rows.")
-
-
-def repeats_an_unanswered_question(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Asked twice without being told in between, it gives the same row."""
-    problem, losses = _grid_problem(n_objectives)
-    with _failures_told():
-        method = guarded("making it", factory, problem, np.random.default_rng(0))
-        ask, tell = function_of(method, "ask"), function_of(method, "tell")
-        for row in range(problem.n_initial):
-            guarded("tell", tell, row, losses[row].copy())
-        for _ in range(10):
-            first, second = (row_number("ask", guarded("ask", ask), len(losses)) for _ in range(2))
-            if first != second:
-                raise NonConformance(f"ask gave row {first}, and row {second} when asked again before tell.")
-            guarded("tell", tell, first, losses[first].copy())
 
 
 def depends_on_its_generator_alone(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -187,21 +180,11 @@ def keeps_on_under_constraints(factory: MethodFactory, n_objectives: int = 1) ->
     free, losses = _grid_problem(n_objectives, per_axis=3)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     for violations in _several_violations(len(losses)):
-        trial = run_trial(
-            problem,
-            losses.__getitem__,
-            factory,
-            np.random.default_rng(0),
-            [0, 1, 2],
-            violations=violations.__getitem__,
-        )
-        if trial.failure:
-            raise NonConformance(trial.failure)
+        _trial(factory, problem, Trainings.whole(losses), violations=violations.__getitem__)
 
 
 CONFORMANCE_CHECKS: tuple[Check, ...] = (
     looks_up_every_row_once,
-    repeats_an_unanswered_question,
     depends_on_its_generator_alone,
     keeps_trials_apart,
     survives_failed_trainings,
@@ -242,21 +225,6 @@ def _timed_problem(n_objectives: int, workers: int, resume: bool = True) -> tupl
     return problem, trainings
 
 
-def _timed_trial(
-    factory: MethodFactory,
-    problem: Problem,
-    trainings: Trainings,
-    seed: int = 0,
-    violations: Violations | None = None,
-) -> Trajectory:
-    initial = list(range(problem.n_initial))
-    rng = np.random.default_rng(seed)
-    trajectory = run_timed_trial(problem, trainings, factory, rng, initial, violations=violations)
-    if trajectory.failure:
-        raise NonConformance(trajectory.failure)
-    return trajectory
-
-
 def _rows_that_ended(trial: Trajectory, trainings: Trainings) -> int:
     """How many rows were trained to their end."""
     furthest = np.zeros(len(trainings))
@@ -268,7 +236,7 @@ def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -
     """Given the time, it trains every row to its end, with one worker or several, pauses possible or not."""
     for workers, resume in ((1, True), (1, False), (5, True), (5, False), (100, True)):
         problem, trainings = _timed_problem(n_objectives, workers, resume)
-        done = _timed_trial(factory, problem, trainings)
+        done = _trial(factory, problem, trainings)
         ended = _rows_that_ended(done, trainings)
         if ended < len(trainings):
             raise NonConformance(
@@ -276,35 +244,12 @@ def trains_every_row_to_its_end(factory: MethodFactory, n_objectives: int = 1) -
             )
 
 
-def suggests_the_same_again(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Asked twice while nothing has changed, it suggests the same."""
-    problem, trainings = _timed_problem(n_objectives, workers=4)
-    different: list[str] = []
-
-    def twice(problem: Problem, rng: np.random.Generator) -> Any:
-        method: Any = factory(problem, rng)
-        suggest = method.suggest
-
-        def checked(running: Any) -> Any:
-            first, second = suggest(running), suggest(running)
-            if not np.array_equal(first, second):
-                different.append(f"suggest gave {first}, and {second} when asked again.")
-            return first
-
-        method.suggest = checked
-        return method
-
-    _timed_trial(twice, problem, trainings)
-    if different:
-        raise NonConformance(different[0])
-
-
 def depends_on_its_generator_alone_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
     """The same generator gives the same trial, and a trial does not change the next one."""
     problem, trainings = _timed_problem(n_objectives, workers=4)
-    first = _timed_trial(factory, problem, trainings, seed=3)
-    _timed_trial(factory, problem, trainings, seed=4)
-    second = _timed_trial(factory, problem, trainings, seed=3)
+    first = _trial(factory, problem, trainings, seed=3)
+    _trial(factory, problem, trainings, seed=4)
+    second = _trial(factory, problem, trainings, seed=3)
     if first.rows.tolist() != second.rows.tolist():
         raise NonConformance("two trials with the same generator differ: take all randomness from rng.")
 
@@ -316,7 +261,7 @@ def survives_failed_trainings_on_a_clock(factory: MethodFactory, n_objectives: i
     for failed in (last[::3], last, slice(0, None)):
         losses = given.losses.copy()
         losses[failed] = np.nan
-        _timed_trial(factory, problem, Trainings(given.starts, given.resources, given.costs, losses))
+        _trial(factory, problem, Trainings(given.starts, given.resources, given.costs, losses))
 
 
 def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: int = 1) -> None:
@@ -324,7 +269,7 @@ def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: 
     free, trainings = _timed_problem(n_objectives, workers=4)
     problem = replace(free, constraints=("a<=0", "b<=0"))
     for violations in _several_violations(len(trainings)):
-        done = _timed_trial(factory, problem, trainings, violations=violations.__getitem__)
+        done = _trial(factory, problem, trainings, violations=violations.__getitem__)
         if len(set(done.rows.tolist())) < len(trainings):
             raise NonConformance(f"it began {len(set(done.rows.tolist()))} of {len(trainings)} rows.")
 
@@ -338,7 +283,7 @@ def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -
     limited = Problem(
         problem.features, n_objectives, 7, 2, workers=3, resources=problem.resources, clock="cost"
     )
-    done = _timed_trial(factory, limited, trainings)
+    done = _trial(factory, limited, trainings)
     begun, ended = len(set(done.rows.tolist())), _rows_that_ended(done, trainings)
     if begun != limited.lookups:
         raise NonConformance(f"it began {counted(begun, 'row')} where problem.lookups is {limited.lookups}.")
@@ -351,7 +296,6 @@ def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -
 
 PARALLEL_CHECKS: tuple[Check, ...] = (
     trains_every_row_to_its_end,
-    suggests_the_same_again,
     depends_on_its_generator_alone_on_a_clock,
     survives_failed_trainings_on_a_clock,
     keeps_on_under_constraints_on_a_clock,

@@ -14,7 +14,7 @@ _MOST = 10
 
 def clock_milestones(results: Results, table: str) -> tuple[float, ...]:
     """Round times up to the end of the longest trial: 1, 2 and 5 times powers of ten. None on look-ups."""
-    if results.instances[table].trainings is None:
+    if results.instances[table].problem.counts_lookups:
         return ()
     trials = [trial for method in methods_on(results, table) for trial in results.trials[table, method]]
     longest = max((length_of(trial) for trial in trials), default=0.0)
@@ -27,8 +27,5 @@ def clock_milestones(results: Results, table: str) -> tuple[float, ...]:
 
 def typical_time(instance: Instance, rows: int) -> float:
     """The time in which all workers train so many rows of the average cost, to one digit."""
-    trainings = instance.trainings
-    assert trainings is not None
-    costs = trainings.costs[trainings.starts[1:] - 1]
-    time = float(costs.mean()) * rows / instance.problem.workers
+    time = float(instance.trainings.whole_costs.mean()) * rows / instance.problem.workers
     return float(f"{time:.0e}")

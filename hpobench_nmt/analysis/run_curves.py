@@ -22,21 +22,27 @@ from hpobench_nmt.analysis.selection import (
     sound_trials,
 )
 from hpobench_nmt.benchmarking.clock import counted_gaps
+from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import gap_trial
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.benchmarking.scoring import gap_trial, length_of, scored_trial
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.curves import Curve, simple_regret, summarise_curves
-from hpobench_nmt.evaluation.hypervolume import hypervolume_shares, table_scale
+from hpobench_nmt.evaluation.curves import (
+    Curve,
+    hypervolume_shares,
+    simple_regret,
+    spaced_times,
+    summarise_curves,
+)
+from hpobench_nmt.evaluation.hypervolume import table_scale
 from hpobench_nmt.evaluation.random_search import (
     random_search_hypervolume,
     random_search_regret,
     random_search_squared_error,
 )
-from hpobench_nmt.evaluation.timed_curves import spaced_times, timed_hypervolume, timed_regret
+from hpobench_nmt.evaluation.scores import design_finish
 from hpobench_nmt.methods import BUILT_IN
 
 if TYPE_CHECKING:
@@ -100,76 +106,63 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.scored[:, 0]))
     objective = instance.objectives[0]
-    quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
-    gaps = counted_gaps(instance.losses, instance.scored, instance.scored_trainings)
-    rule = [_NOTHING_FEASIBLE] if results.suite.constraints else []
-    if instance.trainings is not None:
-        found = _timed(
-            results, table, quantity, True, lambda t, times: timed_regret(t, best, times), also, _gap_trials
-        )
-        frame = found.frame
-        if instance.problem.clock == "lookups" and len(frame):
-            workers, rounds = instance.problem.workers, np.arange(1, int(frame["lookups"].max()) + 1)
-            exact = random_search_regret(gaps, len(rounds) * workers)
-            last = np.minimum(rounds * workers, len(exact.mean)) - 1
-            curve = Curve(rounds, exact.mean[last], exact.quantiles[:, last], exact.trials[last])
-            frame = pd.concat([frame, _frame({EXACT: curve})], ignore_index=True)
-        return replace(found, frame=_with_best_value(frame, objective, best), notes=(*found.notes, *rule))
-    curves, notes = {}, [*failure_notes(results, table), *rule]
-    width = _longest(results, table)
-    for method in methods_on(results, table):
-        trials = _gap_trials(results, table, method)
-        if trials:
-            curve = curves[method] = summarise_curves(_carried_on(simple_regret(trials, best), width, 0.0))
-            longest = max(len(t.rows) for t in trials)
-            if len(curve.lookups) < longest:
-                notes.append(
-                    f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
-                )
-            begun = ~np.isnan(curve.mean)
-            if not begun[results.suite.n_initial - 1 :].all():
-                at = f"begins at look-up {int(begun.argmax()) + 1}" if begun.any() else "never begins"
-                notes.append(f"{method}: its mean {at}, because before that some trial has found no value.")
-    longest = max((len(curve.lookups) for curve in curves.values()), default=0)
-    curves[EXACT] = random_search_regret(gaps, longest)
-    frame = _with_best_value(_frame(curves), objective, best)
-    return Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes))
+    found = _curves(
+        results,
+        table,
+        f"simple regret in {instance.table.metric(objective.metric).label}",
+        True,
+        lambda trials, times: simple_regret(trials, best, times),
+        also,
+        gap_trial,
+    )
+    gaps = counted_gaps(instance.losses, instance.scored_trainings)
+    found = _with_exact(found, instance, lambda lookups: random_search_regret(gaps, lookups))
+    rule = (_NOTHING_FEASIBLE,) if results.suite.constraints else ()
+    mean = found.frame["mean"].to_numpy()
+    frame = found.frame.assign(best_value=objective.to_raw(best + mean))
+    return replace(found, frame=frame, notes=(*found.notes, *rule))
 
 
-def _gap_trials(results: Results, table: str, method: str) -> list[Trajectory]:
-    """The trials that did not fail, with losses as gaps count them."""
-    instance = results.instances[table]
-    return [gap_trial(instance, trial) for trial in results.trials[table, method] if not trial.failure]
-
-
-def _with_best_value(frame: pd.DataFrame, objective: Objective, best: float) -> pd.DataFrame:
-    return frame.assign(best_value=objective.to_raw((best + frame["mean"]).to_numpy()))
-
-
-def _timed(
+def _curves(
     results: Results,
     table: str,
     quantity: str,
     lower: bool,
     curves_of: Callable[[Sequence[Trajectory], Floats], Floats],
     also: Sequence[float],
-    trials_of: Callable[[Results, str, str], list[Trajectory]] = sound_trials,
+    counted: Callable[[Instance, Trajectory], Trajectory] = scored_trial,
 ) -> Curves:
-    """Curves against time: at evenly spaced times on a log scale, and at those of `also`."""
+    """Curves of the trials that did not fail: at each look-up, or at times evenly spaced on a log scale.
+
+    Args:
+        also: further times.
+        counted: makes the losses of a trial those that count.
+    """
     instance, notes = results.instances[table], failure_notes(results, table)
-    sound = {method: trials_of(results, table, method) for method in methods_on(results, table)}
+    sound = {
+        method: [counted(instance, trial) for trial in results.trials[table, method] if not trial.failure]
+        for method in methods_on(results, table)
+    }
     spaced = spaced_times([trial for trials in sound.values() for trial in trials], _TIMES)
     if instance.problem.clock == "lookups" and len(spaced):
         spaced = np.arange(1.0, spaced[-1] + 1)
     times = np.union1d(spaced, [t for t in also if len(spaced) and spaced[0] <= t <= spaced[-1]])
+    if instance.problem.counts_lookups:
+        times = times.astype(np.int64)
     curves = {}
     for method, trials in sound.items():
-        if trials:
-            curve = curves[method] = summarise_curves(curves_of(trials, times), lookups=times)
-            if len(curve.lookups) < len(times):
-                end = curve.lookups[-1] if len(curve.lookups) else 0.0
-                notes.append(f"{method}: its curve ends at {end:,.4g} {instance.time_unit}, "
-                             "where a trial had ended.")  # fmt: skip
+        if not trials:
+            continue
+        curve = curves[method] = summarise_curves(curves_of(trials, times), lookups=times)
+        begun = ~np.isnan(curve.mean)
+        if not begun[times[: len(begun)] >= _first_values(trials, results.suite.n_initial)].all():
+            at = f"begins at {times[begun.argmax()]:,.4g}" if begun.any() else "never begins"
+            notes.append(f"{method}: its mean {at}, because before that some trial has found no value.")
+        if len(curve.lookups) < max(np.searchsorted(times, length_of(trial), "right") for trial in trials):
+            end = curve.lookups[-1] if len(curve.lookups) else 0
+            notes.append(
+                f"{method}: its curve ends at {end:,.4g} {instance.time_unit}, where a trial had ended."
+            )
     return Curves(
         table,
         quantity,
@@ -179,6 +172,12 @@ def _timed(
         tuple(notes),
         instance.time_unit,
     )
+
+
+def _first_values(trials: Sequence[Trajectory], n_initial: int) -> float:
+    """When the last of the trials had its first value, if its initial design had one."""
+    firsts = [float(trial.timeline.finishes[:1].max(initial=0.0)) for trial in trials]
+    return max(*firsts, *(design_finish(trial, n_initial) for trial in trials))
 
 
 def surrogate_curves(
@@ -202,7 +201,7 @@ def surrogate_curves(
     from hpobench_nmt.evaluation.surrogate_error import squared_errors
 
     instance = instance_of(results, table)
-    if instance.trainings is not None:
+    if not instance.problem.counts_lookups:
         raise InputError("surrogates are not replayed for trials on a clock.")
     if results.suite.noise:
         raise InputError("the surrogates saw one training of each row, and results hold the rows' means.")
@@ -240,7 +239,7 @@ def surrogate_curves(
         }
         longest = max((len(c.lookups) for c in by_method.values()), default=0)
         exact = random_search_squared_error(instance.losses[:, j], steps[:longest])
-        by_method[EXACT] = _mean_only(exact, steps[:longest])
+        by_method[EXACT] = replace(_mean_only(exact), lookups=steps[:longest])
         unit = instance.table.metric(objective.metric).unit
         quantity = f"squared error in {objective.metric}" + (f" ({unit}²)" if unit else "")
         frame = _frame(by_method)
@@ -287,50 +286,37 @@ def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ())
     """
     instance = instance_of(results, table)
     scale = table_scale(instance.scored)
-    if instance.trainings is not None:
-        return _timed(
-            results,
-            table,
-            "share of the table's hypervolume",
-            False,
-            lambda trials, times: timed_hypervolume(trials, scale, times),
-            also,
-        )
-    curves, notes = {}, failure_notes(results, table)
-    width = _longest(results, table)
-    for method in methods_on(results, table):
-        trials = sound_trials(results, table, method)
-        if trials:
-            shares = _carried_on(hypervolume_shares(trials, scale), width, 1.0)
-            curve = curves[method] = summarise_curves(shares)
-            if len(curve.lookups) < max(len(t.rows) for t in trials):
-                notes.append(
-                    f"{method}: its curve ends at look-up {len(curve.lookups)}, where a trial stopped."
-                )
-    longest = max((len(curve.lookups) for curve in curves.values()), default=0)
+    found = _curves(
+        results,
+        table,
+        "share of the table's hypervolume",
+        False,
+        lambda trials, times: hypervolume_shares(trials, scale, times),
+        also,
+    )
     try:
-        exact = random_search_hypervolume(instance.scored, scale, longest)
-        curves[EXACT] = _mean_only(exact, np.arange(1, len(exact) + 1))
+        return _with_exact(
+            found,
+            instance,
+            lambda lookups: _mean_only(random_search_hypervolume(instance.scored, scale, lookups)),
+        )
     except InputError as error:
-        notes.append(f"{EXACT}: left out: {error}")
-    quantity = "share of the table's hypervolume"
-    return Curves(table, quantity, _frame(curves), results.suite.n_initial, False, tuple(notes))
+        return replace(found, notes=(*found.notes, f"{EXACT}: left out: {error}"))
 
 
-def _longest(results: Results, table: str) -> int:
-    """The most look-ups of any sound trial on a table."""
-    trials = (t for m in methods_on(results, table) for t in sound_trials(results, table, m))
-    return max((len(t.rows) for t in trials), default=0)
+def _with_exact(found: Curves, instance: Instance, exact_of: Callable[[int], Curve]) -> Curves:
+    """The curves with that of random search, which is known exactly where time is look-ups.
 
-
-def _carried_on(curves: Floats, width: int, end: float) -> Floats:
-    """Curves of trials, shape (trials, width): those that reached the end stay there, others are unknown.
-
-    Without this a method that is done before the others would have no value where they are compared.
+    Args:
+        exact_of: the exact curve after 1, 2, ... look-ups, up to a number of them.
     """
-    more = np.full((len(curves), width - curves.shape[1]), np.nan)
-    more[np.isclose(curves[:, -1], end, rtol=0.0, atol=1e-9 * end)] = end
-    return np.hstack([curves, more])
+    if instance.problem.clock != "lookups" or not len(found.frame):
+        return found
+    times, workers = np.unique(found.frame["lookups"].to_numpy()), instance.problem.workers
+    exact = exact_of(int(times[-1]) * workers)
+    last = np.minimum(times.astype(np.int64) * workers, len(exact.mean)) - 1
+    curve = Curve(times, exact.mean[last], exact.quantiles[:, last], exact.trials[last])
+    return replace(found, frame=pd.concat([found.frame, _frame({EXACT: curve})], ignore_index=True))
 
 
 def _frame(curves: Mapping[str, Curve]) -> pd.DataFrame:
@@ -342,5 +328,6 @@ def _frame(curves: Mapping[str, Curve]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _mean_only(mean: Floats, lookups: Rows) -> Curve:
-    return Curve(lookups, mean, np.full((3, len(mean)), np.nan), np.zeros(len(mean), dtype=np.int64))
+def _mean_only(mean: Floats) -> Curve:
+    nothing = np.full((3, len(mean)), np.nan)
+    return Curve(np.arange(1, len(mean) + 1), mean, nothing, np.zeros(len(mean), dtype=np.int64))

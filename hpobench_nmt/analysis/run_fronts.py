@@ -21,13 +21,12 @@ from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.pareto import FrontScale, pareto_front
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.curves import hypervolume_shares
 from hpobench_nmt.evaluation.hypervolume import (
-    FrontScale,
     attainment_surface,
-    hypervolume_shares,
     table_scale,
 )
 from hpobench_nmt.evaluation.random_search import random_search_attainment
@@ -179,7 +178,7 @@ def attainment(
 
 
 def _typical(trials: Sequence[Trajectory], scale: FrontScale, lookups: int) -> int:
-    shares = hypervolume_shares(trials, scale)[:, :lookups]
+    shares = hypervolume_shares(trials, scale, np.arange(1.0, lookups + 1))
     sound = np.array([not t.failure and len(t.rows) > 0 for t in trials])
     if not sound.any():
         raise InputError("every trial failed, so there is none to show.")

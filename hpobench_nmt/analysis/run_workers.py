@@ -61,7 +61,7 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
     instance = instance_of(results, table)
     if (table, method) not in results.trials:
         raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
-    if instance.trainings is None:
+    if instance.problem.counts_lookups:
         raise InputError(
             f"table {table!r}: the trials have no clock, so that no worker has anything to show."
         )

@@ -20,7 +20,7 @@ from hpobench_nmt.benchmarking.scoring import exact_score, scored_trial
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.random_search import random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
@@ -32,7 +32,6 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     runtimes,
     share_met,
 )
-from hpobench_nmt.evaluation.timed_curves import timed_runtimes
 
 # Steps of a distribution's curve: enough for a figure, whatever the size of the table.
 _POINTS = 300
@@ -64,10 +63,7 @@ class TargetRuntimes:
     def size(self, table: str) -> float:
         """The time that it takes to look up, or train, all rows of a table."""
         instance = self.instances[table]
-        trainings, workers = instance.trainings, instance.problem.workers
-        if trainings is None:
-            return float(len(instance.table))
-        return float(trainings.costs[trainings.starts[1:] - 1].sum()) / workers
+        return float(instance.trainings.whole_costs.sum()) / instance.problem.workers
 
 
 def target_runtimes(results: Results) -> TargetRuntimes:
@@ -79,7 +75,7 @@ def target_runtimes(results: Results) -> TargetRuntimes:
     for table, instance in results.instances.items():
         loss = instance.scored[:, 0]
         single = instance.losses.shape[1] == 1
-        ladder = gap_goals(loss - np.nanmin(loss)) if single else front_goals(instance.scored)
+        ladder = gap_goals(instance.scored_trainings) if single else front_goals(instance.scored_trainings)
         stopping = instance.stop_when_settled
         settled = [t for t in ladder if not stopping or is_settled(t, instance.goals)]
         if len(settled) < len(ladder):
@@ -96,21 +92,16 @@ def target_runtimes(results: Results) -> TargetRuntimes:
             )
         targets[table] = settled
     found = {
-        (table, method): _runtimes(results.instances[table], trials, targets[table])
+        (table, method): runtimes(
+            [scored_trial(results.instances[table], trial) for trial in trials],
+            targets[table],
+            results.suite.n_initial,
+        )
         for (table, method), trials in results.trials.items()
         if targets[table]
     }
     on_front = {table: instance.losses.shape[1] > 1 for table, instance in results.instances.items()}
     return TargetRuntimes(targets, found, on_front, results.instances, tuple(notes))
-
-
-def _runtimes(instance: Instance, trials: Sequence[Trajectory], targets: Sequence[Goal]) -> Runtimes:
-    n_initial = instance.problem.n_initial
-    trainings = instance.scored_trainings
-    if trainings is None:
-        return runtimes(trials, targets, n_initial)
-    scored = [scored_trial(instance, trial) for trial in trials]
-    return timed_runtimes(scored, targets, trainings, n_initial)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +149,7 @@ def runtime_distribution(
     if not chosen:
         raise InputError("there is no table that all methods were run on and that has a settled target.")
     sizes = {t: found.size(t) if per_row else 1.0 for t in chosen}
-    timed = any(found.instances[t].trainings is not None for t in chosen)
+    timed = any(not found.instances[t].problem.counts_lookups for t in chosen)
     largest = max(found.size(t) for t in chosen)
     if timed:
         known = np.concatenate([found.found[t, m].times.ravel() / sizes[t] for t in chosen for m in methods])

@@ -249,8 +249,8 @@ def decimals(instance: Instance, score: str) -> int:
     (goal,) = (goal for goal in instance.goals if goal.name == score)
     if goal.gaps is not None:
         sizes, digits = goal.gaps, 2
-    elif goal.score_at is None and instance.trainings is not None and instance.problem.clock == "cost":
-        sizes, digits = instance.trainings.costs[instance.trainings.starts[1:] - 1], 1
+    elif goal.score_at is None and instance.problem.clock == "cost":
+        sizes, digits = instance.trainings.whole_costs, 1
     else:
         return usual
     sizes = sizes[sizes > 0]

@@ -15,7 +15,6 @@ from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.scores import SCORES, make_goal
-from hpobench_nmt.evaluation.timed_scores import make_timed_goal
 from hpobench_nmt.lookup.table import Table, default_tolerance
 
 
@@ -88,15 +87,13 @@ def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:
     return (*first, *others)[: suite.n_objectives] if first else ()
 
 
-def trainings_of(suite: Suite, table: Table, objectives: Sequence[Objective]) -> Trainings | None:
-    """What it costs to train each row how far; None where time is the number of look-ups.
+def trainings_of(suite: Suite, table: Table, objectives: Sequence[Objective]) -> Trainings:
+    """What it costs to train each row how far: a look-up is a training of one checkpoint and unit cost.
 
     Raises:
         InputError: the cost is not known, or the first objective is not in the curves.
     """
     where = f"table {table.name!r}"
-    if not suite.timed:
-        return None
     if suite.curves:
         return table.trainings(objectives, suite.resume)
     losses = table.losses(objectives)
@@ -123,9 +120,9 @@ def unit_of(suite: Suite, table: Table) -> str:
     return (table.curves and table.curves.cost_unit) or "cost"
 
 
-def resources_of(trainings: Trainings | None) -> Floats:
+def resources_of(trainings: Trainings) -> Floats:
     """All resources that some row has a checkpoint at, ascending."""
-    found = np.unique(np.ones(1) if trainings is None else trainings.resources)
+    found = np.unique(trainings.resources)
     found.setflags(write=False)
     return found
 
@@ -151,8 +148,7 @@ def goal_of(
     table: Table,
     tolerance: float,
     losses: Floats,
-    scored: Floats,
-    trainings: Trainings | None,
+    trainings: Trainings,
 ) -> Goal:
     """The goal of one of the suite's scores.
 
@@ -160,7 +156,7 @@ def goal_of(
         score: its name.
         tolerance: from tolerance_of.
         losses: of all rows, shape (N, m).
-        scored, trainings: the losses, and the trainings on a clock, with NaN in rows that are not feasible.
+        trainings: with NaN in rows that are not feasible.
 
     Raises:
         InputError: a setting is missing, or every row would meet it.
@@ -180,13 +176,9 @@ def goal_of(
             f"{where}: {score} is taken at {score_at:g}, but a trial ends at {suite.time_for(table.name):g}. "
             "Set score_at to that or less, or time to more."
         )
-    if trainings is not None:
-        goal = make_timed_goal(score, trainings, tolerance=tolerance, score_at=score_at, ties=suite.ties)
-    else:
-        whole = None if score_at is None else int(score_at)
-        goal = make_goal(score, scored, tolerance=tolerance, score_at=whole, ties=suite.ties)
+    goal = make_goal(score, trainings, tolerance=tolerance, score_at=score_at, ties=suite.ties)
     if goal.gaps is not None:
-        goal = replace(goal, gaps=counted_gaps(losses, scored, trainings))
+        goal = replace(goal, gaps=counted_gaps(losses, trainings))
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
             f"{where}: every row is within the tolerance of {tolerance:g}. "
@@ -195,20 +187,21 @@ def goal_of(
     return goal
 
 
-def counted_gaps(losses: Floats, scored: Floats, trainings: Trainings | None) -> Floats:
+def counted_gaps(losses: Floats, trainings: Trainings) -> Floats:
     """Each row's gap to the best in the first loss, shape (N,); one that is not feasible has the worst's.
 
     Args:
         losses: of all rows, shape (N, m).
-        scored, trainings: as in `goal_of`.
+        trainings: as in `goal_of`.
     """
-    gaps = scored[:, 0] - np.nanmin(scored[:, 0])
-    if scored is not losses:
-        missed = np.isnan(gaps) & ~np.isnan(losses[:, 0])
-        gaps[missed] = worst_loss(scored, trainings) - np.nanmin(scored[:, 0])
+    scored = trainings.final[:, 0]
+    gaps = scored - np.nanmin(scored)
+    missed = np.isnan(gaps) & ~np.isnan(losses[:, 0])
+    if missed.any():
+        gaps[missed] = worst_loss(trainings) - np.nanmin(scored)
     return np.asarray(gaps)
 
 
-def worst_loss(scored: Floats, trainings: Trainings | None) -> float:
+def worst_loss(trainings: Trainings) -> float:
     """The largest first loss of a feasible row, at its worst checkpoint."""
-    return float(np.nanmax((scored if trainings is None else trainings.best)[:, 0]))
+    return float(np.nanmax(trainings.best[:, 0]))

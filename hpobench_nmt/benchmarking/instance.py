@@ -25,6 +25,7 @@ from hpobench_nmt.benchmarking.clock import (
 from hpobench_nmt.benchmarking.noise import replicates_of
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.transfer import sources_of
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
@@ -45,45 +46,48 @@ class Instance:
     Attributes:
         table: the table; in suites with curves, only its rows that have one.
         objectives: the metrics to optimise, with their directions.
-        losses: shape (N, m), minimised, NaN where missing.
+        trainings: what it costs to train each row how far, and the losses, NaN where missing. A look-up is a
+            training of one checkpoint and unit cost.
         problem: what methods are given.
         goals: one for each score, in the suite's order.
         stop_when_settled: whether trials end once all goals are settled.
         violations: of the problem's constraints by each row, shape (N, c), NaN where the metric is missing;
             None where there are no constraints.
-        trainings: on a clock, what it costs to train each row how far, and what comes of it: `losses` are
-            those of its best checkpoint. None where time is the number of look-ups.
         all_rows: the table as it is installed, where `table` has only some of its rows, or has metrics that
             only its curves have.
         time_unit: what time is counted in.
-        replicates: the trainings of each row, where look-ups draw one of them; `losses` are then their means.
+        replicates: the trainings of each row, where look-ups draw one of them; `trainings` has their means.
         along_curves: whether what trainings cost is what the learning curves say.
         tolerance: how near the best counts for ftc, in the first objective's unit.
     """
 
     table: Table
     objectives: tuple[Objective, ...]
-    losses: NDArray[np.float64]
+    trainings: Trainings
     problem: Problem
     goals: tuple[Goal, ...]
     stop_when_settled: bool
-    violations: NDArray[np.float64] | None = None
-    trainings: Trainings | None = None
+    violations: Floats | None = None
     all_rows: Table | None = None
     time_unit: str = "look-ups"
     replicates: Replicates | None = None
     along_curves: bool = False
     tolerance: float = math.nan
 
-    @cached_property
-    def scored(self) -> NDArray[np.float64]:
+    @property
+    def losses(self) -> Floats:
+        """The losses of each row's best checkpoint, minimised, shape (N, m), read-only; NaN where missing."""
+        return self.trainings.final
+
+    @property
+    def scored(self) -> Floats:
         """The losses of feasible rows, NaN elsewhere, shape (N, m): what scores and figures are made of."""
-        return feasible_losses(self.losses, self.violations)
+        return self.scored_trainings.final
 
     @cached_property
-    def scored_trainings(self) -> Trainings | None:
+    def scored_trainings(self) -> Trainings:
         """The trainings; at every checkpoint of a row that misses a constraint, the losses are NaN."""
-        return None if self.trainings is None else feasible_trainings(self.trainings, self.violations)
+        return feasible_trainings(self.trainings, self.violations)
 
     @property
     def n_feasible(self) -> int:
@@ -163,7 +167,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
             table.metric(name)
         replicates, measured = replicates_of(table, objectives, source, installed.sha256, others)
     trainings = trainings_of(suite, measured, objectives)
-    losses = measured.losses(objectives) if trainings is None else trainings.final
+    losses = trainings.final
     if len(table) < suite.n_initial:
         raise InputError(
             f"{where} has {counted(len(table), 'row')}, fewer than the {suite.n_initial} initial ones."
@@ -180,12 +184,11 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
     violations = table_violations(measured, suite.constraints)
-    scored = feasible_losses(losses, violations)
-    if np.isnan(scored).any(axis=1).all():
+    sound = feasible_trainings(trainings, violations)
+    if np.isnan(sound.final).any(axis=1).all():
         raise InputError(f"{where}: {why_infeasible(measured, suite.constraints)}")
-    for array in (losses, violations):
-        if array is not None:
-            array.setflags(write=False)  # results share them
+    if violations is not None:
+        violations.setflags(write=False)  # results share them
     n_rows = len(table)
     lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
     if not suite.timed:  # one look-up in each unit of time
@@ -204,18 +207,16 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
         time=suite.time_for(table.name),
         constraints=suite.constraints,
     )
-    sound = None if trainings is None else feasible_trainings(trainings, violations)
     tolerance = tolerance_of(suite, table, objectives, losses)
-    goals = tuple(goal_of(suite, name, table, tolerance, losses, scored, sound) for name in suite.scores)
+    goals = tuple(goal_of(suite, name, table, tolerance, losses, sound) for name in suite.scores)
     return Instance(
         table,
         objectives,
-        losses,
+        trainings,
         problem,
         goals,
         suite.stop == "settled",
         violations,
-        trainings,
         None if table is installed else installed,
         unit_of(suite, table),
         replicates,
@@ -224,7 +225,7 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     )
 
 
-def table_violations(table: Table, constraints: Sequence[str]) -> NDArray[np.float64] | None:
+def table_violations(table: Table, constraints: Sequence[str]) -> Floats | None:
     """By how much each row misses each constraint, shape (N, c); None for no constraints.
 
     Raises:
@@ -236,16 +237,14 @@ def table_violations(table: Table, constraints: Sequence[str]) -> NDArray[np.flo
     return np.column_stack([each.violations(table.column(each.metric)) for each in parsed])
 
 
-def feasible_losses(
-    losses: NDArray[np.float64], violations: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
+def feasible_losses(losses: Floats, violations: Floats | None) -> Floats:
     """Losses with NaN in all rows that miss a constraint; the same array where there are no constraints."""
     if violations is None:
         return losses
     return np.where(is_feasible(violations)[:, None], losses, np.nan)
 
 
-def feasible_trainings(trainings: Trainings, violations: NDArray[np.float64] | None) -> Trainings:
+def feasible_trainings(trainings: Trainings, violations: Floats | None) -> Trainings:
     """The trainings, with NaN losses at all checkpoints of rows that miss a constraint; the same without."""
     if violations is None:
         return trainings

@@ -116,7 +116,7 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     def wrong(what: str) -> InputError:
         return InputError(f"{path}: {what}. Delete it and run again.")
 
-    columns = _columns(path, instance.losses.shape[1], instance.trainings is not None)
+    columns = _columns(path, instance.losses.shape[1], not instance.problem.counts_lookups)
     if columns is None:
         raise wrong("is damaged")
     held = [columns[key].unique().to_pylist() for key in ("table", "method")]
@@ -133,7 +133,7 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     if failures is None:
         raise wrong("its failures are not the same in all rows of a trial")
     losses = np.column_stack([columns[f"loss_{j + 1}"].to_numpy() for j in range(instance.losses.shape[1])])
-    times = [columns[name].to_numpy() for name in _TIMES] if instance.trainings is not None else []
+    times = [columns[name].to_numpy() for name in _TIMES if name in columns]
     none = (lengths == 1) & (step[starts] == 0) & (row[starts] == -1) & np.isnan(losses[starts]).all(axis=1)
     if instance.problem.n_initial == 0 and none.any():  # trials without a look-up
         there = np.repeat(~none, lengths)
@@ -149,22 +149,17 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     if (row < 0).any() or (row >= len(instance.losses)).any():
         raise wrong(_NOT_THE_TABLES.format(table))
     trials_of_steps = np.repeat(np.arange(n_trials, dtype=np.int64), lengths)
-    timing = None
-    if instance.trainings is None:
+    if instance.problem.counts_lookups:
         if not np.array_equal(losses, instance.losses[row], equal_nan=True):
             raise wrong(_NOT_THE_TABLES.format(table))
         visits = trials_of_steps * len(instance.losses) + row
         if len(np.unique(visits)) < len(visits):
             raise wrong("a trial in it looked up a row twice")
-    else:
-        timing = Timeline(*times)
-        reason = wrong_times(
-            instance.trainings, instance.problem.workers, trials_of_steps, row, losses, timing
-        )
-        if reason:
-            raise wrong(reason.format(table))
-    if timing is None:
         return Trials(instance.losses, row, bounds.astype(np.int64), failures, numbers=numbers)
+    timing = Timeline(*times)
+    reason = wrong_times(instance.trainings, instance.problem.workers, trials_of_steps, row, losses, timing)
+    if reason:
+        raise wrong(reason.format(table))
     return Trials(instance.losses, row, bounds.astype(np.int64), failures, timing, losses, numbers)
 
 

@@ -13,21 +13,12 @@ from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import Summary, answer, summary_of
-from hpobench_nmt.evaluation.timed_scores import (
-    design_finish,
-    exact_cost_of_random_search,
-    timed_answer,
-)
 
 
 def score_of(instance: Instance, goal: Goal, trial: Trajectory) -> float:
     """The score of one trial; NaN where it stopped too early to have one."""
-    problem, trainings = instance.problem, instance.scored_trainings
-    if trainings is None:
-        return answer(goal, trial.candidates, problem.n_initial)
-    least = design_finish(trial, problem.n_initial)
     told = scored_trial(instance, trial) if goal.gaps is None else gap_trial(instance, trial)
-    return timed_answer(goal, told, trainings, least, problem.lookups)
+    return answer(goal, told, instance.problem.n_initial, instance.problem.lookups)
 
 
 def scored_trial(instance: Instance, trial: Trajectory, missed: float = np.nan) -> Trajectory:
@@ -42,14 +33,12 @@ def gap_trial(instance: Instance, trial: Trajectory) -> Trajectory:
     """The trial as gaps count it: a row that misses a constraint is as the worst that keeps all of them."""
     if instance.violations is None:
         return trial
-    return scored_trial(instance, trial, worst_loss(instance.scored, instance.scored_trainings))
+    return scored_trial(instance, trial, worst_loss(instance.scored_trainings))
 
 
 def length_of(trial: Trajectory) -> float:
     """When the last look-up or training of a trial was over: their number, or the time on its clock."""
-    if trial.timing is None:
-        return float(len(trial.rows))
-    return float(trial.timing.finishes[-1]) if len(trial.rows) else 0.0
+    return float(trial.timeline.finishes[-1]) if len(trial.rows) else 0.0
 
 
 def summary(instance: Instance, goal: Goal, trials: Sequence[Trajectory]) -> Summary:
@@ -65,10 +54,5 @@ def exact_score(instance: Instance, goal: Goal) -> tuple[float, float]:
 
     On the cost clock they are known of runtimes with one worker.
     """
-    problem, trainings = instance.problem, instance.trainings
-    if trainings is None or problem.clock == "lookups":
-        return exact_random_search(goal, problem.n_initial, problem.workers)
-    if problem.workers > 1 or goal.score_at is not None:
-        return np.nan, np.nan
-    costs = trainings.costs[trainings.starts[1:] - 1]
-    return exact_cost_of_random_search(goal.targets, costs, goal.needed, problem.n_initial)
+    problem = instance.problem
+    return exact_random_search(goal, problem.n_initial, problem.workers, instance.trainings.whole_costs)

@@ -51,7 +51,7 @@ def export_sequences(results: Results, out: Path) -> list[Path]:
             if trial.failure:
                 raise InputError(f"{where}: failed ({trial.failure}), so it has no sequence to export.")
             for goal in instance.goals:
-                if np.isnan(answer(goal, trial.candidates, results.suite.n_initial)):
+                if np.isnan(answer(goal, trial, results.suite.n_initial)):
                     raise InputError(
                         f"{where}: stopped before {goal.name} was settled. Run without a limit on look-ups."
                     )

@@ -38,7 +38,7 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 # What runs a trial, and what turns a table into the features and losses of one.
 _TRIAL = tuple(
-    f"{_NAME}.{module}" for module in ("core.timed_loop", "core.seeds", "core.replicates", "lookup.table")
+    f"{_NAME}.{module}" for module in ("core.trial_loop", "core.seeds", "core.replicates", "lookup.table")
 )
 
 

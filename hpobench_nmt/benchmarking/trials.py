@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem, only_suggests
+from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.replicates import Replicates
 from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 
 if TYPE_CHECKING:  # worker processes need none of these, and pandas takes long to import
     from hpobench_nmt.benchmarking.instance import Instance
@@ -33,9 +32,8 @@ class TrialTable:
 
     Attributes:
         name, sha256: the table's name and hash.
-        problem, losses, goals: as in hpobench_nmt.core.loop.
+        problem, trainings, goals: as in hpobench_nmt.core.trial_loop.
         violations: of each row, shape (N, c); None where there are no constraints.
-        trainings: on a clock, what each row costs and what comes of it; None where time is look-ups.
         numbers: of the rows in the installed table, where some of them are left out.
         replicates: trainings of each row, of which a look-up draws one; None where it gives the losses.
     """
@@ -43,16 +41,20 @@ class TrialTable:
     name: str
     sha256: str
     problem: Problem
-    losses: NDArray[np.float64]
+    trainings: Trainings
     goals: tuple[Goal, ...]
     violations: NDArray[np.float64] | None = None
-    trainings: Trainings | None = None
     numbers: NDArray[np.int64] | None = None
     replicates: Replicates | None = None
 
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """Those of each row's best checkpoint, shape (N, m)."""
+        return self.trainings.final
+
     def initial(self, seed: int, trial: int) -> list[int]:
         """The initial design of a trial."""
-        return initial_rows(seed, self.name, trial, len(self.losses), self.problem.n_initial)
+        return initial_rows(seed, self.name, trial, len(self.trainings), self.problem.n_initial)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ class Block:
     @property
     def work(self) -> int:
         """The most look-ups that it can make: a rough measure of how long it takes."""
-        return (self.stop - self.first) * min(self.data.problem.lookups, len(self.data.losses))
+        return (self.stop - self.first) * min(self.data.problem.lookups, len(self.data.trainings))
 
 
 def plan(
@@ -94,10 +96,9 @@ def plan(
             name,
             instance.installed.sha256,
             instance.problem,
-            instance.losses,
+            instance.trainings,
             goals,
             instance.violations,
-            instance.trainings,
             instance.numbers,
             instance.replicates,
         )
@@ -140,7 +141,7 @@ def trial_of(
         factory: what makes the method.
         seed: root seed.
         trial: its number.
-        on_call: as in hpobench_nmt.core.loop.run_trial.
+        on_call: as in hpobench_nmt.core.trial_loop.run_trial.
     """
     start = time.process_time()
     found = _trial(data, method, factory, seed, trial, on_call)
@@ -159,30 +160,15 @@ def _trial(
     initial = data.initial(seed, trial)
     violations = None if data.violations is None else data.violations.__getitem__
 
-    def on_a_clock(trainings: Trainings) -> Trajectory:
-        return run_timed_trial(
-            data.problem, trainings, factory, rng, initial, data.goals, on_call, violations
-        )
-
-    losses = data.losses
+    trainings = data.trainings
     if data.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
-        losses = data.replicates.drawn(generator(seed, "noise", data.name, trial))
-    if data.trainings is not None:
-        drawn = data.trainings if losses is data.losses else replace(data.trainings, losses=losses)
-        return _recorded(on_a_clock(drawn), data, losses)
-    if only_suggests(factory):
-        # One worker and look-ups: only the other loop knows what to call, and the times say nothing.
-        found = on_a_clock(Trainings.whole(losses))
-        return replace(found, losses=data.losses[found.candidates], timing=None)
-    evaluate = losses.__getitem__
-    found = run_trial(data.problem, evaluate, factory, rng, initial, data.goals, on_call, violations)
-    return _recorded(found, data, losses)
-
-
-def _recorded(trial: Trajectory, data: TrialTable, told: NDArray[np.float64]) -> Trajectory:
-    """The trial with the rows' mean losses, where the method was told others."""
-    return trial if told is data.losses else replace(trial, losses=data.losses[trial.candidates])
+        drawn = data.replicates.drawn(generator(seed, "noise", data.name, trial))
+        trainings = replace(trainings, losses=drawn)
+    found = run_trial(data.problem, trainings, factory, rng, initial, data.goals, on_call, violations)
+    if data.replicates is None:
+        return found
+    return replace(found, losses=data.losses[found.candidates])  # the rows' means
 
 
 def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:

@@ -43,9 +43,10 @@ from hpobench_nmt.benchmarking.plugins import load_method
 from hpobench_nmt.benchmarking.trials import TrialTable, failed_trial, trial_of
 from hpobench_nmt.core.errors import one_line
 from hpobench_nmt.core.guard import failure_text, is_no_room
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import MethodFactory, Problem
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 
 REQUEST = struct.Struct("<cI")
 REPORT = struct.Struct("<Ii")
@@ -199,7 +200,7 @@ def _warm_up(name: str, n_objectives: int) -> None:
     features, losses = rng.random((12, 2)), rng.random((12, n_objectives))
     features.setflags(write=False)  # as those of a table are
     problem = Problem(features, n_objectives, 8, 3)
-    run_trial(problem, losses.__getitem__, load_method(name), rng, [0, 1, 2])
+    run_trial(problem, Trainings.whole(losses), load_method(name), rng, [0, 1, 2])
 
 
 # --- a worker --------------------------------------------------------------------------------------
@@ -250,10 +251,10 @@ class _Worker:
             if isinstance(message, TrialTable):
                 # Arrays that come out of a pickle can be written to; a method must not change them.
                 problem = message.problem
-                arrays = [problem.features, problem.configs, problem.resources, message.losses]
+                arrays = [problem.features, problem.configs, problem.resources, *message.trainings.arrays]
                 arrays += [] if message.violations is None else [message.violations]
                 arrays += [array for s in problem.sources for array in (s.features, s.losses)]
-                for array in [*arrays, *(message.trainings.arrays if message.trainings else ())]:
+                for array in arrays:
                     array.setflags(write=False)
                 self._tables[message.name] = message
             elif isinstance(message, Task):

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from hpobench_nmt.core.arrays import Floats
     from hpobench_nmt.core.constraints import Constraint
     from hpobench_nmt.core.objectives import Metric
-    from hpobench_nmt.core.simulation import Event
     from hpobench_nmt.runner.training.workspace import Workspace
-    from hpobench_nmt.runner.tuning.tune import TuningStep
+    from hpobench_nmt.runner.tuning.live_trainer import TuningStep
 
 _HOUR = 3600.0
 
@@ -104,13 +103,12 @@ def tune(
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
-    from hpobench_nmt.core.problem import only_suggests
     from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.specs.spec_file import load_spec
     from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
-    from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics, tune_in_parallel
-    from hpobench_nmt.runner.tuning.tune import tune as tune_one_by_one
+    from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics
+    from hpobench_nmt.runner.tuning.tune import tune as tune_spec
 
     spec = load_spec(spec_path)
     require_family(spec.family)
@@ -119,7 +117,7 @@ def tune(
     metrics = pick_metrics(spec, objectives, named)
     limits = pick_constraints(spec, constraints)
     factory = named.load()
-    if only_suggests(factory) and updates is None:
+    if not hasattr(factory, "ask") and hasattr(factory, "suggest") and updates is None:
         raise InputError(
             f"{named.name} stops trainings on the way: say with --updates FIRST,WHOLE after how many updates "
             "for the first time, and how many a whole training takes, such as --updates 500,20000."
@@ -130,21 +128,12 @@ def tune(
     workspace, ledger = open_workspace(spec, out or Path(spec.name), cache_folder())
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
-    most = budget or lookups
-    if workers == 1 and not updates and not hours:
-        steps = _Steps(metrics, limits)
-        trajectory = tune_one_by_one(
-            workspace, named, metrics, most, seed, devices[0], told=steps.told, constraints=limits
-        )
-        best = steps.best
-    else:
-        events = _Events(workspace, metrics, limits)
-        seconds = hours * _HOUR if hours else math.inf
-        trajectory = tune_in_parallel(
-            workspace, named, metrics, most, seed, devices, workers, updates, seconds, events.told,
-            constraints=limits,
-        )  # fmt: skip
-        best = events.best
+    steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
+    trajectory = tune_spec(
+        workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
+        hours * _HOUR if hours else math.inf, steps.told, constraints=limits,
+    )  # fmt: skip
+    best = steps.best
     rules = " and ".join(map(str, limits))
     if limits and not best:
         say(f"No configuration that was trained keeps {rules}.")
@@ -158,57 +147,43 @@ def tune(
 
 
 class _Steps:
-    """Prints each look-up, and remembers the best one that keeps all constraints."""
+    """Prints each training that finishes, and remembers the best one that keeps all constraints.
 
-    def __init__(self, metrics: Sequence[Metric], limits: Sequence[Constraint]) -> None:
-        self.best = ""
-        self._metrics = metrics
-        self._limits = limits
-        self._least = math.inf
+    Args:
+        alone: whether one whole training follows the other, so that there is nothing to print of workers.
+    """
 
-    def told(self, step: TuningStep) -> None:
-        from hpobench_nmt.runner.specs.spec import describe
-
-        record = step.record
-        values = " ".join(
-            f"{m.name}={record.metrics[m.name]:.6g}" for m in self._metrics if m.name in record.metrics
-        )
-        missed, mark = _missed(self._limits, step.violations, record.status == "done"), ""
-        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true of NaN
-            self._least, self.best = float(step.losses[0]), describe(record.config)
-            mark = "  best so far" if len(self._metrics) == 1 else ""
-        source = "from the ledger" if step.known else f"{record.seconds:.0f} s"
-        outcome = values if record.status == "done" else f"failed: {record.reason}"
-        say(f"{step.number:3d}  {describe(record.config)}  ->  {outcome}{missed}  ({source}){mark}")
-
-
-class _Events:
-    """Prints each training that finishes, and remembers the best one that keeps all constraints."""
-
-    def __init__(self, workspace: Workspace, metrics: Sequence[Metric], limits: Sequence[Constraint]) -> None:
+    def __init__(
+        self, workspace: Workspace, metrics: Sequence[Metric], limits: Sequence[Constraint], alone: bool
+    ) -> None:
         self.best = ""
         self._spec = workspace.spec
         self._metrics = metrics
         self._limits = limits
+        self._alone = alone
         self._least = math.inf
 
-    def told(self, number: int, event: Event, losses: Floats, violations: Floats, new: bool) -> None:
+    def told(self, step: TuningStep) -> None:
         from hpobench_nmt.core.objectives import Objective
         from hpobench_nmt.runner.specs.spec import describe
 
-        raw = [
-            Objective(m.name, m.direction).to_raw(float(x))
-            for m, x in zip(self._metrics, losses, strict=True)
-        ]
-        values = " ".join(f"{m.name}={x:.6g}" for m, x in zip(self._metrics, raw, strict=True))
-        which, mark = describe(self._spec.configuration(event.row)), ""
-        missed = _missed(self._limits, violations, event.done and not math.isnan(losses[0]))
-        if losses[0] < self._least and (violations <= 0).all():  # never true of NaN
-            self._least, self.best = float(losses[0]), which
+        event, config = step.event, describe(self._spec.configuration(step.event.row))
+        raw = (
+            (m.name, Objective(m.name, m.direction).to_raw(float(x)))
+            for m, x in zip(self._metrics, step.losses, strict=True)
+        )
+        values = " ".join(f"{name}={value:.6g}" for name, value in raw if not math.isnan(value))
+        missed = _missed(self._limits, step.violations, event.done and not step.reason)
+        mark, which = "", config
+        if step.losses[0] < self._least and (step.violations <= 0).all():  # never true of NaN
+            self._least, self.best = float(step.losses[0]), config
             mark = "  best so far" if len(self._metrics) == 1 else ""
-        how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
-        source = f"{event.cost:.0f} s" if new else "before"
-        say(f"{number:3d}  worker {event.worker}: {which}, {how}  ->  {values}{missed}  ({source}){mark}")
+        if not self._alone:
+            how = "to its end" if event.done else f"to checkpoint {event.checkpoint}"
+            which = f"worker {event.worker}: {config}, {how}"
+        outcome = f"failed: {step.reason}" if step.reason else values
+        source = {"ledger": "from the ledger", "journal": "before", "new": f"{event.cost:.0f} s"}[step.source]
+        say(f"{step.number:3d}  {which}  ->  {outcome}{missed}  ({source}){mark}")
 
 
 def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str:

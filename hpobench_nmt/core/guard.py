@@ -58,10 +58,7 @@ def function_of(method: Any, name: str) -> Callable[..., Any]:
     """A function that a method must have."""
     found = guarded(name, getattr, method, name, None)
     if not callable(found):
-        hint = ""
-        if name == "ask" and callable(guarded("suggest", getattr, method, "suggest", None)):
-            hint = "; it has suggest alone, which can only be known of a class: name the class itself"
-        raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}{hint}")
+        raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}")
     function: Callable[..., Any] = found
     return function
 

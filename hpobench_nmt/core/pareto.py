@@ -1,11 +1,32 @@
-"""Pareto fronts of small losses."""
+"""Pareto fronts of small losses, and the scale that a front gives its losses."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class FrontScale:
+    """How m losses are scaled: (loss - ideal) / (nadir - ideal).
+
+    Attributes:
+        ideal, nadir: shape (m,).
+        total: hypervolume of the whole table, scaled.
+    """
+
+    ideal: Floats
+    nadir: Floats
+    total: float
+
+    def scaled(self, losses: Floats) -> Floats:
+        """Losses of shape (..., m), scaled."""
+        return (losses - self.ideal) / (self.nadir - self.ideal)
 
 
 def pareto_front(losses: ArrayLike) -> NDArray[np.int64]:

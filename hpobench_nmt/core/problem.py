@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -113,6 +113,11 @@ class Problem:
         return row_index(self.configs)
 
     @property
+    def counts_lookups(self) -> bool:
+        """Whether time is the number of look-ups of one worker."""
+        return self.clock == "lookups" and self.workers == 1
+
+    @property
     def budget(self) -> int:
         """Another name of `lookups`, for methods that were written for the first version."""
         return self.lookups
@@ -139,11 +144,12 @@ def _space_of(features: Floats) -> Space:
 class Method(Protocol):
     """An HPO method: any class that is made as `Method(problem, rng)` and has these two methods.
 
-    All its randomness must come from rng, a numpy.random.Generator.
+    All its randomness must come from rng, a numpy.random.Generator. A row that it asks for is looked up and
+    told before it is asked again, so that `ask` need not remember its answer.
     """
 
     def ask(self) -> int:
-        """A row that was not told yet. Asked again before it is told, the same row."""
+        """A row that was not told yet."""
 
     def tell(self, index: int, losses: Floats) -> None:
         """The losses of a row, shape (n_objectives,), to be minimised; NaN where its training failed.
@@ -224,8 +230,8 @@ class ParallelMethod(Protocol):
 
         Returns:
             a row, to be trained until its training ends; or a request: a row and a resource, which must be
-            more than the row has; or None to wait until something that is running has finished. Asked again
-            while nothing has changed, the same. Once `problem.lookups` rows have been begun, one of these.
+            more than the row has; or None to wait until something that is running has finished. Once
+            `problem.lookups` rows have been begun, one of these.
         """
 
     def observe(self, progress: Progress) -> None:
@@ -241,12 +247,6 @@ class MethodFactory(Protocol):
 
     def __call__(self, problem: Problem, rng: np.random.Generator) -> Method | ParallelMethod:
         """A method at the start of a trial."""
-
-
-def only_suggests(factory: object) -> bool:
-    """Whether a class of methods, or a partial of one, has `suggest` and no `ask`; False for functions."""
-    made = factory.func if isinstance(factory, partial) else factory
-    return hasattr(made, "suggest") and not hasattr(made, "ask")
 
 
 def name_of(factory: object) -> str:

@@ -97,15 +97,29 @@ class Trainings:
         pausing = "can be resumed" if self.resume else "cannot be resumed"
         return f"Trainings({counted(len(self), 'row')}, {counted(len(self.costs), 'checkpoint')}, {pausing})"
 
+    @cached_property
+    def are_lookups(self) -> bool:
+        """Whether every training is a look-up: one checkpoint that takes one unit of time."""
+        return len(self.costs) == len(self) and bool((self.costs == 1.0).all())
+
     @property
     def arrays(self) -> list[NDArray[Any]]:
         """All arrays that a method could be shown."""
         return [self.starts, self.resources, self.costs, self.losses, self.best]
 
     @property
+    def whole_costs(self) -> Floats:
+        """What it costs to train each row to its end, shape (N,)."""
+        return self.costs[self.starts[1:] - 1]
+
+    @cached_property
     def final(self) -> Floats:
-        """What a training to the end has found: losses of each row's best checkpoint, shape (N, m)."""
-        return self.best[self.starts[1:] - 1]
+        """Losses of each row's best checkpoint, shape (N, m), read-only: what a whole training finds."""
+        if len(self.losses) == len(self):
+            return self.losses
+        found = self.best[self.starts[1:] - 1]
+        found.setflags(write=False)
+        return found
 
     @cached_property
     def best(self) -> Floats:

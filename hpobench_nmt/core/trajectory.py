@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from html import escape
 from itertools import accumulate
 from typing import overload
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.pareto import FrontScale
 from hpobench_nmt.core.text import counted, printable
 
 
@@ -44,6 +46,8 @@ class Goal:
             the rows found dominate (evaluation/hypervolume.py); None otherwise.
         name: the score's name, or a few words that describe the goal.
         resources: how far each row must be trained to count, shape (N,); None where rows are looked up whole.
+        best: the loss that gaps are counted from.
+        scale: how losses are scaled to points.
     """
 
     targets: NDArray[np.bool_]
@@ -53,11 +57,17 @@ class Goal:
     points: Floats | None = None
     name: str = ""
     resources: Floats | None = None
+    best: float = math.nan
+    scale: FrontScale | None = None
+
+    @cached_property
+    def counts_from(self) -> Floats:
+        """The resource from which each row counts, shape (N,); NaN of rows that are no targets."""
+        return np.where(self.targets, 1.0 if self.resources is None else self.resources, np.nan)
 
     def __repr__(self) -> str:
         """The name, the number of rows, and when the score is taken."""
-        unit = "look-ups" if self.resources is None else "on the clock"
-        taken = "" if self.score_at is None else f", after {self.score_at:.10g} {unit}"
+        taken = "" if self.score_at is None else f", at {self.score_at:.10g}"
         return f"Goal({self.name!r}: {self.needed} of {counted(int(self.targets.sum()), 'row')}{taken})"
 
 
@@ -133,10 +143,21 @@ class Trajectory:
         """The rows as the problem numbers them, shape (n,): its losses and goals have these indices."""
         return self.rows if self.problem_rows is None else self.problem_rows
 
-    @property
+    @cached_property
     def timeline(self) -> Timeline:
         """When each training ran, on which worker, how far it came and what it cost."""
-        return Timeline.of_lookups(len(self.rows)) if self.timing is None else self.timing
+        return self.timing or Timeline.of_lookups(len(self.rows))
+
+    @cached_property
+    def resources_before(self) -> Floats:
+        """How far the row of each training had been trained before it, shape (n,); -1 where it is new."""
+        before = np.full(len(self.rows), -1.0)
+        if self.timing is None:
+            return before
+        order = np.argsort(self.rows, kind="stable")  # of one row, in the order of finishing
+        again = np.diff(self.rows[order]) == 0
+        before[order[1:][again]] = self.timing.resources[order[:-1][again]]
+        return before
 
     def __repr__(self) -> str:
         """How many look-ups, the first of them, and whether it failed."""
@@ -193,18 +214,16 @@ class Trials(Sequence[Trajectory]):
         rows = np.concatenate([np.empty(0, np.int32), *(t.candidates for t in found)]).astype(np.int32)
         starts = np.array([0, *accumulate(len(t.rows) for t in found)], dtype=np.int64)
         failures = {i: t.failure for i, t in enumerate(found) if t.failure}
-        if all(t.timing is None for t in found):
+        if not any(t.timing for t in found):
             return cls(table_losses, rows, starts, failures, numbers=numbers)
-        losses, timing = (
-            np.concatenate([t.losses for t in found]),
-            Timeline.joined([t.timeline for t in found]),
-        )
+        losses = np.concatenate([t.losses for t in found])
+        timing = Timeline.joined([t.timeline for t in found])
         return cls(table_losses, rows, starts, failures, timing, losses, numbers)
 
     @classmethod
     def joined(cls, parts: Sequence[Trials]) -> Trials:
         """The trials of one or more parts, in order."""
-        if any(part.timing is not None for part in parts):
+        if any(part.timing for part in parts):
             every = (trial for part in parts for trial in part)
             return cls.of(parts[0].table_losses, every, parts[0].numbers)
         first_trial = list(accumulate((len(part) for part in parts), initial=0))
@@ -237,7 +256,7 @@ class Trials(Sequence[Trajectory]):
             self.looked_up[begin:end],
             starts,
             failures,
-            None if self.timing is None else self.timing.part(begin, end),
+            self.timing and self.timing.part(begin, end),
             None if self.losses is None else self.losses[begin:end],
             self.numbers,
         )
@@ -259,11 +278,8 @@ class Trials(Sequence[Trajectory]):
         begin, end = self.starts[number], self.starts[number + 1]
         candidates = self.looked_up[begin:end].astype(np.int64)
         failure = self.failures.get(number, "")
-        if self.timing is None or self.losses is None:
-            trial = Trajectory(candidates, self.table_losses[candidates], failure)
-        else:
-            timing = self.timing.part(begin, end)
-            trial = Trajectory(candidates, self.losses[begin:end], failure, timing)
+        losses = self.table_losses[candidates] if self.losses is None else self.losses[begin:end]
+        trial = Trajectory(candidates, losses, failure, self.timing and self.timing.part(begin, end))
         if self.numbers is None:
             return trial
         return replace(trial, rows=self.numbers[candidates], problem_rows=candidates)

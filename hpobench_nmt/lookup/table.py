@@ -278,7 +278,7 @@ class Table:
         return self._some_curves[self._checked(row)]
 
     def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
-        """The trainings of all rows with their costs, to be simulated on a clock (core/timed_loop.py).
+        """The trainings of all rows with their costs, to be simulated on a clock (core/trial_loop.py).
 
         An objective that is not in the curves has the row's own value at every checkpoint.
 

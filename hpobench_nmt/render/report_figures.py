@@ -61,7 +61,7 @@ def table_figures(
     if not methods_on(results, table):
         return [FigureSpec(f"{stem}-curves", "Figures", problem="No method has finished on this table yet.")]
     several = len(results.instances[table].objectives) > 1
-    timed = results.instances[table].trainings is not None
+    timed = not results.instances[table].problem.counts_lookups
     at = _budget(results, table)
     rounds = clock_milestones(results, table)
     make = hypervolume_curves if several else regret_curves
@@ -193,7 +193,7 @@ def _budget(results: Results, table: str) -> float:
     instance = results.instances[table]
     usual = _BUDGETS[len(instance.objectives) == 1]
     given = results.suite.score_at_for(table)
-    if instance.trainings is None:
+    if instance.problem.counts_lookups:
         return min(given or usual, len(instance.table))
     return given or typical_time(instance, usual)
 

@@ -14,10 +14,10 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.adapters.optimizer import MOST_CANDIDATES, Optimizer
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.trial_loop import run_trial
 
 SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
 

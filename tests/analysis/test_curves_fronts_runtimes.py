@@ -100,7 +100,7 @@ def test_a_curve_ends_where_its_first_trial_stopped_short(toy):
     longer["toy", "RS"][0] = Trajectory(rows, results.instances["toy"].losses[rows])
     found = regret_curves(dataclasses.replace(results, trials=longer), "toy")
     assert of(found.frame, "RS")["lookups"].max() == 9
-    assert "RS: its curve ends at look-up 9, where a trial stopped." in found.notes
+    assert "RS: its curve ends at 9 look-ups, where a trial had ended." in found.notes
 
 
 def test_failed_trials_are_left_out_of_curves_and_named(single, multi):
@@ -305,7 +305,7 @@ def test_runtimes_are_the_scores(single, multi):
         for (table, method), times in found.found.items():
             for score, place in scores.items():
                 asked = next(g for g in results.instances[table].goals if g.name == score)
-                expected = [answer(asked, t.rows, 3) for t in results.trials[table, method]]
+                expected = [answer(asked, t, 3) for t in results.trials[table, method]]
                 np.testing.assert_array_equal(times.times[:, place], expected)
             assert times.exact_until == np.inf
 

@@ -18,12 +18,13 @@ from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import front_of
 from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.scoring import score_of
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.random_search import exact_random_search
-from hpobench_nmt.evaluation.scores import answer
 from hpobench_nmt.lookup.table import Table
 
 VALUES = np.array(
@@ -77,8 +78,9 @@ def test_a_constraint_does_not_change_the_tolerance(small):
 @pytest.mark.parametrize("scores", [("ftb", "ftc", "fb"), ("fto", "fta", "fbp")])
 def test_exact_values_of_random_search_are_those_of_all_orders(small, scores):
     orders = [np.array(order) for order in itertools.permutations(range(6))]
-    for goal in made(small, scores).goals:
-        found = np.array([answer(goal, order, 1) for order in orders])
+    one = made(small, scores)
+    for goal in one.goals:
+        found = np.array([score_of(one, goal, Trajectory(order, one.losses[order])) for order in orders])
         np.testing.assert_allclose(exact_random_search(goal, 1), (np.nanmean(found), np.nanstd(found)))
 
 

@@ -21,7 +21,7 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
-from hpobench_nmt.evaluation.timed_scores import make_timed_goal
+from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.plots.run_workers import plot_workers
@@ -212,7 +212,7 @@ def test_figures_are_of_feasible_rows(curved):
         assert own["best_value"].iloc[-1] == pytest.approx(-best)
         # At any time, the mean is that of fb, before anything feasible is found, too.
         assert own["mean"].notna().sum() > 100
-        goal = make_timed_goal("fb", instance.scored_trainings, score_at=1.0)
+        goal = make_goal("fb", instance.scored_trainings, score_at=1.0)
         for time, mean in zip(own["lookups"][::7], own["mean"][::7], strict=True):
             at = replace(goal, score_at=time)
             scores = [score_of(instance, at, trial) for trial in one.trials["toy", method]]

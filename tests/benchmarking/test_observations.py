@@ -94,7 +94,7 @@ def test_a_file_is_read_as_it_was_written(path, trials, instance):
 
 def test_trials_without_a_look_up_are_kept_where_there_is_no_initial_design(tmp_path, instance):
     free = dataclasses.replace(instance, problem=dataclasses.replace(instance.problem, n_initial=0))
-    timed = dataclasses.replace(free, trainings=Trainings.whole(free.losses))
+    timed = dataclasses.replace(free, problem=dataclasses.replace(free.problem, clock="cost"))
     nothing = np.empty((0, 2))
     for case, rows in enumerate(([[], [3, 5], []], [[], []])):
         reasons = ["broken", *[""] * (len(rows) - 1)]
@@ -237,10 +237,18 @@ def test_a_file_of_something_else_is_refused(path, instance, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read_trials(path, *asked, instance)
-    one = dataclasses.replace(instance, losses=instance.losses[:, :1])
+    one = dataclasses.replace(instance, trainings=Trainings.whole(instance.losses[:, :1]))
     with pytest.raises(InputError, match="is damaged"):
         read_trials(path, FIRST, 5, "RS", one)
     with pytest.raises(InputError, match="not those of table"):
-        read_trials(path, FIRST, 5, "RS", dataclasses.replace(instance, losses=-instance.losses))
+        read_trials(
+            path, FIRST, 5, "RS", dataclasses.replace(instance, trainings=Trainings.whole(-instance.losses))
+        )
     with pytest.raises(InputError, match="not those of table"):
-        read_trials(path, FIRST, 5, "RS", dataclasses.replace(instance, losses=instance.losses[:-1]))
+        read_trials(
+            path,
+            FIRST,
+            5,
+            "RS",
+            dataclasses.replace(instance, trainings=Trainings.whole(instance.losses[:-1])),
+        )

@@ -237,7 +237,7 @@ def test_results_say_what_they_are_in_a_line_and_as_a_table(toy):
     assert html.startswith("<p>Results(benchmark")
     assert "<td>RS</td>" in html
     assert repr(results.instances["toy"]) == "Instance(toy: 36 rows, bleu:max; ftb, ftc, fb)"
-    assert repr(results.instances["toy"].goals[2]) == "Goal('fb': 1 of 1 row, after 20 look-ups)"
+    assert repr(results.instances["toy"].goals[2]) == "Goal('fb': 1 of 1 row, at 20)"
 
 
 def test_the_budget_of_the_first_version_is_score_at(toy):

@@ -218,7 +218,7 @@ def test_a_method_of_the_package_depends_on_what_it_imports_and_on_what_runs_a_t
     names = ("RS", "BO_EI_M", f"{user}:Sweep")
     before = [fingerprint_of(name) for name in names]
     changes = {
-        "core/loop.py": (True, True, True),
+        "core/trial_loop.py": (True, True, True),
         "core/seeds.py": (True, True, True),
         "core/space.py": (True, True, True),
         "core/trajectory.py": (True, True, True),

@@ -5,10 +5,9 @@ import pytest
 
 from hpobench_nmt.core.constraints import Constraint, is_feasible, parse_constraints, teller
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 
 LOSSES = np.array([[3.0], [1.0], [4.0], [np.nan], [2.0], [0.0]])
 VIOLATIONS = np.array([[0.5], [-1.0], [0.0], [-1.0], [np.nan], [2.0]])
@@ -47,7 +46,7 @@ def told_to(method: type) -> list[tuple[object, ...]]:
     method.told = []
     trial = run_trial(
         PROBLEM,
-        LOSSES.__getitem__,
+        Trainings.whole(LOSSES),
         lambda problem, rng: method(),
         np.random.default_rng(0),
         range(6),
@@ -99,7 +98,7 @@ def told_on_a_clock(method: type, violations) -> list[tuple[object, ...]]:
     """What a method is told that trains row 0 to resources 1 and 3, row 1 to 2 and to its end."""
     method.told, method.wanted = [], [(0, 1.0), (1, 2.0), (0, 3.0), (1, np.inf)]
     problem = Problem(np.zeros((2, 1)), 1, 2, 0, resources=np.arange(1.0, 4), constraints=("seconds<=60",))
-    trial = run_timed_trial(
+    trial = run_trial(
         problem,
         CURVES,
         lambda problem, rng: method(),

@@ -1,4 +1,4 @@
-"""Simulated trainings, event by event, by hand; the loop that uses them is tested in test_timed_loop.py."""
+"""Simulated trainings, event by event, by hand; test_trial_loop_on_a_clock.py has the loop that uses them."""
 
 from __future__ import annotations
 

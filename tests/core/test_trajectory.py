@@ -75,9 +75,9 @@ def test_short_descriptions():
     assert repr(Trials.of(LOSSES, [trajectory([1])] * 1000)) == "Trials(1,000 trials, 1,000 look-ups)"
     targets = np.array([True, False, True])
     assert repr(Goal(targets, 1, name="ftb")) == "Goal('ftb': 1 of 2 rows)"
-    assert repr(Goal(targets, 2, 20)) == "Goal('': 2 of 2 rows, after 20 look-ups)"
+    assert repr(Goal(targets, 2, 20)) == "Goal('': 2 of 2 rows, at 20)"
     on_a_clock = Goal(targets, 2, 2.5, resources=np.ones(2))
-    assert repr(on_a_clock) == "Goal('': 2 of 2 rows, after 2.5 on the clock)"
+    assert repr(on_a_clock) == "Goal('': 2 of 2 rows, at 2.5)"
 
 
 def test_a_trajectory_in_a_notebook():

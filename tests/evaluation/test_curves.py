@@ -7,10 +7,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.trajectory import Trajectory
-from hpobench_nmt.evaluation.curves import simple_regret, summarise_curves
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Timeline, Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.evaluation.curves import (
+    hypervolume_shares,
+    simple_regret,
+    spaced_times,
+    summarise_curves,
+)
+from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_regret
 from hpobench_nmt.evaluation.scores import make_goal
+from hpobench_nmt.methods.successive_halving import ASHA
 
 CELLS = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 4.0, 9.0])
 
@@ -22,12 +32,13 @@ def trial(*losses, failure=""):
 def test_regret_is_the_gap_to_the_best_so_far():
     trials = [trial(5, 7, 2, 3), trial(np.nan, np.nan, 4), trial(3, 1)]
     expected = [[4, 4, 1, 1], [np.inf, np.inf, 3, np.nan], [2, 0, 0, 0]]
-    np.testing.assert_array_equal(simple_regret(trials, best=1.0), expected)
+    np.testing.assert_array_equal(simple_regret(trials, 1.0, np.arange(1.0, 5)), expected)
 
 
 def test_no_trials_have_no_regret():
-    assert simple_regret([], 0.0).shape == (0, 0)
-    assert len(summarise_curves(simple_regret([], 0.0)).lookups) == 0
+    nothing = simple_regret([], 0.0, np.empty(0))
+    assert nothing.shape == (0, 0)
+    assert len(summarise_curves(nothing).lookups) == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,3 +97,71 @@ def test_random_search_meets_the_exact_score_of_the_budget():
     for budget in (3, 20, 60):
         mean, _ = exact_random_search(make_goal("fb", losses, score_at=budget), 3)
         assert curve.mean[budget - 1] == pytest.approx(mean)
+
+
+# --- on a clock --------------------------------------------------------------------------------------
+
+
+def made(m, seed=0):
+    """Trainings of 30 rows with m losses, of which some checkpoints lack them."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, 30)
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    losses = rng.normal(size=(len(steps), m))
+    ends = np.cumsum(lengths) - 1
+    losses[ends[::6]] = np.nan
+    return Trainings(np.cumsum([0, *lengths]), steps, steps * 1.5, losses)
+
+
+def trials_on(given, method=ASHA, workers=3, n_initial=0, m=1, lookups=30):
+    problem = Problem(
+        np.zeros((30, 1)), m, lookups, n_initial, workers=workers, resources=np.arange(1.0, 6), clock="cost"
+    )
+    initial = list(range(n_initial))
+    return [run_trial(problem, given, method, np.random.default_rng(seed), initial) for seed in range(4)]
+
+
+def test_regret_at_any_time():
+    given = made(1)
+    nothing = Trajectory(np.empty(0, int), np.empty((0, 1)), "x", Timeline.of_lookups(0))
+    trials = [*trials_on(given), *trials_on(given, lookups=4), nothing]
+    best = float(np.nanmin(given.final))
+    times = spaced_times(trials, 50)
+    assert times[0] == min(t.timing.finishes[0] for t in trials[:-1])
+    assert times[-1] == pytest.approx(max(t.timing.finishes[-1] for t in trials[:-1]))
+    found = simple_regret(trials, best, times)
+    for trial, line in zip(trials, found, strict=True):
+        ends = trial.timing.finishes
+        for at, value in zip(times, line, strict=True):
+            seen = trial.losses[ends <= at, 0]
+            regret = np.nanmin(seen, initial=np.inf) - best
+            if (len(ends) == 0 or at > ends[-1]) and regret > 0:
+                assert np.isnan(value)
+            else:
+                assert value == regret
+
+
+def test_where_all_that_finishes_does_so_at_once_there_is_one_time():
+    for at in (0.3, 0.0):  # a geometric row from 0.3 to 0.3 would have rounding errors
+        timing = Timeline(np.ones(2), np.ones(2), np.zeros(2), np.full(2, at), np.arange(2))
+        trial = Trajectory(np.arange(2), np.ones((2, 1)), "", timing)
+        assert spaced_times([trial, trial], 50).tolist() == [at]
+    assert spaced_times([], 50).tolist() == []
+
+
+def test_hypervolume_at_any_time():
+    given = made(2)
+    trials, scale = trials_on(given, m=2) + trials_on(given, m=2, lookups=9), table_scale(given.final)
+    times = spaced_times(trials, 20)
+    ends = [trial.timing.finishes[-1] for trial in trials]
+    assert (
+        min(ends[:4]) < times[-1] and max(ends[4:]) < times[-1]
+    )  # with all that can be found, and with less
+    for trial, line in zip(trials, hypervolume_shares(trials, scale, times), strict=True):
+        for at, share in zip(times, line, strict=True):
+            points = scale.scaled(trial.losses[trial.timing.finishes <= at])
+            found = min(hypervolume(points) / scale.total, 1.0)
+            if at > trial.timing.finishes[-1] and found < 1.0 - 1e-9:
+                assert np.isnan(share)
+            else:
+                assert share == pytest.approx(found)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.curves import hypervolume_shares
 from hpobench_nmt.evaluation.hypervolume import (
     attainment_surface,
     hypervolume,
     hypervolume_curve,
-    hypervolume_shares,
     table_scale,
 )
 from hpobench_nmt.evaluation.random_search import (
@@ -81,7 +81,7 @@ def test_a_front_of_one_row_is_scaled_by_the_worst_of_the_table():
 def test_shares_end_at_one_with_the_front_and_are_unknown_after_an_early_end():
     losses = np.array([[1.0, 4.0], [2.0, 2.0], [4.0, 1.0], [4.0, 4.0]])
     trials = [Trajectory(np.array(rows), losses[list(rows)]) for rows in ([3, 0, 1, 2], [0, 2, 1], [1, 0])]
-    shares = hypervolume_shares(trials, table_scale(losses))
+    shares = hypervolume_shares(trials, table_scale(losses), np.arange(1.0, 5))
     assert shares[0, -1] == pytest.approx(1.0)
     assert shares[1, -1] == 1.0
     assert np.isnan(shares[2, 2:]).all()

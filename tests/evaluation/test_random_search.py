@@ -8,13 +8,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.hypervolume import hypervolume
 from hpobench_nmt.evaluation.random_search import exact_random_search
 from hpobench_nmt.evaluation.scores import SCORES, answer, make_goal
 from hpobench_nmt.methods import BUILT_IN
+from hpobench_nmt.methods.random_search import RandomSearch
 
 
 def score_of_order(asked, order, n_initial):
@@ -134,7 +137,8 @@ def test_against_simulation(score, n_initial):
     losses = random_losses(1 if SCORES[score].n_objectives == 1 else 2)
     asked = make_goal(score, losses, tolerance=0.3, score_at=15)
     rng = np.random.default_rng(0)
-    scores = np.array([answer(asked, rng.permutation(len(losses)), n_initial) for _ in range(4000)])
+    orders = [rng.permutation(len(losses)) for _ in range(4000)]
+    scores = np.array([answer(asked, Trajectory(rows, losses[rows]), n_initial) for rows in orders])
     mean, std = exact_random_search(asked, n_initial)
     if score == "fbh":
         assert math.isnan(std)
@@ -157,7 +161,48 @@ def test_random_search_in_the_loop_meets_its_exact_scores(score):
     for trial in range(500):
         initial = initial_rows(0, "random", trial, 40, 3)
         rng = method_generator(0, "random", "RS", trial)
-        done = run_trial(problem, losses.__getitem__, BUILT_IN["RS"].load(), rng, initial, [asked])
-        scores.append(answer(asked, done.rows, 3))
+        done = run_trial(problem, Trainings.whole(losses), BUILT_IN["RS"].load(), rng, initial, [asked])
+        scores.append(answer(asked, done, 3))
     mean, std = exact_random_search(asked, 3)
     assert abs(np.mean(scores) - mean) < 4 * (np.std(scores) if score == "fbh" else std) / math.sqrt(500)
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=6),
+    st.integers(0, 4),
+    st.integers(1, 3),
+    st.integers(0, 4),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_exact_cost_of_random_search_is_that_of_all_orders(costs, k, needed, n_initial):
+    costs, targets = np.array(costs, dtype=float), np.arange(len(costs)) < k
+    n_initial = min(n_initial, len(costs))
+    mean, std = exact_random_search(Goal(targets, needed), n_initial, costs=costs)
+    if targets.sum() < needed:
+        assert np.isnan([mean, std]).all()
+        return
+    taken = []
+    for order in itertools.permutations(range(len(costs))):
+        met = np.flatnonzero(targets[list(order)])[needed - 1] + 1
+        taken.append(costs[list(order[: max(met, n_initial)])].sum())
+    np.testing.assert_allclose(mean, np.mean(taken), rtol=1e-9, atol=1e-9)
+    if n_initial < 2:
+        np.testing.assert_allclose(std, np.std(taken), rtol=1e-9, atol=1e-6)
+    else:
+        assert np.isnan(std) or (costs == 1.0).all()  # of look-ups it is known
+
+
+def test_simulated_random_search_has_its_exact_cost():
+    rng = np.random.default_rng(0)
+    costs, losses = rng.lognormal(size=60), rng.normal(size=(60, 1))
+    given = Trainings.whole(losses, costs)
+    goal = make_goal("ftc", given, tolerance=0.5)
+    problem = Problem(np.zeros((60, 1)), 1, 60, 0, clock="cost")
+    trials = [
+        run_trial(problem, given, RandomSearch, np.random.default_rng(seed), (), [goal])
+        for seed in range(1000)
+    ]
+    times = [answer(goal, trial, 0) for trial in trials]
+    mean, std = exact_random_search(goal, 0, costs=costs)
+    assert abs(np.mean(times) - mean) < 3.5 * std / 1000**0.5
+    np.testing.assert_allclose(np.std(times), std, rtol=0.1)

@@ -8,7 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
@@ -21,6 +24,7 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     share_met,
 )
 from hpobench_nmt.evaluation.scores import make_goal
+from hpobench_nmt.methods.successive_halving import ASHA
 
 CELLS = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0, 7.0])
 
@@ -43,7 +47,8 @@ def naive_runtime(target, rows, n_initial):
 def ladder(request):
     rng = np.random.default_rng(0)
     losses = np.round(rng.normal(size=(40, 1 if request.param == "ranks" else 2)), 1)
-    targets = gap_goals(losses[:, 0] - losses.min()) if request.param == "ranks" else front_goals(losses)
+    ladder_of = gap_goals if request.param == "ranks" else front_goals
+    targets = ladder_of(Trainings.whole(losses))
     return losses, targets
 
 
@@ -104,7 +109,7 @@ def test_intervals_of_expected_runtimes_cover_them():
 
 
 def test_trials_that_looked_up_nothing():
-    targets = gap_goals(np.array([0.0, 1.0, 2.0, 3.0]))
+    targets = gap_goals(Trainings.whole(np.array([[0.0], [1.0], [2.0], [3.0]])))
     found = runtimes([Trajectory(np.empty(0, np.int64), np.empty((0, 1)))] * 3, targets, 3)
     assert np.isinf(found.times).all()
     assert found.exact_until == 0.0
@@ -124,7 +129,7 @@ def test_rank_targets_lead_from_the_better_half_to_the_best(gaps, n_targets):
     gaps = np.array(gaps)
     assume(not np.isnan(gaps).all())
     gaps -= np.nanmin(gaps)
-    targets = gap_goals(gaps, n_targets)
+    targets = gap_goals(Trainings.whole(gaps[:, None]), n_targets)
     counts = [int(t.targets.sum()) for t in targets]
     assert 1 <= len(targets) <= n_targets
     assert counts == sorted(set(counts), reverse=True)
@@ -140,7 +145,7 @@ def test_rank_targets_lead_from_the_better_half_to_the_best(gaps, n_targets):
 
 def test_front_targets_ask_for_one_row_after_another():
     losses = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0], [np.nan, 0.0]])
-    targets = front_goals(losses)
+    targets = front_goals(Trainings.whole(losses))
     assert [t.name for t in targets] == ["1 of 3 front rows", "2 of 3 front rows", "3 of 3 front rows"]
     for n, target in enumerate(targets, start=1):
         np.testing.assert_array_equal(target.targets, [True, True, True, False, False])
@@ -177,23 +182,22 @@ def test_what_the_papers_scores_settle():
     losses = gaps[:, None]
     ftb, ftc = make_goal("ftb", losses), make_goal("ftc", losses, tolerance=0.5)
     fb = make_goal("fb", losses, score_at=3)
-    targets = gap_goals(gaps)
+    targets = gap_goals(Trainings.whole(gaps[:, None]))
     assert all(is_settled(t, [ftb, ftc, fb]) for t in targets)
     # Within the tolerance is as far as ftc goes; the rows that tie there count.
     assert [defining_value(t) for t in targets if is_settled(t, [ftc, fb])] == [0.4]
     assert all(is_settled(t, [fb]) for t in targets)
     front = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0]])
     one, whole = make_goal("fto", front), make_goal("fta", front)
-    assert [is_settled(t, [one]) for t in front_goals(front)] == [True, False, False]
-    assert all(is_settled(t, [one, whole]) for t in front_goals(front))
+    assert [is_settled(t, [one]) for t in front_goals(Trainings.whole(front))] == [True, False, False]
+    assert all(is_settled(t, [one, whole]) for t in front_goals(Trainings.whole(front)))
 
 
 @pytest.mark.parametrize("n_initial", [1, 3])
 def test_random_search_over_all_permutations(n_initial):
     losses = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [3.0, 3.0], [np.nan, 0.0], [4.0, 4.0]])
     orders = list(itertools.permutations(range(6)))
-    loss = losses[:, 0]
-    for targets in (front_goals(losses), gap_goals(loss - np.nanmin(loss))):
+    for targets in (front_goals(Trainings.whole(losses)), gap_goals(Trainings.whole(losses[:, :1]))):
         times = np.array([[naive_runtime(t, order, n_initial) for t in targets] for order in orders])
         budgets = np.array([0.5, 1.0, 2.0, 2.99, 3.0, 4.0, 5.0, 6.0, 10.0])
         expected = [(times <= b).mean() for b in budgets]
@@ -202,7 +206,7 @@ def test_random_search_over_all_permutations(n_initial):
 
 def test_expected_runtime_of_random_search_is_its_score():
     losses = np.random.default_rng(0).normal(size=(50, 1))
-    target = gap_goals(losses[:, 0] - losses.min())[-1]
+    target = gap_goals(Trainings.whole(losses))[-1]
     rng = np.random.default_rng(1)
     found = expected_runtimes(runtimes(trials_of(losses, rng, [50] * 800), [target], 3))
     mean, std = exact_random_search(make_goal("ftb", losses), 3)
@@ -211,8 +215,52 @@ def test_expected_runtime_of_random_search_is_its_score():
 
 def test_targets_of_nothing_are_refused():
     with pytest.raises(InputError, match="no row has a value"):
-        gap_goals(np.array([np.nan]))
+        gap_goals(Trainings.whole(np.array([[np.nan]])))
     with pytest.raises(InputError, match="all objectives"):
-        front_goals(np.array([[np.nan, 1.0]]))
+        front_goals(Trainings.whole(np.array([[np.nan, 1.0]])))
     with pytest.raises(InputError, match="at least one target"):
-        gap_goals(np.array([0.0]), 0)
+        gap_goals(Trainings.whole(np.array([[0.0]])), 0)
+
+
+# --- on a clock --------------------------------------------------------------------------------------
+
+
+def made(m, seed=0):
+    """Trainings of 30 rows with m losses, of which some checkpoints lack them."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, 30)
+    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    losses = rng.normal(size=(len(steps), m))
+    ends = np.cumsum(lengths) - 1
+    losses[ends[::6]] = np.nan
+    return Trainings(np.cumsum([0, *lengths]), steps, steps * 1.5, losses)
+
+
+def trials_on(given, method=ASHA, workers=3, n_initial=0, m=1, lookups=30):
+    problem = Problem(
+        np.zeros((30, 1)), m, lookups, n_initial, workers=workers, resources=np.arange(1.0, 6), clock="cost"
+    )
+    initial = list(range(n_initial))
+    return [run_trial(problem, given, method, np.random.default_rng(seed), initial) for seed in range(4)]
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_runtimes_to_goals(m):
+    given = made(m)
+    goals = gap_goals(given) if m == 1 else front_goals(given)
+    trials = trials_on(given, m=m, n_initial=2)
+    found = runtimes(trials, goals, 2)
+    assert found.lengths.tolist() == [t.timing.finishes[-1] for t in trials]
+    for trial, line in zip(trials, found.times, strict=True):
+        least = max(given.costs[given.starts[1:3] - 1])  # the initial design: rows 0 and 1, at once
+        for goal, time in zip(goals, line, strict=True):
+            met, rows = np.inf, set()
+            for row, losses, finish in zip(trial.rows, trial.losses, trial.timing.finishes, strict=True):
+                if m == 1 and losses[0] - np.nanmin(given.final) <= goal.gaps[goal.targets].max():
+                    rows.add(row)
+                if m == 2 and goal.targets[row] and (losses == given.final[row]).all():
+                    rows.add(row)
+                if len(rows) >= goal.needed:
+                    met = max(finish, least)
+                    break
+            assert time == met

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem, Progress
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.improvement_per_cost import ImprovementPerCost
 from hpobench_nmt.testing import checks_for
@@ -73,10 +72,10 @@ def test_where_all_costs_are_equal_it_is_expected_improvement(costs):
     rows = []
     for method in (ImprovementPerCost, BUILT_IN["BO_EI_M_std"].load()):
         if costs == "none":
-            done = run_trial(problem, lambda row: losses[row], method, np.random.default_rng(0), [0, 1, 2])
+            done = run_trial(problem, Trainings.whole(losses), method, np.random.default_rng(0), [0, 1, 2])
         else:
             given = Trainings.whole(losses, np.full(60, 7.0))
-            done = run_timed_trial(problem, given, method, np.random.default_rng(0), [0, 1, 2])
+            done = run_trial(problem, given, method, np.random.default_rng(0), [0, 1, 2])
         assert done.failure == ""
         rows.append(done.rows.tolist())
     assert rows[0] == rows[1]
@@ -87,5 +86,5 @@ def test_a_training_that_costs_nothing_is_no_trouble():
     costs = np.arange(20.0) % 3
     given = Trainings.whole(features[:, :1], costs)
     problem = Problem(features, 1, 20, 3, workers=3, clock="cost")
-    done = run_timed_trial(problem, given, ImprovementPerCost, np.random.default_rng(0), [0, 3, 6])
+    done = run_trial(problem, given, ImprovementPerCost, np.random.default_rng(0), [0, 3, 6])
     assert done.failure == "" and sorted(done.rows) == list(range(20))

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import matern52
 from hpobench_nmt.methods.level_gaussian_process import LevelBO, normal_scores
@@ -103,8 +103,7 @@ def test_every_step_is_that_of_a_dense_twin(workers):
         features, 1, 50, 2, workers=workers, resources=resources, clock="cost", time=400 / workers
     )
     ours, twin = (
-        run_timed_trial(problem, given, method, np.random.default_rng(1), [0, 3])
-        for method in (LevelBO, Twin)
+        run_trial(problem, given, method, np.random.default_rng(1), [0, 3]) for method in (LevelBO, Twin)
     )
     assert ours.failure == twin.failure == ""
     assert ours.rows.tolist() == twin.rows.tolist()
@@ -120,7 +119,7 @@ def test_good_rows_are_found_sooner_than_by_training_all_to_their_end():
     target = given.final[:, 0].min() + 0.05
 
     def until(method, seed):
-        trial = run_timed_trial(problem, given, method, np.random.default_rng(seed))
+        trial = run_trial(problem, given, method, np.random.default_rng(seed))
         return trial.timeline.finishes[np.flatnonzero(trial.losses[:, 0] <= target)[0]]
 
     ours, theirs = (np.mean([until(method, seed) for seed in range(6)]) for method in (LevelBO, RandomSearch))

@@ -5,8 +5,9 @@ import pytest
 from scipy.special import erfcx
 from scipy.stats import norm
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
@@ -34,7 +35,7 @@ def test_five_objectives(name):
     features, losses = random_table(1, n_rows=30, n_objectives=5)
     problem = Problem(features, 5, 30, 3)
     rng = np.random.default_rng(0)
-    trial = run_trial(problem, lambda row: losses[row], BUILT_IN[name].load(), rng, [0, 1, 2])
+    trial = run_trial(problem, Trainings.whole(losses), BUILT_IN[name].load(), rng, [0, 1, 2])
     assert not trial.failure and sorted(trial.rows) == list(range(30))
 
 
@@ -198,7 +199,7 @@ def naive_trial(choose, features, losses, initial, n_steps):
 def trial(name, features, losses, initial, n_steps):
     problem = Problem(features, losses.shape[1], n_steps, len(initial))
     factory = BUILT_IN[name].load()
-    done = run_trial(problem, lambda row: losses[row].copy(), factory, np.random.default_rng(0), initial)
+    done = run_trial(problem, Trainings.whole(losses), factory, np.random.default_rng(0), initial)
     assert done.failure == ""
     return done.rows.tolist()
 

@@ -9,8 +9,9 @@ from pymoo.core.population import Population
 from pymoo.core.problem import Problem as PymooProblem
 from pymoo.core.termination import NoTermination
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.nsga2 import NSGA2Search
 
 
@@ -51,7 +52,7 @@ def generations(features, losses, initial, seed, n_steps):
 
 def trial(features, losses, initial, seed, n_steps):
     problem = Problem(features, 2, n_steps, len(initial))
-    done = run_trial(problem, losses.__getitem__, NSGA2Search, np.random.default_rng(seed), initial)
+    done = run_trial(problem, Trainings.whole(losses), NSGA2Search, np.random.default_rng(seed), initial)
     assert not done.failure
     return done.rows.tolist()
 

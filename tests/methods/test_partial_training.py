@@ -10,8 +10,8 @@ import pytest
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.median_stopping import STARTUP, MedianStopping
 from hpobench_nmt.methods.partial_training import training_levels
@@ -51,7 +51,7 @@ def problem_of(given, workers=4, **options):
 
 def run(method, given, workers=4, seed=0, initial=(), **options):
     problem = problem_of(given, workers, **options)
-    return run_timed_trial(problem, given, method, np.random.default_rng(seed), initial)
+    return run_trial(problem, given, method, np.random.default_rng(seed), initial)
 
 
 def test_levels():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.improvement import log_ei_of_contenders
@@ -150,7 +150,7 @@ def test_batched_bo_as_its_naive_twin(workers):
     problem = Problem(features, 1, 60, 3, workers=workers, clock="cost", time=2.0 * 42 / workers)
     given = curves_of(losses, 4)
     ours, naive = (
-        run_timed_trial(problem, given, method, np.random.default_rng(0), [0, 20, 40])
+        run_trial(problem, given, method, np.random.default_rng(0), [0, 20, 40])
         for method in (BUILT_IN["BO_EI_M_std"].load(), NaiveBatchedBO)
     )
     assert ours.failure == naive.failure == ""
@@ -173,7 +173,7 @@ def test_every_method_takes_workers(name):
     rng = np.random.default_rng(3)
     features, losses = rng.uniform(size=(30, 2)), rng.uniform(size=(30, n_objectives))
     problem = Problem(features, n_objectives, 30, 3, workers=4, clock="cost")
-    done = run_timed_trial(problem, curves_of(losses, 1), BUILT_IN[name].load(), rng, [0, 1, 2])
+    done = run_trial(problem, curves_of(losses, 1), BUILT_IN[name].load(), rng, [0, 1, 2])
     assert done.failure == ""
     assert sorted(done.rows.tolist()) == list(range(30))
     assert len(set(done.timeline.workers.tolist())) == 4

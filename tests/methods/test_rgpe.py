@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem, Source
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
@@ -20,7 +21,7 @@ from hpobench_nmt.testing import checks_for
 N_ROWS = 80
 # The others ask nothing of a method with sources that they do not ask without (test_methods.py).
 CHECKS = (
-    "repeats_an_unanswered_question",
+    "keeps_trials_apart",
     "survives_small_tables",
     "leaves_its_input_alone",
     "depends_on_its_generator_alone_on_a_clock",
@@ -269,7 +270,7 @@ def test_without_sources_it_is_bayesian_optimisation(n_losses):
     losses = smooth(problem.features, 0.3, n_losses) ** 3
     name = "BO_EI_M_std" if n_losses == 1 else "BO_M_std"
     rows = [
-        run_trial(problem, lambda row: losses[row], method, np.random.default_rng(0), [0, 1, 2]).rows.tolist()
+        run_trial(problem, Trainings.whole(losses), method, np.random.default_rng(0), [0, 1, 2]).rows.tolist()
         for method in (RGPE, PortfolioBO, BUILT_IN[name].load())
     ]
     assert rows[0][:40] == rows[1][:40] == rows[2][:40]
@@ -279,7 +280,7 @@ def lookups_until_best(sources, method, seed):
     problem = problem_with(sources)
     losses = smooth(problem.features, 0.3)
     rng = np.random.default_rng(seed)
-    rows = run_trial(problem, lambda row: losses[row], method, rng, []).rows.tolist()
+    rows = run_trial(problem, Trainings.whole(losses), method, rng, []).rows.tolist()
     return 1 + rows.index(int(losses.argmin()))
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.hypervolume import hypervolume
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods import graph_based as graph_based_module
@@ -173,7 +174,7 @@ def test_methods_on_the_sparse_graph_find_what_they_find_on_the_dense_one(monkey
         monkeypatch.setattr(graph_based_module, "neighbours_for", lambda n_rows, n_objectives: 20)
         problem = Problem(features, n_objectives, 40, 3)
         rng = np.random.default_rng(0)
-        trial = run_trial(problem, losses.__getitem__, BUILT_IN[name].load(), rng, [5, 50, 500])
+        trial = run_trial(problem, Trainings.whole(losses), BUILT_IN[name].load(), rng, [5, 50, 500])
         assert not trial.failure
         return trial
 

@@ -149,7 +149,7 @@ def _front(
 
 
 def _workers(results: Results, table: str, method: str = "") -> Figure:
-    if results.instances[table].trainings is None:
+    if results.instances[table].problem.counts_lookups:
         raise InputError("the figure 'workers' is of runs on a clock.")
     return plot_workers(worker_times(results, table, method or methods_on(results, table)[-1]))
 
@@ -176,7 +176,7 @@ def _score(results: Results, score: str) -> str:
 
 
 def _check_pair(results: Results, table: str, pair: tuple[int, int]) -> None:
-    if results.instances[table].trainings is not None:
+    if not results.instances[table].problem.counts_lookups:
         raise InputError("fronts are of look-ups, and these results are on a clock.")
     m = len(results.instances[table].objectives)
     if m > 1 and (len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < m for j in pair)):

@@ -1,49 +1,38 @@
-"""Real trainings as the trainer of the loop on a clock: paused, gone on with, and told in real time.
+"""Real trainings as the trainer of the loop: paused, resumed, and told in real time.
 
-What has finished is noted in a journal beside the ledger, so that the same command goes on after a kill: what
-the journal holds is told again in its order, at the times of then, and the method takes the same way back to
-where it was. The ledger holds only trainings that have ended. Those that are paused have their states in the
-user's cache.
+Where several trainings run at a time, or stop on the way, a journal beside the ledger notes what has finished
+(journal.py). Trainings that are paused have their states in the user's cache.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import msgspec
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import parse_json, read_bytes
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Progress
 from hpobench_nmt.core.simulation import Event
-from hpobench_nmt.core.validation import Natural, NonNegative, Positive, Strict, checked
-from hpobench_nmt.runner.disk.user_paths import refuse_link
-from hpobench_nmt.runner.ledgers.ledger import Record
+from hpobench_nmt.runner.ledgers.ledger import Record, training_key
+from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.specs.spec import describe
 from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace
+from hpobench_nmt.runner.tuning.journal import Journal, Line
 
-_MOST_BYTES = 2**30
 # After so many trainings, a metric that none of them has is one that they do not measure.
 _ENOUGH = 3
 
@@ -56,20 +45,6 @@ class Point(NamedTuple):
     cost: float
     losses: tuple[float, ...]
     violations: tuple[float, ...] = ()
-
-
-class _Line(Strict, frozen=True):
-    """A training that has finished, in the journal; `points` are those that the row did not have before, each
-    with its losses and violations."""
-
-    number: Positive
-    row: Natural
-    worker: Natural
-    start: NonNegative
-    finish: NonNegative
-    checkpoint: Positive
-    done: bool
-    points: list[tuple[float, float, list[float | None]]] = msgspec.field(default_factory=list)
 
 
 def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> None:
@@ -90,77 +65,32 @@ def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> Non
 
 
 @dataclass(frozen=True)
-class Journal:
-    """The file that notes what has finished in one tuning run. Its name is made of the run's settings."""
+class TuningStep:
+    """A training that has come as far as was asked, or has ended before that.
 
-    path: Path
-    settings: Mapping[str, Any]
+    Attributes:
+        number: of the step, from 1.
+        event: which row was trained on which worker, from when to when, and whether it has ended.
+        losses: of the row's best checkpoint, NaN where there are none.
+        violations: by how much it misses each constraint, shape (c,), NaN where that was not measured.
+        source: where the values come from: "new", "ledger", or "journal" if it finished before a kill.
+        reason: why the training failed; empty if it did not.
+    """
 
-    @classmethod
-    def of(cls, folder: Path, settings: Mapping[str, Any]) -> Journal:
-        """The journal of the run with these settings."""
-        name = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-        return cls(folder / f"tuning-{name}.jsonl", settings)
+    number: int
+    event: Event
+    losses: Floats
+    violations: Floats
+    source: Literal["new", "ledger", "journal"]
+    reason: str
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Inside, no other run of the same settings reads or writes it: their lines would not fit together.
 
-        Raises:
-            InputError: such a run is at work.
-        """
-        lock = FileLock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
-        try:
-            acquired = lock.acquire()
-        except Timeout:
-            raise InputError(
-                f"{self.path}: another run with the same settings is at work. Wait for its end, or take "
-                "another --seed."
-            ) from None
-        with acquired:
-            yield
+class _Trained(NamedTuple):
+    """All checkpoints that a row has now, whether its training has ended, and whether it had before."""
 
-    def read(self) -> list[_Line]:
-        """What has finished, in order. A last line that was cut short by a kill is removed.
-
-        Raises:
-            InputError: the file is damaged.
-        """
-        refuse_link(self.path)
-        if not self.path.exists():
-            return []
-        content = read_bytes(self.path, _MOST_BYTES, follow_link=False)
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.path, whole)
-        lines = content[:whole].splitlines()
-        if lines and parse_json(lines[0], f"{self.path}, line 1") != json.loads(self._head()):
-            raise InputError(
-                f"{self.path}, line 1: is not what this version begins the journal of these settings with. "
-                "Move the file away to begin anew; trainings that the ledger has are not repeated."
-            )
-        found = []
-        for number, line in enumerate(lines[1:], start=2):
-            where = f"{self.path}, line {number}"
-            found.append(checked(parse_json(line, where), _Line, where))
-        return found
-
-    def _head(self) -> bytes:
-        return json.dumps({"tuning": 1, **self.settings}).encode()
-
-    def append(self, line: _Line) -> None:
-        """Note what has finished; when it returns, the line is on the disk."""
-        refuse_link(self.path)
-        try:
-            new = not self.path.exists() or self.path.stat().st_size == 0
-            with self.path.open("ab") as file:
-                if new:
-                    file.write(self._head() + b"\n")
-                file.write(msgspec.json.encode(line) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror}.") from error
+    points: list[Point]
+    ended: bool
+    known: bool = False
 
 
 @dataclass
@@ -183,9 +113,8 @@ class LiveTrainer:
         partial: whether they are.
         devices: of the workers, in turns.
         workers: how many trainings run at a time.
-        journal: of this run.
-        told: called with each event, the losses of the row's best checkpoint, by how much it misses each
-            constraint (NaN where that is not measured), and whether it is new.
+        journal: of this run; None where the ledger alone leads back to where it was.
+        told: called with each step.
         seconds: when the time is over; where trainings can be stopped on the way, none is waited for then.
         constraints: on metrics of the family.
     """
@@ -197,8 +126,8 @@ class LiveTrainer:
         partial: bool,
         devices: Sequence[str],
         workers: int,
-        journal: Journal,
-        told: Callable[[Event, Floats, Floats, bool], None],
+        journal: Journal | None,
+        told: Callable[[TuningStep], None],
         seconds: float = math.inf,
         constraints: Sequence[Constraint] = (),
     ) -> None:
@@ -211,7 +140,7 @@ class LiveTrainer:
         self._journal = journal
         self._told = told
         self._seconds = seconds if partial else math.inf
-        self._past = deque(journal.read())
+        self._past = deque(journal.read() if journal else ())
         self._running: dict[int, _Request] = {}
         self._curves: dict[int, list[Point]] = {}
         self._records: list[Record] = []  # where trainings are whole
@@ -219,7 +148,7 @@ class LiveTrainer:
         self._finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._processes = Processes()
         self._pool = ThreadPoolExecutor(workers)
-        self._number = 0
+        self._number = self._steps = 0
         self._now = 0.0
         self._origin: float | None = None  # when the clock was at 0; None as long as the past is told again
 
@@ -253,7 +182,7 @@ class LiveTrainer:
             return [Event(math.inf, 0, 0, 0, 0, 0.0, 0.0, False)]  # after the end of the time
         if isinstance(result, BaseException):
             raise result
-        points, ended = result
+        points, ended, known_before = result
         request = self._running.pop(row)
         place = bisect_left([point.resource for point in points], request.resource)
         reached = points[: place + 1]
@@ -267,19 +196,28 @@ class LiveTrainer:
             (p.resource, p.cost, [None if math.isnan(x) else x for x in (*p.losses, *p.violations)])
             for p in reached[known:]
         ]
-        self._journal.append(
-            _Line(event.number, row, event.worker, event.start, now, event.checkpoint, done, new)
-        )
-        self._tell(event, True)
+        if self._journal:
+            self._journal.append(
+                Line(event.number, row, event.worker, event.start, now, event.checkpoint, done, new)
+            )
+        self._tell(event, "ledger" if known_before else "new")
         return [event]
 
-    def _tell(self, event: Event, new: bool) -> None:
+    def _tell(self, event: Event, source: Literal["new", "ledger", "journal"]) -> None:
+        reason = ""
         if event.done:
             self._ended.add(event.row)
+            record = self._recorded(event.row)
+            reason = record.reason if record and record.status == "failed" else ""
         violations = np.array(self._curves[event.row][-1].violations)
-        self._told(event, self.best(event), violations, new)
+        self._steps += 1
+        self._told(TuningStep(self._steps, event, self.best(event), violations, source, reason))
 
-    def _tell_again(self, line: _Line) -> Event:
+    def _recorded(self, row: int) -> Record | None:
+        key = training_key(self._workspace.spec.configuration(row), 0)
+        return recorded(self._workspace.ledger, key)
+
+    def _tell_again(self, line: Line) -> Event:
         """What the journal has noted, which must be what was asked for now as then."""
         request = self._running.pop(line.row, None)
         points = self._curves.setdefault(line.row, [])
@@ -290,14 +228,15 @@ class LiveTrainer:
         asked = request is not None and (request.number, request.worker) == (line.number, line.worker)
         widths = {(len(point.losses), len(point.violations)) for point in points}
         if not asked or line.checkpoint != len(points) or widths != {(m, len(self._constraints))}:
+            path = self._journal.path if self._journal else ""
             raise InputError(
-                f"{self._journal.path}: does not fit what the method asks for now. Remove it; trainings that "
+                f"{path}: does not fit what the method asks for now. Remove it; trainings that "
                 "the ledger holds are not done again."
             )
         self._now = line.finish
         event = Event(line.finish, line.number, line.worker, line.row, line.checkpoint, line.start,
                       line.finish - line.start, line.done)  # fmt: skip
-        self._tell(event, False)
+        self._tell(event, "journal")
         return event
 
     def _work(self, row: int, request: _Request) -> None:
@@ -306,23 +245,23 @@ class LiveTrainer:
         except BaseException as error:
             self._finished.put((row, error))
 
-    def _train(self, row: int, request: _Request) -> tuple[list[Point], bool]:
-        """All checkpoints that the row has now, and whether its training has ended."""
+    def _train(self, row: int, request: _Request) -> _Trained:
         until = None if math.isinf(request.resource) else math.ceil(request.resource)
         workspace = replace(self._workspace, until=until)
         device = self._devices[request.worker % len(self._devices)]
+        known = self._recorded(row) is not None
         done = train_and_record(workspace, row, 0, device, self._processes)
         if isinstance(done, Unfinished) and done.kind == "again":
             done = train_and_record(workspace, row, 0, device, self._processes, last=True)
         if isinstance(done, Unfinished):
             if done.kind != "paused":
                 raise RunError(f"{describe(workspace.spec.configuration(row))}: {done.reason}")
-            return self._points(done.curve), False
+            return _Trained(self._points(done.curve), ended=False)
         if not self._partial:
             self._records.append(done)
             refuse_unmeasured(self._metrics, self._records)
             losses = tuple(self._loss(metric, done.metrics) for metric in self._metrics)
-            return [Point(1.0, done.seconds, losses, self._missed_by(done.metrics))], True
+            return _Trained([Point(1.0, done.seconds, losses, self._missed_by(done.metrics))], True, known)
         points = self._points(done.curve)
         if len(points) < len(self._curves.get(row, ())):
             points = list(self._curves[row])  # the record of a failed training has no curve
@@ -332,7 +271,7 @@ class LiveTrainer:
             points.append(Point(last + 1, done.seconds, (math.nan,) * len(self._metrics)))
         # Most of what is constrained is measured once, at the end.
         points[-1] = points[-1]._replace(violations=self._missed_by(done.metrics))
-        return points, True
+        return _Trained(points, True, known)
 
     def _points(self, curve: Sequence[Mapping[str, float]]) -> list[Point]:
         for metric in self._metrics:

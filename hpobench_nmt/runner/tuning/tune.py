@@ -1,55 +1,28 @@
-"""A method picks configurations of a grid one by one, and each is trained (Zhang & Duh 2020, Figure 3)."""
+"""A method picks which configurations of a grid are trained (Zhang & Duh 2020, Figure 3)."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint, parse_constraints
-from hpobench_nmt.core.errors import InputError, RunError, unknown
-from hpobench_nmt.core.loop import run_trial
-from hpobench_nmt.core.objectives import Metric, Objective
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
-from hpobench_nmt.core.simulation import Event
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import of_objectives
-from hpobench_nmt.runner.ledgers.ledger import Record, training_key
-from hpobench_nmt.runner.ledgers.ledger_tail import recorded
-from hpobench_nmt.runner.specs.spec import Spec, describe
-from hpobench_nmt.runner.training.processes import Processes
-from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
+from hpobench_nmt.runner.specs.spec import Spec
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
-from hpobench_nmt.runner.tuning.live_trainer import Journal, LiveTrainer, refuse_unmeasured
-
-ToldOfEvent = Callable[[int, Event, Floats, Floats, bool], None]
-
-
-@dataclass(frozen=True)
-class TuningStep:
-    """One look-up of a tuning run.
-
-    Attributes:
-        number: from 1.
-        record: its record in the ledger.
-        known: whether the ledger held it already.
-        losses: of the record, NaN if the training failed.
-        violations: by how much it misses each constraint, shape (c,), NaN if that was not measured.
-    """
-
-    number: int
-    record: Record
-    known: bool
-    losses: Floats
-    violations: Floats
+from hpobench_nmt.runner.tuning.journal import Journal
+from hpobench_nmt.runner.tuning.live_trainer import LiveTrainer, TuningStep
 
 
 def tune(
@@ -58,103 +31,36 @@ def tune(
     metrics: Sequence[Metric],
     lookups: int,
     seed: int,
-    device: str,
-    n_initial: int = 3,
+    devices: Sequence[str],
+    workers: int = 1,
+    updates: tuple[int, int] | None = None,
+    seconds: float = math.inf,
     told: Callable[[TuningStep], None] = lambda step: None,
+    n_initial: int = 3,
     constraints: Sequence[Constraint] = (),
 ) -> Trajectory:
-    """Run the loop with training as the look-up. Everything trained goes to the ledger.
+    """Run the loop with real trainings. Everything that ends goes to the ledger.
 
-    The same command goes on where it was: rows that the ledger holds are not trained again, so a method
-    that was stopped takes the same way back to where it was.
+    The same command resumes where it was: rows that the ledger holds are not trained again, so a method that
+    was stopped takes the same way back. Where several trainings run at a time, or stop on the way, a journal
+    says in which order they finished.
 
     Args:
         workspace: the spec and its ledger.
         method: picks the configurations.
         metrics: the metrics to optimise, from pick_metrics.
-        lookups: the most configurations to train, the initial design included.
+        lookups: the most configurations to start, the initial design included. A method that stops trainings
+            early then resumes those that it has stopped, until all have ended or the time is over.
         seed: of the initial design and the method.
-        device: to train on.
-        n_initial: size of the initial design.
-        told: called after every look-up.
-        constraints: from pick_constraints; core/constraints.py says what the method is told of them.
-    """
-    spec = workspace.spec
-    lookups = min(lookups, spec.size)
-    n_initial = min(n_initial, lookups)
-    problem = _problem(spec, metrics, lookups, n_initial, constraints)
-    processes = Processes()
-    violations: dict[int, Floats] = {}
-    ended: list[Record] = []
-
-    def evaluate(row: int) -> Floats:
-        key = training_key(spec.configuration(row), 0)
-        known = recorded(workspace.ledger, key) is not None
-        record = train_and_record(workspace, row, 0, device, processes)
-        if isinstance(record, Unfinished) and record.kind == "again":
-            record = train_and_record(workspace, row, 0, device, processes, last=True)
-        if isinstance(record, Unfinished):
-            raise RunError(f"{describe(spec.configuration(row))}: {record.reason}")
-        ended.append(record)
-        refuse_unmeasured(metrics, ended)
-        losses = np.array([_loss(record, metric) for metric in metrics])
-        violations[row] = np.array([each.missed_by(record.metrics) for each in constraints])
-        told(TuningStep(len(ended), record, known, losses, violations[row]))
-        return losses
-
-    try:
-        initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
-        rng = method_generator(seed, spec.name, method.name, 0)
-        limits = violations.__getitem__ if constraints else None
-        trajectory = run_trial(problem, evaluate, method.load(), rng, initial, violations=limits)
-    finally:
-        processes.stop()
-    clear_workspace(workspace)  # not after an error, whose message may name a log
-    return trajectory
-
-
-def _problem(
-    spec: Spec, metrics: Sequence[Metric], lookups: int, n_initial: int, constraints: Sequence[Constraint]
-) -> Problem:
-    """What a method sees of a spec, with one worker and no clock."""
-    features = spec.space.features(spec.configs)
-    limits = tuple(map(str, constraints))
-    return Problem(features, len(metrics), lookups, n_initial, spec.space, spec.configs, constraints=limits)
-
-
-def tune_in_parallel(
-    workspace: Workspace,
-    method: NamedMethod,
-    metrics: Sequence[Metric],
-    lookups: int,
-    seed: int,
-    devices: Sequence[str],
-    workers: int,
-    updates: tuple[int, int] | None = None,
-    seconds: float = math.inf,
-    told: ToldOfEvent = lambda number, event, losses, violations, new: None,
-    n_initial: int = 3,
-    constraints: Sequence[Constraint] = (),
-) -> Trajectory:
-    """Several trainings at a time, in real time, which a method may stop on the way and go on with later.
-
-    The same command goes on where it was: see hpobench_nmt.runner.tuning.live_trainer.
-
-    Args:
-        workspace, method, metrics, seed: as for `tune`.
-        lookups: the most configurations to begin. A method that stops trainings early then goes on with
-            those that it has stopped, until all have ended or the time is over.
         devices: to train on, in turns.
         workers: how many trainings run at a time.
         updates: after how many updates trainings are stopped first, and how many make a whole one, roughly;
-            None: all go to their end. With it there is no initial design.
+            None: all run to their end. With it there is no initial design.
         seconds: the most real time, without breaks between runs. What runs then is paused where it was.
-        told: called after each training that finishes, with how many have, the event, the losses of the row's
-            best checkpoint, by how much it misses each constraint (NaN where that is not measured), and
-            whether it is new (False: it finished before a kill).
+        told: called after each training that finishes.
         n_initial: size of the initial design.
-        constraints: from pick_constraints. A metric that is only measured at the end of a training is not
-            held against the row before.
+        constraints: from pick_constraints; core/constraints.py says what the method is told of them. A metric
+            that is only measured at the end of a training is not held against the row before.
     """
     spec = workspace.spec
     if updates is not None and not spec.family.pauses:
@@ -163,12 +69,19 @@ def tune_in_parallel(
     n_initial = 0 if updates else min(n_initial, lookups)
     resources = np.unique(np.geomspace(*updates, 12)) if updates else np.ones(1)
     resources.setflags(write=False)
-    problem = replace(
-        _problem(spec, metrics, lookups, n_initial, constraints),
+    in_order = workers == 1 and updates is None and math.isinf(seconds)  # one whole training after the other
+    problem = Problem(
+        spec.space.features(spec.configs),
+        len(metrics),
+        lookups,
+        n_initial,
+        spec.space,
+        spec.configs,
         workers=workers,
         resources=resources,
-        clock="cost",
+        clock="lookups" if in_order else "cost",
         time=seconds,
+        constraints=tuple(map(str, constraints)),
     )
     settings: dict[str, Any] = {
         "method": method.name,
@@ -180,27 +93,20 @@ def tune_in_parallel(
         "updates": updates,
         "seed": seed,
     }
-    if constraints:  # without them, a journal of a version that knew none goes on
+    if constraints:  # a journal of a version that knew no constraints is resumed without them
         settings["constraints"] = [str(each) for each in constraints]
-    count = 0
-
-    def tell(event: Event, losses: Floats, violations: Floats, new: bool) -> None:
-        nonlocal count
-        count += 1
-        told(count, event, losses, violations, new)
-
-    journal = Journal.of(workspace.folder, settings)
+    journal = None if in_order else Journal.of(workspace.folder, settings)
     partial = updates is not None
     with (
-        journal.held(),
+        journal.held() if journal else nullcontext(),
         LiveTrainer(
-            workspace, metrics, partial, devices, workers, journal, tell, seconds, constraints
+            workspace, metrics, partial, devices, workers, journal, told, seconds, constraints
         ) as trainer,
     ):
         initial = initial_rows(seed, spec.name, 0, spec.size, n_initial)
         rng = method_generator(seed, spec.name, method.name, 0)
         limits = trainer.violations if constraints else None
-        trajectory = run_timed_trial(problem, trainer, method.load(), rng, initial, violations=limits)
+        trajectory = run_trial(problem, trainer, method.load(), rng, initial, violations=limits)
     clear_workspace(workspace)  # not after an error, whose message may name a log
     return trajectory
 
@@ -236,8 +142,3 @@ def pick_constraints(spec: Spec, texts: Sequence[str]) -> list[Constraint]:
         if each.metric not in known:
             raise unknown("metric", each.metric, known, f"(--constraint; family {spec.family.name!r})")
     return found
-
-
-def _loss(record: Record, metric: Metric) -> float:
-    value = float(record.metrics.get(metric.name, np.nan))
-    return Objective(metric.name, metric.direction).to_loss(value)

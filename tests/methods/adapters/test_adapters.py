@@ -13,9 +13,10 @@ import pytest
 
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import ADAPTERS, BUILT_IN, BuiltIn
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, survives_small_tables
 
@@ -65,7 +66,9 @@ def test_numbers_of_many_digits(name, scale):
     n_losses = ADAPTERS[name].objectives[0]
     problem = Problem(space.features(rates), n_losses, 8, 2, space, rates)
     losses = np.random.default_rng(1).random((8, n_losses))
-    trial = run_trial(problem, losses.__getitem__, ADAPTERS[name].load(), np.random.default_rng(0), [3, 4])
+    trial = run_trial(
+        problem, Trainings.whole(losses), ADAPTERS[name].load(), np.random.default_rng(0), [3, 4]
+    )
     assert trial.failure == "" and sorted(trial.rows.tolist()) == list(range(8))
 
 
@@ -99,7 +102,7 @@ def labelled_trial(name, seed=0, lookups=13):
     losses[[5, 17, 30]] = np.nan
     problem = Problem(features, n_objectives, lookups, 3, space, codes)
     make = ADAPTERS[name].load()
-    return run_trial(problem, losses.__getitem__, make, np.random.default_rng(seed), [1, 5, 9])
+    return run_trial(problem, Trainings.whole(losses), make, np.random.default_rng(seed), [1, 5, 9])
 
 
 @pytest.mark.parametrize("name", each())

@@ -8,9 +8,10 @@ import warnings
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import ADAPTERS
 
 LAYERS, RATES, KINDS = range(1, 7), (0.001, 0.01, 0.1, 1.0), ("rnn", "cnn", "sa")
@@ -57,7 +58,7 @@ def asked(name, steps, n_objectives=1):
     assert np.allclose(features, POINTS)
     problem = Problem(features, n_objectives, 3 + steps, 3, SPACE, codes)
     make = ADAPTERS[name].load()
-    trial = run_trial(problem, losses.__getitem__, make, np.random.default_rng(SEED), INITIAL)
+    trial = run_trial(problem, Trainings.whole(losses), make, np.random.default_rng(SEED), INITIAL)
     assert not trial.failure
     return trial.rows[3:].tolist()
 

@@ -9,9 +9,10 @@ import pytest
 import hpobench_nmt.methods.adapters.common as common
 from hpobench_nmt import methods
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed, penalised, ranges
 from hpobench_nmt.testing import CONFORMANCE_CHECKS
 
@@ -117,7 +118,7 @@ def test_nonsense_is_one_line_that_fails_the_trial(nonsense, said):
     with pytest.raises(InputError) as raised:
         kind(problem(), np.random.default_rng(0)).ask()
     assert said in str(raised.value)
-    trial = run_trial(problem(), lambda row: np.zeros(1), kind, np.random.default_rng(0), [0])
+    trial = run_trial(problem(), Trainings.whole(np.zeros((5, 1))), kind, np.random.default_rng(0), [0])
     assert trial.rows.tolist() == [0]
     assert said.rstrip(".") in trial.failure
     assert "\n" not in trial.failure

@@ -19,8 +19,8 @@ from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.workspace import open_workspace
-from hpobench_nmt.runner.tuning.live_trainer import Journal
-from hpobench_nmt.runner.tuning.tune import pick_metrics, tune_in_parallel
+from hpobench_nmt.runner.tuning.journal import Journal
+from hpobench_nmt.runner.tuning.tune import pick_metrics, tune
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'hpobench-nmt[train]'")
 pytest.importorskip("filelock")
@@ -115,7 +115,7 @@ def tuned(at, out, method="RS", **options):
     workspace, _ = open_workspace(spec, at / out, at / "home" / "training")
     (named,) = resolve_methods([method])
     settings = {"lookups": 3, "seed": 0, "devices": ["cpu"], "workers": 2} | options
-    return tune_in_parallel(workspace, named, pick_metrics(spec, (), named), **settings)
+    return tune(workspace, named, pick_metrics(spec, (), named), **settings)
 
 
 def test_whole_trainings_several_at_a_time(at):
@@ -145,11 +145,11 @@ def test_a_metric_that_checkpoints_lack_is_refused(at):
     (named,) = resolve_methods(["ASHA"])
     metrics = pick_metrics(spec, ["test_ppl"], named)
     with pytest.raises(InputError, match=r"test_ppl is not measured at checkpoints, .*: dev_ppl\."):
-        tune_in_parallel(workspace, named, metrics, 2, 0, ["cpu"], 1, (20, 60))
+        tune(workspace, named, metrics, 2, 0, ["cpu"], 1, (20, 60))
 
 
 def test_a_journal_that_does_not_fit_is_refused(at):
-    tuned(at, "fits", lookups=1, workers=1, n_initial=1)
+    tuned(at, "fits", lookups=1, workers=1, n_initial=1, seconds=1e6)
     path = journal_in(at / "fits")
     text = path.read_text()
     for change, message in (
@@ -159,19 +159,19 @@ def test_a_journal_that_does_not_fit_is_refused(at):
     ):
         path.write_text(change)
         with pytest.raises(InputError, match=message):
-            tuned(at, "fits", lookups=1, workers=1, n_initial=1)
+            tuned(at, "fits", lookups=1, workers=1, n_initial=1, seconds=1e6)
     path.write_text(text)
-    assert tuned(at, "fits", lookups=1, workers=1, n_initial=1).failure == ""
+    assert tuned(at, "fits", lookups=1, workers=1, n_initial=1, seconds=1e6).failure == ""
 
 
 def test_a_tuning_run_is_not_done_twice_at_once(at):
-    tuned(at, "once", lookups=1, workers=1, n_initial=1)
+    tuned(at, "once", lookups=1, workers=1, n_initial=1, seconds=1e6)
     with (
         Journal(journal_in(at / "once"), {}).held(),
         pytest.raises(InputError, match="another run with the same settings is at work"),
     ):
-        tuned(at, "once", lookups=1, workers=1, n_initial=1)
-    assert tuned(at, "once", lookups=1, workers=1, n_initial=1).failure == ""
+        tuned(at, "once", lookups=1, workers=1, n_initial=1, seconds=1e6)
+    assert tuned(at, "once", lookups=1, workers=1, n_initial=1, seconds=1e6).failure == ""
 
 
 def test_a_journal_is_of_its_settings(tmp_path):

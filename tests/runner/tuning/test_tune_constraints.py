@@ -16,7 +16,7 @@ from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.workspace import open_workspace
-from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics, tune, tune_in_parallel
+from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics, tune
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'hpobench-nmt[train]'")
 pytest.importorskip("filelock")
@@ -168,13 +168,11 @@ def test_what_methods_are_told(at):
         spec = workspace.spec
         settings = {"lookups": 5, "seed": 0, "n_initial": 0, "constraints": pick_constraints(spec, [LIMIT])}
         metrics = pick_metrics(spec, (), named)
-        trial = tune_in_parallel(
-            workspace, named, metrics, devices=["cpu"], workers=1, updates=updates, **settings
-        )
-        assert trial.failure == ""
-        np.testing.assert_array_equal(np.loadtxt("told"), np.array(expected))
-        if updates is None:
-            assert tune(workspace, named, metrics, device="cpu", **settings).failure == ""
+        for seconds in (np.inf, 3600.0):  # in order, and with a journal
+            trial = tune(
+                workspace, named, metrics, devices=["cpu"], updates=updates, seconds=seconds, **settings
+            )
+            assert trial.failure == ""
             np.testing.assert_array_equal(np.loadtxt("told"), np.array(expected))
 
 

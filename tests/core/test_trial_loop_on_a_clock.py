@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem, Request
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.random_search import RandomSearch
 
@@ -53,7 +53,7 @@ def scripted(*answers):
 def run(method, given=None, workers=1, initial=(), goals=(), **options):
     given = trainings() if given is None else given
     problem = problem_of(given, workers, n_initial=len(initial), **options)
-    return run_timed_trial(problem, given, method, np.random.default_rng(0), initial, goals)
+    return run_trial(problem, given, method, np.random.default_rng(0), initial, goals)
 
 
 def told(trial):
@@ -265,10 +265,10 @@ def test_every_call_is_announced():
     calls = []
     problem = problem_of(trainings())
     method = scripted((0, 1.0), 1, 0, 2)
-    run_timed_trial(problem, trainings(), method, np.random.default_rng(0), (), (), calls.append)
+    run_trial(problem, trainings(), method, np.random.default_rng(0), (), (), calls.append)
     assert calls == ["making it", *["suggest", "observe"] * 4]
     calls.clear()
-    run_timed_trial(problem, trainings(), Fails, np.random.default_rng(0), (), (), calls.append)
+    run_trial(problem, trainings(), Fails, np.random.default_rng(0), (), (), calls.append)
     assert calls == ["making it", *["ask", "tell"] * 3]
 
 
@@ -305,7 +305,6 @@ def test_a_goal_is_met_at_the_resource_from_which_the_row_counts():
     assert run(scripted(*script), goals=goal(np.array([2.0, 1, 1]))).rows.tolist() == [0, 0]
     assert run(scripted(*script), goals=goal(np.array([4.0, 3, 1]))).rows.tolist() == [0, 0, 1, 1]
     assert run(scripted(*script), goals=goal(np.array([1.0, 1, 1]), 2)).rows.tolist() == [0, 0, 1]
-    assert run(scripted(*script), goals=goal(None)).rows.tolist() == [0, 0, 1, 1]
     assert run(scripted(*script), goals=goal(np.array([4.0, 9, 9]), 2, 25.0)).rows.tolist() == [0, 0, 1]
     assert run(scripted(*script), goals=goal(np.array([4.0, 9, 9]), 2, 24.0)).rows.tolist() == [0, 0, 1]
     assert run(scripted(*script), goals=goal(np.array([4.0, 9, 9]), 2, 20.0)).rows.tolist() == [0, 0]
@@ -327,7 +326,7 @@ def test_all_that_finishes_at_one_time_is_told_before_the_next_request():
     assert calls == ["suggest"] * 2 + ["tell"] * 2 + ["suggest"] * 2 + ["tell"] * 2
 
 
-# --- the sequential loop is the case of one worker and unit cost -------------------------------------
+# --- look-ups of one worker are unit costs on a clock ------------------------------------------------
 
 
 def grid(n_objectives):
@@ -356,7 +355,7 @@ class Fails:
 
 
 @pytest.mark.parametrize("name", ["RS", "BO_EI_M", "GB_EIF_R", "BO_M_std", "NSGA2", "Fails"])
-def test_sequential_and_timed_loop_give_the_same_trajectories(name):
+def test_look_ups_give_the_trajectories_of_a_clock_with_unit_costs(name):
     factory = Fails if name == "Fails" else BUILT_IN[name].load()
     counts = (1,) if name == "Fails" else BUILT_IN[name].objectives
     for m in counts:
@@ -369,12 +368,11 @@ def test_sequential_and_timed_loop_give_the_same_trajectories(name):
             initial = rng.choice(len(losses), 3, replace=False).tolist()
             goals = [[], [Goal(target, 1)], [Goal(target, 1), Goal(target, 2, 9)], [Goal(target, 1, 2)]][seed]
             problem = Problem(features, m, 20 if seed else len(losses), 3)
-            ours = run_trial(
-                problem, losses.__getitem__, factory, np.random.default_rng(seed), initial, goals
+            ours, timed = (
+                run_trial(each, Trainings.whole(losses), factory, np.random.default_rng(seed), initial, goals)
+                for each in (problem, replace(problem, clock="cost"))
             )
-            timed = run_timed_trial(
-                problem, Trainings.whole(losses), factory, np.random.default_rng(seed), initial, goals
-            )
+            assert ours.timing is None and timed.timing is not None
             assert timed.rows.tolist() == ours.rows.tolist()
             assert timed.losses.tobytes() == ours.losses.tobytes()
             assert timed.failure == ours.failure

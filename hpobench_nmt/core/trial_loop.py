@@ -1,14 +1,20 @@
-"""The loop on a clock: workers train, and whenever one has finished, the method says what it does next.
+"""The loop that runs every trial: workers train rows, and a method chooses what an idle worker trains next
+(Zhang & Duh 2020, Figure 2 and Algorithm 1, on a clock with several workers).
 
-At each moment,
+A look-up is a training with one checkpoint that takes one unit of time. At each moment,
+
 1. all trainings that finish then are recorded and told, in the order of their requests;
 2. each idle worker gets the next row of the initial design, or what the method answers.
+
 The trial ends
+
 - when nothing is running, and nothing is left to train or the method's budget of rows is spent;
 - at the first moment when all goals are settled;
 - before the first training that would finish after `problem.time`;
 - when the method fails.
-Trainings that run at the end are not recorded. The initial design is trained to its end in any case.
+
+Trainings that run at the end are not recorded. The initial design is trained to its end in any case. The loop
+holds an answer until it is used, so that no method is asked twice for one choice.
 
 The loop does not know where trainings take place: see `Trainer` in core/simulation.py.
 """
@@ -19,10 +25,12 @@ import math
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Violations, observer, teller
 from hpobench_nmt.core.guard import (
     MethodFailure,
@@ -33,8 +41,7 @@ from hpobench_nmt.core.guard import (
     resource_amount,
     row_number,
 )
-from hpobench_nmt.core.loop import Settled
-from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
+from hpobench_nmt.core.problem import MethodFactory, Problem, Progress, name_of
 from hpobench_nmt.core.simulation import Event, SimulatedTrainer, Trainer
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
@@ -42,7 +49,7 @@ from hpobench_nmt.core.trajectory import Goal, Timeline, Trajectory
 OnCall = Callable[[str], None]
 
 
-def run_timed_trial(
+def run_trial(
     problem: Problem,
     trainings: Trainings | Trainer,
     make_method: MethodFactory,
@@ -52,38 +59,91 @@ def run_timed_trial(
     on_call: OnCall | None = None,
     violations: Violations | None = None,
 ) -> Trajectory:
-    """One trial on a clock, whose trajectory says when each training began and ended, and where.
+    """One trial of a method.
 
-    What a method does wrong ends its trial and is recorded as its failure; what a trainer raises is passed
-    on. Besides what the method does, each event takes O(log W) for W workers.
+    What a method does wrong ends its trial and is recorded as its failure. Errors of a trainer are raised.
+    Besides what the method does, each event takes O(log W) for W workers.
 
     Args:
         problem: what the method sees. Its `workers` is the number of workers of a simulation. `lookups`
-            limits how many rows are begun: one that goes on is no new one.
+            limits how many rows are started; resuming one does not count.
         trainings: a table's, to be simulated, or where real ones take place.
         make_method: makes the method from (problem, rng).
         rng: the method's generator.
-        initial: rows that are trained to their end first.
-        goals: stop as soon as all are settled; none: go on until the budget is spent.
-        on_call: told "making it", "ask", "tell", "suggest" or "observe" whenever the method is called; a
-            time limit needs it.
+        initial: the initial design: rows that are trained to their end first.
+        goals: stop as soon as all are settled; none: run until the budget is spent.
+        on_call: called with "making it", "ask", "tell", "suggest" or "observe" whenever the method is called;
+            a time limit needs it.
         violations: of the problem's constraints, by row; None: there are none.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
+    running: dict[int, float] = {}  # resource asked for, by row
+    settled = _Settled(goals)
+    method, failure = None, ""
+    try:
+        method = _Method(make_method, problem, rng, trainer.workers, running, on_call, violations)
+    except MethodFailure as error:
+        failure = str(error)
+    if not (isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups):
+        return _train(problem, trainer, method, initial, settled, running, failure)
+    if method is None or not method.observes:
+        return _look_up(problem, trainings.losses, method, initial, settled, failure)
+    return replace(_train(problem, trainer, method, initial, settled, running, failure), timing=None)
+
+
+def _look_up(
+    problem: Problem,
+    losses: Floats,
+    method: _Method | None,
+    initial: Sequence[int],
+    settled: _Settled,
+    failure: str,
+) -> Trajectory:
+    """The trial of one worker that looks up whole rows: the same as `_train`, in half of its time."""
+    most = min(problem.lookups, len(problem.features), problem.time)
+    rows: list[int] = []
+    reached: dict[int, float] = {}
+    while True:
+        time = len(rows) + 1
+        if time <= len(initial):
+            row = initial[time - 1]
+        elif method is None or settled.all or time > most:
+            break
+        else:
+            try:
+                request = method.next(reached)
+                if request is None:
+                    raise MethodFailure(_NO_PROGRESS)
+            except MethodFailure as error:
+                failure = str(error)
+                break
+            row = request[0]
+        rows.append(row)
+        reached[row] = math.inf
+        settled.note(row, -1.0, math.inf, time)
+        if method is not None and (failure := method.told(row, losses[row])):
+            method = None
+    found = np.array(rows, dtype=np.int64)
+    return Trajectory(found, losses[found], failure_text(failure))
+
+
+def _train(
+    problem: Problem,
+    trainer: Trainer,
+    method: _Method | None,
+    initial: Sequence[int],
+    settled: _Settled,
+    running: dict[int, float],
+    failure: str,
+) -> Trajectory:
+    """The trial of any number of workers, whose trainings may stop on the way."""
     budget = min(problem.lookups, len(problem.features))
-    settled = Settled(goals)
     waiting, unfinished = deque(initial), set(initial)  # of the initial design
     idle = list(range(trainer.workers))
     latest = [-1] * trainer.workers  # the row that each worker trained last
-    running: dict[int, float] = {}  # resource asked for, by row
-    reached: dict[int, float] = {}  # resource, by row that was begun; infinite once its training has ended
+    reached: dict[int, float] = {}  # resource, by row that was started; infinite once its training has ended
     recorded = array("d")  # the events, one after the other
-    ended, now, failure = 0, 0.0, ""
-    method: _Method | None = None
-    try:
-        method = _Method(make_method, problem, rng, trainer, running, on_call, violations)
-    except MethodFailure as error:
-        failure = str(error)
+    ended, now = 0, 0.0
 
     while True:
         while idle:
@@ -107,7 +167,7 @@ def run_timed_trial(
                 row, resource = request
             place = 0
             if len(idle) > 1:
-                # A worker goes on with its own row where it can, so that the training is not paused.
+                # A worker resumes its own row where it can, so that the training is not paused.
                 place = next((i for i, worker in enumerate(idle) if latest[worker] == row), 0)
             worker = idle.pop(place)
             latest[worker] = row
@@ -125,23 +185,12 @@ def run_timed_trial(
             del running[row]
             idle.append(worker)
             ended += done
-            if goals:
-                settled.note_part(row, reached[row], trainer.resource(event), done, now)
-            reached[row] = math.inf if done else trainer.resource(event)
+            before, reached[row] = reached[row], math.inf if done else trainer.resource(event)
+            settled.note(row, before, reached[row], now)
             recorded.extend(event)
             if unfinished:
                 unfinished.discard(row)
-            if method is None:
-                continue
-            if on_call is not None:
-                on_call(method.tell_name)
-            try:
-                if method.observes:
-                    method.tell(trainer.progress(event))
-                else:
-                    method.tell(row, trainer.best(event).copy())  # its own to change
-            except BaseException as error:
-                failure = str(as_failure(method.tell_name, error))
+            if method is not None and (failure := _tell(method, trainer, event)):
                 method = None
         if len(idle) > 1:
             idle.sort()
@@ -150,6 +199,12 @@ def run_timed_trial(
 
 
 _NO_PROGRESS = "suggest returned None, to wait, but nothing is running and there are rows left to train"
+
+
+def _tell(method: _Method, trainer: Trainer, event: Event) -> str:
+    if method.observes:
+        return method.told(event.row, trainer.progress(event))
+    return method.told(event.row, trainer.best(event))
 
 
 def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, failure: str) -> Trajectory:
@@ -168,6 +223,25 @@ def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, fai
     return Trajectory(rows, losses.reshape(len(rows), n_objectives), failure, timing)
 
 
+class _Settled:
+    """Counts down the goals; `all` is whether none is open any more."""
+
+    def __init__(self, goals: Sequence[Goal]) -> None:
+        self._open = [[goal.counts_from.tolist(), goal.needed, goal.score_at or math.inf] for goal in goals]
+        self.all = False
+
+    def note(self, row: int, before: float, now: float, time: float) -> None:
+        """A row was trained from one resource, negative if it is new, to another, infinite at its end."""
+        if not self._open or self.all:
+            return
+        still = False
+        for goal in self._open:
+            if before < goal[0][row] <= now:
+                goal[1] -= 1
+            still = still or (goal[1] > 0 and time < goal[2])
+        self.all = not still
+
+
 class _Method:
     """Calls of a method, guarded, and its answers, checked."""
 
@@ -176,7 +250,7 @@ class _Method:
         make: MethodFactory,
         problem: Problem,
         rng: np.random.Generator,
-        trainer: Trainer,
+        workers: int,
         running: Mapping[int, float],
         on_call: OnCall | None,
         violations: Violations | None,
@@ -190,28 +264,29 @@ class _Method:
         self._on_call = on_call
         self.only_new = not callable(guarded("suggest", getattr, made, "suggest", None))
         """Whether it can only ask for rows that are new, to be trained to their end."""
-        self._ask = function_of(made, "ask" if self.only_new else "suggest")
+        self._ask_name = "ask" if self.only_new else "suggest"
+        self._ask = function_of(made, self._ask_name)
         self.observes = not self.only_new and callable(guarded("observe", getattr, made, "observe", None))
         """Whether it is told curves, or only the losses of a row's best checkpoint."""
-        self.tell_name = "observe" if self.observes else "tell"
-        self.tell = function_of(made, self.tell_name)
+        self._tell_name = "observe" if self.observes else "tell"
+        self._tell = function_of(made, self._tell_name)
         if violations is not None and self.observes:
-            self.tell = observer(self.tell, violations)
+            self._tell = observer(self._tell, violations)
         elif violations is not None:
-            self.tell = guarded("tell_constrained", teller, made, self.tell, violations)
-        if self.only_new and trainer.workers > 1:
+            self._tell = guarded("tell_constrained", teller, made, self._tell, violations)
+        if self.only_new and workers > 1:
             raise MethodFailure(
                 f"what was made, a {type(made).__name__}, has no suggest, so that it cannot have several "
-                f"trainings running: give it 1 worker, not {trainer.workers}"
+                f"trainings running: give it 1 worker, not {workers}"
             )
 
     def next(self, reached: Mapping[int, float]) -> tuple[int, float] | None:
         """The next request, or None to wait.
 
         Args:
-            reached: the resource of every row that was begun, infinite where its training has ended.
+            reached: the resource of every row that was started, infinite where its training has ended.
         """
-        name = "ask" if self.only_new else "suggest"
+        name = self._ask_name
         if self._on_call is not None:
             self._on_call(name)
         try:
@@ -228,13 +303,26 @@ class _Method:
                 answer, resource = answer[0], resource_amount("suggest", answer[1])
         row: int = answer if type(answer) is int else row_number(name, answer, self._n_rows)
         if not 0 <= row < self._n_rows:
-            row_number(name, answer, self._n_rows)  # says what is wrong
+            row_number(name, answer, self._n_rows)  # raises
         if row in reached:
             self._check_again(row, resource, reached[row])
         return row, resource
 
+    def told(self, row: int, what: Floats | Progress) -> str:
+        """Tell it the losses of a row, or observe its progress; why it failed, empty where it did not."""
+        if self._on_call is not None:
+            self._on_call(self._tell_name)
+        try:
+            if isinstance(what, Progress):
+                self._tell(what)
+            else:
+                self._tell(row, what.copy())  # its own to change
+        except BaseException as error:
+            return str(as_failure(self._tell_name, error))
+        return ""
+
     def _check_again(self, row: int, resource: float, trained: float) -> None:
-        """Refuse a request for a row that was begun, unless it can go on."""
+        """Refuse a request for a row that was started, unless it can be trained further."""
         if self.only_new:
             raise MethodFailure(f"ask returned row {row}, which was looked up before")
         if row in self._running:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.timed_loop import run_timed_trial
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods.random_search import RandomSearch
 
 
@@ -24,7 +24,7 @@ def problem_of(given, workers=1, **options):
 
 def run(method, given, workers=1, goals=()):
     rng = np.random.default_rng(0)
-    return run_timed_trial(problem_of(given, workers), given, method, rng, (), goals)
+    return run_trial(problem_of(given, workers), given, method, rng, (), goals)
 
 
 # --- a naive twin ----------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_the_loop_agrees_with_a_naive_twin(given, workers, seed, n_initial):
         made.append(Erratic(problem, rng))
         return made[-1]
 
-    trial = run_timed_trial(problem, given, make, np.random.default_rng(seed), initial)
+    trial = run_trial(problem, given, make, np.random.default_rng(seed), initial)
     twin = Erratic(problem, np.random.default_rng(seed))
     past = naive(problem, given, twin, initial)
     assert trial.failure == ""
@@ -241,7 +241,7 @@ def test_the_same_seed_gives_the_same_bytes():
     given = Trainings.whole(np.random.default_rng(0).random((50, 1)), np.random.default_rng(1).random(50))
     for seed in range(3):
         trials = [
-            run_timed_trial(problem_of(given, 4), given, RandomSearch, np.random.default_rng(seed))
+            run_trial(problem_of(given, 4), given, RandomSearch, np.random.default_rng(seed))
             for _ in range(2)
         ]
         first, second = (

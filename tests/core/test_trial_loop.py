@@ -9,25 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.loop import run_trial
 from hpobench_nmt.core.problem import Problem, name_of
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.core.trial_loop import run_trial
 
 N_ROWS = 8
 INITIAL = [6, 1, 3]
 LOSSES = np.linspace([0.0, 5.0], [7.0, -5.0], N_ROWS)
-
-
-class Table:
-    """Losses by row, and what was asked for."""
-
-    def __init__(self, losses=LOSSES):
-        self.losses = losses
-        self.asked = []
-
-    def __call__(self, row):
-        self.asked.append(row)
-        return self.losses[row].copy()
 
 
 class FromBelow:
@@ -45,13 +34,15 @@ class FromBelow:
         self.told.append((index, losses.tolist()))
 
 
-def run(make_method, table=None, goals=(), budget=N_ROWS, initial=INITIAL, n_rows=N_ROWS):
-    problem = Problem(np.zeros((n_rows, 1)), 2, budget, len(initial))
-    return run_trial(problem, table or Table(), make_method, np.random.default_rng(0), initial, goals)
+def run(make_method, losses=LOSSES, goals=(), budget=N_ROWS, initial=INITIAL):
+    """One worker that looks up rows of these losses."""
+    problem = Problem(np.zeros((len(losses), 1)), 2, budget, len(initial))
+    rng = np.random.default_rng(0)
+    return run_trial(problem, Trainings.whole(losses), make_method, rng, initial, goals)
 
 
 def answering(*answers):
-    """A method that gives these answers, then behaves."""
+    """A method that gives these answers, one each time it is asked, then behaves."""
 
     class Answering(FromBelow):
         def __init__(self, problem, rng):
@@ -59,12 +50,7 @@ def answering(*answers):
             self.answers = list(answers)
 
         def ask(self):
-            return self.answers[0] if self.answers else super().ask()
-
-        def tell(self, index, losses):
-            if self.answers and index == self.answers[0]:
-                self.answers.pop(0)
-            super().tell(index, losses)
+            return self.answers.pop(0) if self.answers else super().ask()
 
     return Answering
 
@@ -100,11 +86,11 @@ def raising(where, error, after=0):
 
 
 def test_trial_looks_up_the_initial_design_and_then_what_is_asked():
-    table = Table()
-    trajectory = run(FromBelow, table)
+    trajectory = run(FromBelow)
     assert trajectory.rows.tolist() == [6, 1, 3, 0, 2, 4, 5, 7]
     assert trajectory.rows.dtype == np.int64
-    assert table.asked == trajectory.rows.tolist()
+    assert trajectory.timing is None  # compressed
+    assert trajectory.timeline.finishes.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
     assert trajectory.failure == ""
 
@@ -117,13 +103,13 @@ def test_method_is_told_everything_in_order():
 
 def test_method_gets_the_problem_and_the_generator():
     given_to = []
-    problem, rng = Problem(np.zeros((3, 1)), 2, 3, 1), np.random.default_rng(5)
+    problem, rng = Problem(np.zeros((N_ROWS, 1)), 2, 3, 1), np.random.default_rng(5)
 
     def make(*arguments):
         given_to.extend(arguments)
         return FromBelow(*arguments)
 
-    run_trial(problem, Table(), make, rng, [0])
+    run_trial(problem, Trainings.whole(LOSSES), make, rng, [0])
     assert given_to[0] is problem
     assert given_to[1] is rng
 
@@ -139,7 +125,7 @@ def test_failed_trainings_are_told_as_nan():
     losses = LOSSES.copy()
     losses[[1, 2], 0] = np.nan
     made = []
-    trajectory = run(lambda problem, rng: made.append(FromBelow(problem, rng)) or made[0], Table(losses))
+    trajectory = run(lambda problem, rng: made.append(FromBelow(problem, rng)) or made[0], losses)
     assert trajectory.failure == ""
     np.testing.assert_array_equal(trajectory.losses, losses[trajectory.rows])
     told = dict(made[0].told)
@@ -154,31 +140,14 @@ def test_any_kind_of_integer_is_a_row_number(number):
     assert trajectory.rows.tolist() == [6, 1, 3, 5, 0, 2, 4, 7]
 
 
-def test_evaluate_is_given_plain_integers():
-    table = Table()
-    run(answering(np.int64(5)), table)
-    assert {type(row) for row in table.asked} == {int}
-
-
 def test_method_cannot_change_what_is_recorded():
     class Scaling(FromBelow):
         def tell(self, index, losses):
             super().tell(index, losses)
             losses *= 0.0
 
-    losses = LOSSES.copy()
-    trajectory = run(Scaling, lambda row: losses[row])
-    np.testing.assert_array_equal(losses, LOSSES)
+    trajectory = run(Scaling)
     np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
-
-
-@pytest.mark.parametrize(
-    "give", [list, tuple, lambda losses: losses.astype(np.float32)], ids=["list", "tuple", "float32"]
-)
-def test_evaluate_may_give_any_numbers(give):
-    trajectory = run(FromBelow, lambda row: give(LOSSES[row]))
-    assert trajectory.losses.dtype == np.float64
-    np.testing.assert_allclose(trajectory.losses, LOSSES[trajectory.rows], rtol=1e-7)
 
 
 def test_no_rows_give_empty_losses_of_the_right_width():
@@ -188,14 +157,41 @@ def test_no_rows_give_empty_losses_of_the_right_width():
     assert trajectory.rows.dtype == np.int64
 
 
+class Suggests:
+    """Has `suggest` alone, and is told by `tell`."""
+
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+
+    def suggest(self, running):
+        assert not running
+        return self.left[0]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+
+class Observes(Suggests):
+    def observe(self, progress):
+        assert progress.done and progress.resources.tolist() == progress.costs.tolist() == [1.0]
+        assert progress.losses.tolist() == [progress.best.tolist()] == [LOSSES[progress.row].tolist()]
+        self.left.remove(progress.row)
+
+
+@pytest.mark.parametrize("kind", [Suggests, Observes])
+def test_what_a_function_makes_may_have_suggest_alone(kind):
+    trajectory = run(lambda problem, rng: kind(problem, rng))
+    assert (trajectory.failure, trajectory.rows.tolist()) == ("", [6, 1, 3, 0, 2, 4, 5, 7])
+    assert trajectory.timing is None
+
+
 # --- methods that misbehave ------------------------------------------------------------------------
 
 
-def assert_failed(trajectory, table, rows, reason):
+def assert_failed(trajectory, rows, reason):
     assert trajectory.failure
     assert reason in trajectory.failure
     assert trajectory.rows.tolist() == rows
-    assert table.asked == rows
     np.testing.assert_array_equal(trajectory.losses, LOSSES[rows])
 
 
@@ -235,14 +231,11 @@ class BadIndex:
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
 def test_answer_that_is_no_new_row_ends_the_trial(wrong, reason):
-    table = Table()
-    assert_failed(run(answering(4, wrong), table), table, [*INITIAL, 4], reason)
+    assert_failed(run(answering(4, wrong)), [*INITIAL, 4], reason)
 
 
 def test_row_that_the_method_itself_asked_for_before():
-    table = Table()
-    trajectory = run(answering(4, 4), table)
-    assert_failed(trajectory, table, [*INITIAL, 4], "ask returned row 4, which was looked up before")
+    assert_failed(run(answering(4, 4)), [*INITIAL, 4], "ask returned row 4, which was looked up before")
 
 
 @pytest.mark.parametrize(
@@ -269,9 +262,8 @@ def test_row_that_the_method_itself_asked_for_before():
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
 def test_exception_ends_the_trial_after_the_initial_design(where, after, rows, error, reason):
-    table = Table()
-    trajectory = run(raising(where, error, after), table)
-    assert_failed(trajectory, table, rows, reason)
+    trajectory = run(raising(where, error, after))
+    assert_failed(trajectory, rows, reason)
     if not isinstance(error, SystemExit):
         name = "Raising" if where == "__init__" else where
         assert trajectory.failure.startswith(f"{name} raised {type(error).__name__}")
@@ -292,8 +284,7 @@ def test_sys_exit_does_not_end_the_process(where):
             if where == "tell":
                 sys.exit("enough")
 
-    table = Table()
-    assert_failed(run(Quitting, table), table, INITIAL, "tried to exit the process (exit code enough)")
+    assert_failed(run(Quitting), INITIAL, "tried to exit the process (exit code enough)")
 
 
 class OnlyAsks:
@@ -312,11 +303,6 @@ class OnlyTells:
         pass
 
 
-class OnlySuggests(OnlyTells):
-    def suggest(self, running):
-        return 0
-
-
 class CannotBeAsked(OnlyTells):
     @property
     def ask(self):
@@ -329,7 +315,6 @@ class CannotBeAsked(OnlyTells):
         (lambda problem, rng: None, "what was made, a NoneType, has no ask"),
         (OnlyAsks, "what was made, a OnlyAsks, has no tell"),
         (OnlyTells, "what was made, a OnlyTells, has no ask"),
-        (OnlySuggests, "has no ask; it has suggest alone, which can only be known of a class"),
         (CannotBeAsked, "ask raised ValueError: not yet"),
         (lambda problem: None, "TypeError"),
         (raising("ask", Exception(Unprintable())), "Exception"),
@@ -339,7 +324,6 @@ class CannotBeAsked(OnlyTells):
         "no method",
         "no tell",
         "no ask",
-        "no ask, of a function",
         "ask raises",
         "wrong signature",
         "unprintable error",
@@ -347,15 +331,13 @@ class CannotBeAsked(OnlyTells):
     ],
 )
 def test_what_is_not_a_method_is_a_failure_too(make, reason):
-    table = Table()
-    assert_failed(run(make, table), table, INITIAL, reason)
+    assert_failed(run(make), INITIAL, reason)
 
 
 def test_failure_ends_the_trial_even_where_a_goal_is_open():
     goal = Goal(np.arange(N_ROWS) == 7, 1)
-    table = Table()
-    trajectory = run(raising("ask", ValueError("no"), after=1), table, [goal])
-    assert_failed(trajectory, table, [*INITIAL, 0], "ValueError: no")
+    trajectory = run(raising("ask", ValueError("no"), after=1), goals=[goal])
+    assert_failed(trajectory, [*INITIAL, 0], "ValueError: no")
 
 
 @pytest.mark.parametrize(
@@ -393,18 +375,6 @@ def test_what_is_not_the_methods_fault_passes_through(where, error):
     assert caught.value is error
 
 
-@pytest.mark.parametrize("error", [ValueError("no such run"), SystemExit(2)])
-@pytest.mark.parametrize("at", [INITIAL[1], 0])
-def test_errors_of_evaluate_are_not_the_methods(error, at):
-    def evaluate(row):
-        if row == at:
-            raise error
-        return LOSSES[row]
-
-    with pytest.raises(type(error)):
-        run(FromBelow, evaluate)
-
-
 # --- goals -----------------------------------------------------------------------------------------
 
 
@@ -434,11 +404,9 @@ def naive_length(order, n_initial, budget, goals):
 )
 def test_trial_stops_exactly_when_the_last_goal_is_settled(order, n_initial, budget, goals):
     asked = [Goal(np.isin(np.arange(12), list(targets)), needed, limit) for targets, needed, limit in goals]
-    table = Table(np.zeros((12, 2)))
-    trajectory = run(answering(*order[n_initial:]), table, asked, budget, order[:n_initial], n_rows=12)
+    trajectory = run(answering(*order[n_initial:]), np.zeros((12, 2)), asked, budget, order[:n_initial])
     assert trajectory.failure == ""
     assert trajectory.rows.tolist() == list(order[: naive_length(order, n_initial, budget, goals)])
-    assert len(table.asked) == len(set(table.asked))
 
 
 def test_goal_that_cannot_be_reached_exhausts_the_table():
@@ -462,40 +430,7 @@ def test_goal_settled_in_the_initial_design_ends_the_trial_after_it():
     assert [row for row, _ in made[0].told] == INITIAL
 
 
-# --- evaluators, large tables, what is said of calls -----------------------------------------------
-
-
-def test_an_evaluator_may_use_one_buffer_for_all_rows():
-    buffer = np.empty(2)
-
-    def evaluate(row):
-        buffer[:] = LOSSES[row]
-        return buffer
-
-    made = []
-    trajectory = run(lambda problem, rng: made.append(Keeping(problem, rng)) or made[0], evaluate)
-    buffer[:] = -1.0
-    np.testing.assert_array_equal(trajectory.losses, LOSSES[trajectory.rows])
-    np.testing.assert_array_equal(made[0].kept, LOSSES[trajectory.rows])
-
-
-class Keeping(FromBelow):
-    """Keeps the very arrays that it is told."""
-
-    def __init__(self, problem, rng):
-        super().__init__(problem, rng)
-        self.kept = []
-
-    def tell(self, index, losses):
-        super().tell(index, losses)
-        self.kept.append(losses)
-
-
-@pytest.mark.parametrize("losses", [[1, 2], (1.5, 2.5), np.array([1, 2], dtype=np.float32)])
-def test_losses_of_any_kind_of_number_are_recorded_as_doubles(losses):
-    trajectory = run(FromBelow, lambda row: losses)
-    assert trajectory.losses.dtype == np.float64
-    np.testing.assert_array_equal(trajectory.losses, np.tile(np.array(losses, dtype=float), (N_ROWS, 1)))
+# --- large tables, and the calls of a method -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -504,7 +439,7 @@ def test_losses_of_any_kind_of_number_are_recorded_as_doubles(losses):
 def test_goals_and_rows_are_counted_beyond_a_byte(needed, length):
     # FromBelow looks up 1000, 1001, 1002 first, then 0, 1, 2, ...: the targets are rows 0 to 699.
     goal = Goal(np.arange(1003) < 700, needed)
-    trajectory = run(FromBelow, Table(np.zeros((1003, 2))), [goal], 1003, [1000, 1001, 1002], n_rows=1003)
+    trajectory = run(FromBelow, np.zeros((1003, 2)), [goal], 1003, [1000, 1001, 1002])
     assert len(trajectory.rows) == length
     assert trajectory.rows.tolist() == [1000, 1001, 1002, *range(length - 3)]
 
@@ -512,16 +447,16 @@ def test_goals_and_rows_are_counted_beyond_a_byte(needed, length):
 @pytest.mark.parametrize("score_at", [4, 255, 256, 257, 1000])
 def test_a_goal_at_a_number_of_look_ups_is_settled_there(score_at):
     goal = Goal(np.zeros(1003, dtype=bool), 1, score_at)
-    trajectory = run(FromBelow, Table(np.zeros((1003, 2))), [goal], 1003, [0, 1, 2], n_rows=1003)
+    trajectory = run(FromBelow, np.zeros((1003, 2)), [goal], 1003, [0, 1, 2])
     assert len(trajectory.rows) == score_at
 
 
 def test_a_row_far_up_that_was_looked_up_before_is_noticed():
-    table = Table(np.zeros((1003, 2)))
-    trajectory = run(answering(700, 700), table, (), 1003, [0, 1, 2], n_rows=1003)
+    losses = np.zeros((1003, 2))
+    trajectory = run(answering(700, 700), losses, (), 1003, [0, 1, 2])
     assert trajectory.failure == "ask returned row 700, which was looked up before"
     assert trajectory.rows.tolist() == [0, 1, 2, 700]
-    trajectory = run(answering(1003), table, (), 1003, [0, 1, 2], n_rows=1003)
+    trajectory = run(answering(1003), losses, (), 1003, [0, 1, 2])
     assert trajectory.failure == "ask returned row 1003, but rows go from 0 to 1002"
 
 
@@ -541,8 +476,8 @@ def test_every_call_of_a_method_is_announced_before_it_is_made():
             calls.append("told")
             super().tell(index, losses)
 
-    problem = Problem(np.zeros((5, 1)), 2, 4, 2)
-    run_trial(problem, Table(), Noting, np.random.default_rng(0), [3, 1], (), calls.append)
+    problem = Problem(np.zeros((N_ROWS, 1)), 2, 4, 2)
+    run_trial(problem, Trainings.whole(LOSSES), Noting, np.random.default_rng(0), [3, 1], (), calls.append)
     step = ["ask", "asked", "tell", "told"]
     assert calls == ["making it", "made", "tell", "told", "tell", "told", *step, *step]
 

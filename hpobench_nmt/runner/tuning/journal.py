@@ -1,0 +1,114 @@
+"""The journal of a tuning run: what has finished, one JSON line each, so that the same command resumes it.
+
+What the journal holds is told again in its order, at the times of then, so that the method takes the same way
+back to where it was. The ledger holds only trainings that have ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.validation import Natural, NonNegative, Positive, Strict, checked
+from hpobench_nmt.runner.disk.user_paths import refuse_link
+
+_MOST_BYTES = 2**30
+
+
+class Line(Strict, frozen=True):
+    """A training that has finished, in the journal; `points` are those that the row did not have before, each
+    with its losses and violations."""
+
+    number: Positive
+    row: Natural
+    worker: Natural
+    start: NonNegative
+    finish: NonNegative
+    checkpoint: Positive
+    done: bool
+    points: list[tuple[float, float, list[float | None]]] = msgspec.field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The file that notes what has finished in one tuning run. Its name is made of the run's settings."""
+
+    path: Path
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path, settings: Mapping[str, Any]) -> Journal:
+        """The journal of the run with these settings."""
+        name = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+        return cls(folder / f"tuning-{name}.jsonl", settings)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, no other run of the same settings reads or writes it: their lines would not fit together.
+
+        Raises:
+            InputError: such a run is at work.
+        """
+        lock = FileLock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
+        try:
+            acquired = lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"{self.path}: another run with the same settings is at work. Wait for its end, or take "
+                "another --seed."
+            ) from None
+        with acquired:
+            yield
+
+    def read(self) -> list[Line]:
+        """What has finished, in order. A last line that was cut short by a kill is removed.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        refuse_link(self.path)
+        if not self.path.exists():
+            return []
+        content = read_bytes(self.path, _MOST_BYTES, follow_link=False)
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(self.path, whole)
+        lines = content[:whole].splitlines()
+        if lines and parse_json(lines[0], f"{self.path}, line 1") != json.loads(self._head()):
+            raise InputError(
+                f"{self.path}, line 1: is not what this version begins the journal of these settings with. "
+                "Move the file away to begin anew; trainings that the ledger has are not repeated."
+            )
+        found = []
+        for number, line in enumerate(lines[1:], start=2):
+            where = f"{self.path}, line {number}"
+            found.append(checked(parse_json(line, where), Line, where))
+        return found
+
+    def _head(self) -> bytes:
+        return json.dumps({"tuning": 1, **self.settings}).encode()
+
+    def append(self, line: Line) -> None:
+        """Note what has finished; when it returns, the line is on the disk."""
+        refuse_link(self.path)
+        try:
+            new = not self.path.exists() or self.path.stat().st_size == 0
+            with self.path.open("ab") as file:
+                if new:
+                    file.write(self._head() + b"\n")
+                file.write(msgspec.json.encode(line) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror}.") from error
