@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -97,11 +96,16 @@ def _choices(of: Any) -> tuple[str, ...]:
     return tuple(text for part in get_args(of) for text in _choices(part))
 
 
-@cache
-def settings_of(kind: Any) -> Mapping[str, Setting]:
-    """The fields of a class made from Settings by name, in its order."""
-    hints = get_type_hints(kind, include_extras=True)
-    return MappingProxyType({field.name: _setting(field, hints[field.name]) for field in fields(kind)})
+_known: dict[type[Settings], Mapping[str, Setting]] = {}
+
+
+def settings_of(kind: type[Settings]) -> Mapping[str, Setting]:
+    """The fields of a class by name, in its order."""
+    if kind not in _known:
+        hints = get_type_hints(kind, include_extras=True)
+        found = {field.name: _setting(field, hints[field.name]) for field in fields(kind)}
+        _known[kind] = MappingProxyType(found)
+    return _known[kind]
 
 
 def _setting(field: Field[Any], hint: Any) -> Setting:
