@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,18 +279,20 @@ def with_sources(suite: Suite, instance: Instance) -> Instance:
 
 
 def suite_instances(
-    suite: Suite, skipped: Callable[[str], None] = lambda reason: None
+    suite: Suite,
+    skipped: Callable[[str], None] = lambda reason: None,
+    loaded: Mapping[str, Table] = MappingProxyType({}),
 ) -> dict[str, Instance]:
     """The suite on each of its tables, by name.
 
     "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
     is called with the reason, and with the rows that are left out of a table. A collection stands for its
-    members.
+    members. Tables that are loaded are not looked for by their names.
     """
     instances: dict[str, Instance] = {}
     if suite.tables != (INSTALLED,):
-        for name in (member for spec in suite.tables for member in members(spec)):
-            table = load_table(name)
+        for name in (m for spec in suite.tables for m in ([spec] if spec in loaded else members(spec))):
+            table = loaded[name] if name in loaded else load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
             instances[table.name] = with_sources(suite, make_instance(suite, table, name))

@@ -27,7 +27,7 @@ ANEW = "Run it again into another folder."
 _MOST_SHOWN = 3
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-_Settings = section_of_suite("tables", "methods", "description")
+_Settings = section_of_suite("tables", "methods", "description", name="_Settings", module=__name__)
 # The name of Suite.score_at in files of this format.
 _SCORE_AT = "budget"
 

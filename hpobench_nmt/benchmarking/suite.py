@@ -18,7 +18,7 @@ Keys of a suite file, all but `scores` with a default:
     tolerance     of ftc, by table, with a `default`; left out: the metric's own, or else 5% of the way
                   from the best value of all rows to the median one, under constraints, too
     score_at      number of look-ups, or time on the clock, after which fb, fbp and fbh are taken, by table,
-                  with a `default`; it ends no trial. (Files of the first version call it `budget`.)
+                  with a `default`; it ends no trial. (`budget` is its old name, which warns.)
     clock         "lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its
                   cost, in the table's unit
     cost          the metric that says what a training cost; left out: the cost of its learning curve
@@ -43,12 +43,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import msgspec
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.core.constraints import parse_constraints
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
 from hpobench_nmt.core.text import counted
@@ -56,6 +57,9 @@ from hpobench_nmt.core.validation import Amount, Natural, NonNegative, Positive,
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
 from hpobench_nmt.lookup.collections import COLLECTIONS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 INSTALLED = "installed"
 _DEFAULT = "default"
@@ -223,8 +227,11 @@ _LATER: Mapping[str, Any] = {
 }
 
 
-def section_of_suite(*without: str) -> type[Strict]:
-    """A type for `checked`: a section of a file with the fields of a suite but these, in the same types."""
+def section_of_suite(*without: str, name: str = "Suite", module: str = __name__) -> type[Strict]:
+    """A type for `checked`: a section of a file with the fields of a suite but these, in the same types.
+
+    Its values can be pickled if it is known by the name in the module.
+    """
     types = get_type_hints(Suite, include_extras=True)
     described: list[Any] = []
     for each in fields(Suite):
@@ -237,7 +244,7 @@ def section_of_suite(*without: str) -> type[Strict]:
         else:
             described.append((each.name, types[each.name]))
     made: Any = msgspec.defstruct(
-        "Suite", described, bases=(Strict,), frozen=True, forbid_unknown_fields=True
+        name, described, bases=(Strict,), module=module, frozen=True, forbid_unknown_fields=True
     )
     kind: type[Strict] = made
     return kind
@@ -249,6 +256,15 @@ _FILE = section_of_suite("name")
 def suite_files() -> dict[str, Path]:
     """The suites that come with the package, by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
+def list_suites() -> pd.DataFrame:
+    """The suites that come with the package: suite, scores, description."""
+    import pandas as pd
+
+    found = [load_suite(name) for name in suite_files()]
+    rows = [(suite.name, ", ".join(suite.scores), suite.description) for suite in found]
+    return pd.DataFrame(rows, columns=["suite", "scores", "description"])
 
 
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
@@ -299,9 +315,10 @@ def load_suite(name_or_file: str) -> Suite:
         content["tables"] = [INSTALLED]
     if isinstance(content.get("methods"), list):
         content["methods"] = [_method_text(path, each) for each in content["methods"]]
-    if "budget" in content:  # the name of score_at in files of the first version
+    if "budget" in content:
         if "score_at" in content:
             raise InputError(f"{path}: score_at and budget are the same: remove budget.")
+        warn_deprecated(f"budget in {path}", "score_at", since="1.1", removed_in="2.0")
         content["score_at"] = content.pop("budget")
     settings = msgspec.structs.asdict(checked(content, _FILE, str(path)))
     if settings["published"] and path.parent != _FOLDER:

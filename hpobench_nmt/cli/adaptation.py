@@ -172,3 +172,6 @@ def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
 
     joint = "" if kept.corpus.unit == "character" else " "
     return joint.join("\n" if (text := kept.corpus.vocabulary[t]) == END else text for t in tokens.tolist())
+
+
+COMMANDS = (adaptation,)

@@ -136,3 +136,6 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
         f"{unknown_words}, {found.seconds:.1f} s",
         err=True,
     )
+
+
+COMMANDS = (translate, evaluate)

@@ -300,3 +300,6 @@ def _print_plan(
         say(f"Will fail: {line}")
     if len(wrong) > _MOST_SHOWN:
         say(f"… and {counted(len(wrong) - _MOST_SHOWN, 'more combination')}.")
+
+
+COMMANDS = (train,)

@@ -216,7 +216,7 @@ def test_the_papers_figures_stand_beside_ours(nmthpo_home, monkeypatch):
         ["RS"],
         trials=100,
         ties="first",
-        budget=20,
+        score_at=20,
         tolerance=0.5,
         objectives=["dev_bleu"],
         published=suite.published,

@@ -21,7 +21,7 @@ from hpobench_nmt.benchmarking.clock import own_objectives, unit_of
 from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.scoring import exact_score, length_of, score_of
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
@@ -196,7 +196,7 @@ def test_the_rows_of_trials_are_those_of_the_table_as_it_is_loaded(curved, home,
     save_folder(curved, home / "tables" / "toy")
     suite = Suite("s", tables=("toy",), methods=("RS", "ASHA"), trials=3, workers=2, **SETTINGS)
     instances = suite_instances(suite)
-    results = run_to_folder(tmp_path / "r", suite, instances, resolve_methods(suite.methods))
+    results = run_suite(suite, instances, resolve_methods(suite.methods), folder=tmp_path / "r")
     if read:
         results = load_results(tmp_path / "r")
     table, instance = hb.load_table("toy"), results.instances["toy"]
@@ -412,7 +412,7 @@ def test_scores_after_a_time_need_the_time(curved):
 def test_learning_curves_may_come_later_where_a_metric_says_the_cost(toy, curved, home, tmp_path):
     def run():
         suite = Suite("s", ("ftb",), clock="cost", cost="seconds", tables=("toy",), trials=2)
-        return run_to_folder(tmp_path / "r", suite, suite_instances(suite), resolve_methods(["RS"]))
+        return run_suite(suite, suite_instances(suite), resolve_methods(["RS"]), folder=tmp_path / "r")
 
     save_folder(toy, home / "tables" / "toy")
     before = run().scores()

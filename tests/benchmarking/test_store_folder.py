@@ -16,7 +16,8 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.manifest import manifest_of, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.store import ResultsFolder, load_results, unfinished
+from hpobench_nmt.benchmarking.results_folder import ResultsFolder
+from hpobench_nmt.benchmarking.store import load_results, unfinished
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Took, plan
 from hpobench_nmt.core.errors import InputError, RunError
@@ -310,7 +311,7 @@ def test_nothing_finished_is_said(run, home, two):
     alone.files.start(alone.manifest())
     alone.keep(alone.blocks[0])
     with pytest.raises(
-        InputError, match=r"/r: nothing is finished yet\. Run the same command again to go on"
+        InputError, match=r"/r: nothing is finished yet\. Run the same command again to resume"
     ):
         load_results(run.files.path)
 

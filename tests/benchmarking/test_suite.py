@@ -244,8 +244,7 @@ def test_tables_that_are_installed_in_either_spelling(tmp_path):
         load_suite(written(tmp_path, 'tables = "toy"'))
 
 
-def test_score_at_under_its_first_name(tmp_path):
-    assert load_suite(written(tmp_path, "[budget]", "default = 7")).score_at == {"default": 7}
+def test_score_at_under_both_of_its_names(tmp_path):
     with pytest.raises(InputError, match=r"mine\.toml: score_at and budget are the same: remove budget\."):
         load_suite(written(tmp_path, "budget = {default = 7}", "score_at = {default = 7}"))
 

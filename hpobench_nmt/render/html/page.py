@@ -38,12 +38,12 @@ _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def write_report(
-    folders: Sequence[Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
+    sources: Sequence[Results | Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
 ) -> Path:
-    """Write the report of one or more results folders.
+    """Write the report of one or more runs.
 
     Args:
-        folders: each of one run.
+        sources: results or results folders, each of one run.
         out: the HTML file.
         jobs: processes that analyse and draw.
         methods: methods of your own, from resolve_methods: those with a surrogate get its curves.
@@ -53,7 +53,7 @@ def write_report(
             no run.
         RunError: the file cannot be written.
     """
-    page = render(load_runs(folders, methods), jobs)
+    page = render(load_runs(sources, methods), jobs)
     try:
         write_whole(out, page.encode())
     except OSError as error:

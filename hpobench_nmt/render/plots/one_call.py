@@ -31,12 +31,12 @@ def plot(
 ) -> Figure:
     """Draw one figure of results.
 
-        results = hb.benchmark("sotu-ngram", ["RS", "BO_EI_M_std"], trials=20)
+        results = hb.run(tables="sotu-ngram", methods=["RS", "BO_EI_M_std"], trials=20)
         hb.plot(results)                                     # simple regret against look-ups
         hb.plot(results, "runtimes").savefig("runtimes.pdf")
 
     Args:
-        results: of `hb.benchmark` or `hb.load_results`.
+        results: of `hb.run` or `hb.load_results`.
         kind: what to draw; left out: "regret" for one objective, "hypervolume" for more.
 
             - "regret": gap to the best value of the table, in the metric's unit, against look-ups;

@@ -50,7 +50,7 @@ def plot_regret(results: Results, table: str | None = None, ax: Axes | None = No
     """Draw the mean simple regret of each method against look-ups.
 
     Args:
-        results: of `hb.benchmark` or `hb.load_results`.
+        results: of `hb.run` or `hb.load_results`.
         table: which; left out: the first.
         ax: axes to draw on; left out: a new figure.
 

@@ -154,7 +154,7 @@ def test_figures_of_twelve_methods(single):
 
 
 def test_a_lower_bound_is_dotted_from_a_cross_on(toy):
-    results = hb.benchmark(toy, ["RS"], trials=12, lookups=10, budget=10)
+    results = hb.benchmark(toy, ["RS"], trials=12, lookups=10, score_at=10)
     figure = drawn(plot_runtime_distribution(runtime_distribution(target_runtimes(results))))
     dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     assert dotted[0].get_xdata()[0] == 10
@@ -225,7 +225,7 @@ def test_the_best_and_its_ties_are_filled(single):
 
 
 def test_what_has_no_mean_has_a_note_in_the_figure(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, budget=5)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, score_at=5)
     figure = drawn(plot_scores(run_statistics(results).scores, "toy"))
     assert any("not reached" in text.get_text() for text in figure.axes[0].texts)
 

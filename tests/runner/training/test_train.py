@@ -327,7 +327,7 @@ def test_devices_are_not_mixed_unawares(trained, place):
     shutil.copytree(trained, mixed)
     ledger = mixed / "ledger.jsonl"
     ledger.write_text(ledger.read_text().replace('"device":"cpu, ', '"device":"cuda:0: Some GPU, '))
-    for command in (("train",), ("tune", "--budget", "1")):
+    for command in (("train",), ("tune", "--lookups", "1")):
         done = run(place, *command, "tiny.toml", "--out", "mixed")
         assert done.returncode == 2
         assert "Some GPU" in done.stderr
@@ -422,11 +422,11 @@ def test_without_a_terminal_a_line_tells_of_each_training(place):
 
 def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, place):
     tune = ("tune", "tiny.toml", "--method", "BO_EI_M", "--out", "tuned", "--device", "cpu", "--seed", "1")
-    first = run(place, *tune, "--budget", "4")
+    first = run(place, *tune, "--lookups", "4")
     assert first.returncode == 0, first.stderr
     ledger = place / "tuned" / "ledger.jsonl"
     assert len(lines(ledger)) == 4
-    second = run(place, *tune, "--budget", "6")
+    second = run(place, *tune, "--lookups", "6")
     assert second.returncode == 0, second.stderr
     assert second.stdout.count("from the ledger") == 4
     assert len(lines(ledger)) == N_CONFIGS
@@ -446,7 +446,7 @@ def test_a_method_that_fails_is_not_passed_over(trained, place):
         "    def ask(self): raise ValueError('no idea')\n"
         "    def tell(self, index, losses): pass\n"
     )
-    tune = ("tune", "tiny.toml", "--method", "sulky.py:Sulky", "--budget", "5", "--out", trained)
+    tune = ("tune", "tiny.toml", "--method", "sulky.py:Sulky", "--lookups", "5", "--out", trained)
     done = run(place, *tune, "--device", "cpu")
     assert done.returncode == 1
     assert "Best: " in done.stdout
