@@ -3,6 +3,7 @@
 {module-doc} package.module   the docstring of a module; lists in two columns become tables
 {suite-keys}                  the keys of a suite file
 {suite-list}                  the suites that ship, each as the file that it is
+{family-list}                 the model families
 {setting-list}                the model families' settings and metrics
 {corpus-list}                 the corpora's options
 {method-list}                 the methods, with the extras that they need
@@ -14,7 +15,6 @@ import ast
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 
 
 class ModuleDoc(SphinxDirective):
@@ -124,6 +124,17 @@ class SuiteList(SphinxDirective):
         ]
 
 
+class FamilyList(SphinxDirective):
+    """The model families."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        from hpobench_nmt.runner.families import FAMILIES, load_family
+
+        rows = [(name, family.models, family.source) for name in FAMILIES for family in [load_family(name)]]
+        return [_table(("family", "models", "from"), rows)]
+
+
 class SettingList(SphinxDirective):
     """What a spec may set for each family, and what the family measures."""
 
@@ -172,24 +183,18 @@ class MethodList(SphinxDirective):
         return [_table(("method", "what it is", "objectives", "needs"), rows)]
 
 
-def _settings(settings: Iterable[Setting]) -> nodes.table:
+def _settings(kind: type[Settings]) -> nodes.table:
     rows = [
-        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.description)
-        for s in settings
+        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.about.description)
+        for s in settings_of(kind).values()
     ]
     return _table(("setting", "default", "values", "what it is"), rows)
 
 
 def _domain(setting: Setting) -> str:
-    choices, low, high, kind, unit = (
-        setting.choices,
-        setting.low,
-        setting.high,
-        setting.kind.__name__,
-        setting.unit,
-    )
-    if choices:
-        return " | ".join(choices)
+    kind, low, high, unit = setting.kind.__name__, setting.about.low, setting.about.high, setting.about.unit
+    if setting.choices:
+        return " | ".join(setting.choices)
     if kind in ("bool", "str"):
         return {"bool": "true | false", "str": "text"}[kind]
     ends = f"{low:g} to {high:g}" if high < float("inf") else f"{low:g} and more"
@@ -245,6 +250,7 @@ def setup(app: Sphinx) -> dict[str, object]:
         "module-doc": ModuleDoc,
         "suite-keys": SuiteKeys,
         "suite-list": SuiteList,
+        "family-list": FamilyList,
         "setting-list": SettingList,
         "corpus-list": CorpusList,
         "method-list": MethodList,

@@ -104,8 +104,9 @@ def tune(
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
-    from hpobench_nmt.runner.devices import find_devices, first_devices, gpus_a_training, refuse_other_device
+    from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.specs.spec_file import load_spec
+    from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
     from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics
     from hpobench_nmt.runner.tuning.tune import tune as tune_spec
