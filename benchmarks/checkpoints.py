@@ -26,7 +26,8 @@ import torch
 
 from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.ntasgd import NTASGD
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, train
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule
+from hpobench_nmt.runner.lm.trainer import train
 from hpobench_nmt.runner.lm.training_state import _MOST_TIME, Checkpoints, StateFile
 
 BAR = 0.03

@@ -40,8 +40,9 @@ from hpobench_nmt.runner.lm import (
 from hpobench_nmt.runner.lm.awd_lstm_model import AWDLSTM, Regularisation
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.language_model import detach, set_up
-from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam
+from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
 from hpobench_nmt.runner.lm.precision import loss_scaler
+from hpobench_nmt.runner.lm.settings import PlateauSettings
 
 BAR = 1.2
 WORDS = 10_000
@@ -118,7 +119,10 @@ def update(model: Any, vocabulary: int, batch: int, steps: int) -> Callable[[], 
     """One training update of a model."""
     model.train()
     piece = torch.from_numpy(text(vocabulary, batch * (steps + 1))).view(steps + 1, batch)
-    optimiser = PlateauAdam(model.parameters(), AdamSettings(1e-4, 0.0, 0.999, 1e-9, 0.0, 5, 0.1, 1))
+    optimiser = PlateauAdam(
+        model.parameters(),
+        PlateauSettings(learning_rate=1e-4, beta1=0.0, epsilon=1e-9, patience=5, drop=0.1, drops=1),
+    )
     state, scaler = [(model.initial_state(batch),)], loss_scaler("fp32", piece.device)
 
     def run() -> int:

@@ -296,14 +296,14 @@ def merit(arguments: argparse.Namespace) -> None:
     dev, test = (perplexity(static_nll(model, part)) for part in (corpus.dev, corpus.test))
     print(f"{'static':30} {dev:8.2f} {test:8.2f}")
     tuning = corpus.dev[: arguments.tokens]
-    statistics = corpus.train[: settings["dynamic_statistics"] or None]
+    statistics = corpus.train[: settings.dynamic_statistics or None]
     for start in (
         UpdateRule("sgd", 0.1, 1),
         UpdateRule("sgd", 0.3, 5),
         UpdateRule("sgd-prior", 0.3, 5, 0.002),
         UpdateRule("rms-prior", 0.001, 5, 0.002, 1e-3),
         UpdateRule("rms-rms-prior", 0.001, 5, 0.002, 1e-3),
-        UpdateRule("sparse", 0.001, 5, 0.002, 1e-3, settings["dynamic_units"]),
+        UpdateRule("sparse", 0.001, 5, 0.002, 1e-3, settings.dynamic_units),
     ):
         rms = gradient_rms(model, statistics, 20, 5, start.units) if start.needs_rms else None
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trainings import Trainings
@@ -32,6 +33,7 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.gaussian_process import BO_M_std
 from hpobench_nmt.methods.model_based import ModelBased
+from hpobench_nmt.methods.pending import Given
 
 TABLES = ("zh-en", "ru-en", "ja-en", "en-ja", "sw-en", "so-en")
 WORKERS = (1, 4, 16)
@@ -42,15 +44,8 @@ N_INITIAL = 3
 class _LeftOut(ModelBased):
     """EI among the rows that are not pending, as if these did not exist."""
 
-    def suggest(self, running: Any) -> int | None:
-        free = self._posterior.unseen.copy()
-        free[self._posterior.rows.searchsorted(np.fromiter(running, int, len(running)))] = False
-        rows = self._posterior.rows[free]
-        if not len(rows):
-            return None
-        if self._count == 0:
-            return int(self._rng.choice(rows))
-        return int(self._posterior.rows[self._best_of(self._belief()._replace(unseen=free))])
+    def scores(self, given: Given) -> Floats:
+        return super().scores(given._replace(var=self.posterior.var))
 
 
 def left_out(problem: Problem, rng: np.random.Generator) -> ModelBased:

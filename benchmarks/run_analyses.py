@@ -27,15 +27,10 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.render.plots.run_progress import (
-    plot_attainment,
-    plot_curve_panels,
-    plot_curves,
-    plot_expected_runtimes,
-    plot_front_moves,
-    plot_runtime_distribution,
-)
-from hpobench_nmt.render.plots.run_statistics import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves
+from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
+from hpobench_nmt.render.plots.runtimes import plot_expected_runtimes, plot_runtime_distribution
+from hpobench_nmt.render.plots.scores import plot_critical_difference, plot_scores, plot_wins
 from hpobench_nmt.render.plots.style import method_styles
 
 BAR_SECONDS = 10.0

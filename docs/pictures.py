@@ -10,7 +10,7 @@ METHODS = ("RS", "BO_EI_M", "BO_EI_M_std", "GB_EIF_M")
 
 def main() -> None:
     """Draw each picture into docs/_static."""
-    results = hb.benchmark("sotu-ngram", METHODS, trials=100, score_at=50, jobs=2)
+    results = hb.run(tables="sotu-ngram", methods=METHODS, trials=100, score_at=50, jobs=2)
     hb.plot_regret(results).savefig(STATIC / "regret.png", dpi=110)
 
 

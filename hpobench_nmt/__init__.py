@@ -2,8 +2,7 @@
 
 import hpobench_nmt as hb
 
-table = hb.load_table("sotu-ngram")
-results = hb.benchmark(table, ["RS", "BO_EI_M_std"], trials=20)
+results = hb.run(tables=["sotu-ngram"], methods=["RS", "BO_EI_M_std"], trials=20)
 print(results.scores())
 hb.plot(results).savefig("regret.png")
 """
@@ -14,21 +13,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpobench_nmt.adapters.minimize import Minimum, minimize
-    from hpobench_nmt.adapters.optimizer import Optimizer
-    from hpobench_nmt.benchmarking.results import Results
-    from hpobench_nmt.benchmarking.run import benchmark
-    from hpobench_nmt.benchmarking.store import load_results
-    from hpobench_nmt.core.errors import InputError, RunError
-    from hpobench_nmt.core.objectives import Metric, Objective
-    from hpobench_nmt.core.pareto import pareto_front
-    from hpobench_nmt.core.problem import Method, Problem
-    from hpobench_nmt.core.space import Hyperparameter, Space
-    from hpobench_nmt.core.trajectory import Trajectory
-    from hpobench_nmt.lookup.catalogue import load_table
-    from hpobench_nmt.lookup.table import Table
-    from hpobench_nmt.render.plots.one_call import plot
-    from hpobench_nmt.render.plots.run_progress import plot_regret
+    from hpobench_nmt.benchmarking.call import benchmark as benchmark
+    from hpobench_nmt.benchmarking.call import run as run
+    from hpobench_nmt.benchmarking.plugins import list_methods as list_methods
+    from hpobench_nmt.benchmarking.results import Results as Results
+    from hpobench_nmt.benchmarking.store import load_results as load_results
+    from hpobench_nmt.benchmarking.suite import Suite as Suite
+    from hpobench_nmt.benchmarking.suite import list_suites as list_suites
+    from hpobench_nmt.core.errors import InputError as InputError
+    from hpobench_nmt.core.errors import RunError as RunError
+    from hpobench_nmt.core.objectives import Metric as Metric
+    from hpobench_nmt.core.objectives import Objective as Objective
+    from hpobench_nmt.core.pareto import pareto_front as pareto_front
+    from hpobench_nmt.core.problem import Method as Method
+    from hpobench_nmt.core.problem import Problem as Problem
+    from hpobench_nmt.core.problem import Progress as Progress
+    from hpobench_nmt.core.problem import Request as Request
+    from hpobench_nmt.core.space import Hyperparameter as Hyperparameter
+    from hpobench_nmt.core.space import Space as Space
+    from hpobench_nmt.core.trajectory import Trajectory as Trajectory
+    from hpobench_nmt.exports.minimize import Minimum as Minimum
+    from hpobench_nmt.exports.minimize import minimize as minimize
+    from hpobench_nmt.exports.optimizer import Optimizer as Optimizer
+    from hpobench_nmt.lookup.catalogue import fetch as fetch
+    from hpobench_nmt.lookup.catalogue import list_tables as list_tables
+    from hpobench_nmt.lookup.catalogue import load_table as load_table
+    from hpobench_nmt.lookup.table import Table as Table
+    from hpobench_nmt.render.figures import plot as plot
+    from hpobench_nmt.render.plots.curves import plot_regret as plot_regret
+    from hpobench_nmt.render.report import report as report
+
+    __version__: str
 
 # Imported on first use: `import hpobench_nmt` stays fast, and so does the command line's help.
 _LOCATION = {
@@ -36,55 +51,47 @@ _LOCATION = {
     "InputError": "core.errors",
     "Method": "core.problem",
     "Metric": "core.objectives",
-    "Minimum": "adapters.minimize",
+    "Minimum": "exports.minimize",
     "Objective": "core.objectives",
-    "Optimizer": "adapters.optimizer",
+    "Optimizer": "exports.optimizer",
     "Problem": "core.problem",
+    "Progress": "core.problem",
+    "Request": "core.problem",
     "Results": "benchmarking.results",
     "RunError": "core.errors",
     "Space": "core.space",
+    "Suite": "benchmarking.suite",
     "Table": "lookup.table",
     "Trajectory": "core.trajectory",
-    "benchmark": "benchmarking.run",
+    "benchmark": "benchmarking.call",
+    "fetch": "lookup.catalogue",
+    "list_methods": "benchmarking.plugins",
+    "list_suites": "benchmarking.suite",
+    "list_tables": "lookup.catalogue",
     "load_results": "benchmarking.store",
     "load_table": "lookup.catalogue",
-    "minimize": "adapters.minimize",
+    "minimize": "exports.minimize",
     "pareto_front": "core.pareto",
-    "plot": "render.plots.one_call",
-    "plot_regret": "render.plots.run_progress",
+    "plot": "render.figures",
+    "plot_regret": "render.plots.curves",
+    "report": "render.report",
+    "run": "benchmarking.call",
 }
 
-__all__ = [
-    "Hyperparameter",
-    "InputError",
-    "Method",
-    "Metric",
-    "Minimum",
-    "Objective",
-    "Optimizer",
-    "Problem",
-    "Results",
-    "RunError",
-    "Space",
-    "Table",
-    "Trajectory",
-    "benchmark",
-    "load_results",
-    "load_table",
-    "minimize",
-    "pareto_front",
-    "plot",
-    "plot_regret",
-]
+__all__ = sorted(_LOCATION)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LOCATION:
+    value: object
+    if name == "__version__":
+        value = importlib.import_module("importlib.metadata").version("hpobench-nmt")
+    elif name in _LOCATION:
+        value = getattr(importlib.import_module(f"{__name__}.{_LOCATION[name]}"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_LOCATION[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

@@ -91,51 +91,45 @@ _ONE = (1,)
 _SEVERAL = tuple(range(2, 11))
 
 
-def _partial(name: str, location: str, description: str) -> BuiltIn:
-    return BuiltIn(name, location, _ONE, description, partial=True)
-
-
 BUILT_IN = {
-    method.name: method
-    for method in (
-        BuiltIn("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
-        BuiltIn("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
-        BuiltIn("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
-        BuiltIn("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
-        BuiltIn("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
-        BuiltIn("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
-        BuiltIn("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
-        BuiltIn("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
-        BuiltIn("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
-        BuiltIn("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
-        BuiltIn("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
-        BuiltIn("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
-        BuiltIn("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
-        BuiltIn("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
-        BuiltIn("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
-        BuiltIn(
-            "TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"
-        ),
-        BuiltIn(
+    name: BuiltIn(name, location, objectives, description)
+    for name, location, objectives, description in (
+        ("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
+        ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
+        ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
+        ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
+        ("GB_EI_R", "graph_based:GB_R", _ONE, "graph, RBF weights, EI"),
+        ("GB_EIF_M", "graph_based:GB_EIF_M", _ONE, "graph, Matern-5/2 weights, expected influence"),
+        ("GB_EIF_R", "graph_based:GB_EIF_R", _ONE, "graph, RBF weights, expected influence"),
+        ("BO_M", "gaussian_process:BO_M", _SEVERAL, "Gaussian processes, Matern-5/2, hypervolume"),
+        ("BO_R", "gaussian_process:BO_R", _SEVERAL, "Gaussian processes, RBF, hypervolume"),
+        ("GB_M", "graph_based:GB_M", _SEVERAL, "graph, Matern-5/2 weights, hypervolume"),
+        ("GB_R", "graph_based:GB_R", _SEVERAL, "graph, RBF weights, hypervolume"),
+        ("BO_EI_M_std", "gaussian_process:BO_M_std", _ONE, "BO_EI_M on standardised losses"),
+        ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
+        ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
+        ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+        ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
+        (
             "BO_EIpC_M_std",
             "improvement_per_cost:ImprovementPerCost",
             _ONE,
             "BO_EI_M_std, EI per expected cost",
         ),
-        BuiltIn(
-            "BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"
-        ),
-        BuiltIn("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
-        BuiltIn("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
-        BuiltIn("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
-        _partial("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),
-        _partial("SH", "successive_halving:SuccessiveHalving", "successive halving of random rows"),
-        _partial("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
-        _partial("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
-        _partial("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
-        _partial(
-            "BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"
-        ),
+        ("BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"),
+        ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
+        ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
+        ("NSGA2", "nsga2:NSGA2Search", _SEVERAL, "pymoo's NSGA-II, snapped to unseen rows"),
+    )
+} | {
+    name: BuiltIn(name, location, _ONE, description, partial=True)
+    for name, location, description in (
+        ("median_stop", "median_stopping:MedianStopping", "random search and the median rule"),
+        ("SH", "successive_halving:SuccessiveHalving", "successive halving of random rows"),
+        ("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
+        ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
+        ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
+        ("BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"),
     )
 }
 

@@ -52,8 +52,7 @@ REFERENCE_MARGIN = 0.1
 
 def by_expected_improvement(belief: Belief) -> Floats:
     """EI of one loss, as its logarithm."""
-    values: Floats = log_ei_of_contenders(belief.mean[0], belief.var, float(belief.best[0]), belief.unseen)
-    return values
+    return log_ei_of_contenders(belief.mean[0], belief.var, float(belief.best[0]), belief.unseen)
 
 
 def by_expected_influence(belief: Belief) -> Floats:
@@ -61,18 +60,14 @@ def by_expected_influence(belief: Belief) -> Floats:
     if belief.row_sums is None:
         raise ValueError("expected influence needs a prior that gives its row sums.")
     labels = _labels(belief.mean[0], float(belief.best[0]), float(belief.worst[0]))
-    values: Floats = expected_influence(labels, belief.var, belief.row_sums, belief.unseen)
-    return values
+    return expected_influence(labels, belief.var, belief.row_sums, belief.unseen)
 
 
 def by_expected_hypervolume(belief: Belief) -> Floats:
     """EHVI of two losses, as its logarithm, up to a little beyond the worst losses seen."""
     if len(belief.worst) != 2:
         raise ValueError(f"EHVI is for two objectives here, not {len(belief.worst)}.")
-    values: Floats = _log_ehvi(
-        belief.mean, belief.var, belief.front, belief.best, belief.worst, belief.unseen
-    )
-    return values
+    return _log_ehvi(belief.mean, belief.var, belief.front, belief.best, belief.worst, belief.unseen)
 
 
 def usual_acquisition(n_objectives: int) -> Acquisition:

@@ -15,161 +15,102 @@ only by shift and scale.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.methods.pending import Pending
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, Prior
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
+from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior, Prior, conditioned
+from hpobench_nmt.methods.search import PosteriorSearch
 
 _BLOCK_ROWS = 64
 
 
-class AnyTargetsPosterior:
-    """See the top of this file.
+class AnyTargetsPosterior(FinitePosterior):
+    """See the top of this file. All N rows are kept as candidates.
 
     Args:
         prior: covariance over the N rows.
         noise_sd: standard deviation of the observation noise.
+        n_targets: number m of what is observed of a row.
 
     Attributes:
-        rows: all N rows, so that this can be used like the posterior of posterior.py.
-        unseen: False where the row was observed or discarded, shape (N,).
-        var: posterior variance, never negative, shape (N,).
-        count: the number of rows n that entered.
-        noise_variance: s^2.
+        seen: the n rows that entered, in their order.
     """
 
-    row_sums: Floats | None = None
-
-    def __init__(self, prior: Prior, noise_sd: float) -> None:
-        n_rows = len(prior.diagonal)
-        self._prior = prior
-        self.noise_variance = noise_sd * noise_sd
-        self.rows: Rows = np.arange(n_rows, dtype=np.int64)
-        self.unseen: NDArray[np.bool_] = np.ones(n_rows, dtype=bool)
-        self.var: Floats = prior.diagonal.copy()
-        self.count = 0
-        self._whitened_rows = np.empty((_BLOCK_ROWS, n_rows))
+    def __init__(self, prior: Prior, noise_sd: float, n_targets: int = 1) -> None:
+        super().__init__(prior, noise_sd)
+        self.seen: list[int] = []
+        self._observed = np.empty((_BLOCK_ROWS, n_targets))
+        self._whitened_rows = np.empty((_BLOCK_ROWS, len(self.rows)))
         self._factor = np.zeros((_BLOCK_ROWS, _BLOCK_ROWS))
 
-    def observe(self, row: int) -> bool:
-        """Condition on a row, whatever its target. O(n N).
+    @property
+    def observed(self) -> Floats:
+        """What was observed of the rows that entered, shape (n, m)."""
+        return self._observed[: len(self.seen)]
 
-        Returns:
-            False where it was determined by those before, so that its target must be left out.
-        """
+    def observe(self, row: int, targets: Floats) -> bool:
+        """Condition on a row, whatever its targets; one that others determine is left out. O(n N)."""
         self.unseen[row] = False
-        if self.count == len(self._whitened_rows):
+        n = len(self.seen)
+        if n == len(self._whitened_rows):
             self._grow()
         covariance = self._prior.row(row)
-        entered: bool = _append(
-            self._factor, self._whitened_rows, self.var, self.count, covariance, row, self.noise_variance
-        )
-        self.count += entered
-        return entered
+        if not _append(self._factor, self._whitened_rows, self.var, n, covariance, row, self.noise_variance):
+            return False
+        self._observed[n] = targets
+        self.seen.append(row)
+        return True
 
     def discard(self, row: int) -> None:
-        """Take a row out of the candidates without learning from it."""
+        """Take a row out of the candidates. O(1)."""
         self.unseen[row] = False
 
     def mean(self, targets: Floats) -> Floats:
         """The posterior mean of every row for these targets, shape (n,), of the rows that entered."""
-        found: Floats = _mean(self._factor, self._whitened_rows, targets)
-        return found
+        return _mean(self._factor, self._whitened_rows, targets)
 
     def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each target given all others, shapes (n,), noise included. O(n^3).
 
         Rasmussen & Williams 2006, equation 5.12.
         """
-        n = self.count
+        n = len(self.seen)
         root = solve_triangular(self._factor[:n, :n], np.eye(n), lower=True)
         var = 1.0 / (root**2).sum(axis=0)
         return targets - (root.T @ (root @ targets)) * var, var
 
     def covariance(self, row: int) -> Floats:
         """Posterior covariance of a row with all, shape (N,). O(n N)."""
-        found: Floats = _covariance(self._whitened_rows[: self.count], self._prior.row(row), row)
-        return found
-
-    def prior_variance(self, row: int) -> float:
-        """K[i,i] of a row."""
-        return float(self._prior.diagonal[row])
+        return conditioned(self._whitened_rows, len(self.seen), self._prior.row(row), row)
 
     def _grow(self) -> None:
         n = len(self._whitened_rows)
         self._whitened_rows = np.concatenate([self._whitened_rows, np.empty_like(self._whitened_rows)])
+        self._observed = np.concatenate([self._observed, np.empty_like(self._observed)])
         factor = np.zeros((2 * n, 2 * n))
         factor[:n, :n] = self._factor
         self._factor = factor
 
 
-class AnyTargetsSearch(ABC):
-    """A method that gives the rows seen other targets at every step.
+class AnyTargetsSearch(PosteriorSearch):
+    """A method with the kernel and the noise of `BO_EI_M_std` that chooses its targets anew at every step.
 
-    Attributes:
-        posterior: of the rows seen.
-        losses: of the rows that entered it, in their order.
+    Args:
+        problem: the candidates.
         rng: the method's generator.
+        n_targets: number of what is observed of a row. Left out: its losses.
     """
 
-    def __init__(self, prior: Prior, noise_sd: float, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.posterior = AnyTargetsPosterior(prior, noise_sd)
-        self.losses: list[Floats] = []
-        self._pending = Pending(self.posterior)
-        self._next: tuple[frozenset[int], int | None] | None = None
+    posterior: AnyTargetsPosterior
 
-    @abstractmethod
-    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
-        """The value of each row, shape (N,); the largest among those that are free wins.
-
-        Args:
-            var: posterior variance, given what is pending, too, shape (N,).
-            free: False for rows that were seen or are pending, shape (N,).
-        """
-
-    def ask(self) -> int:
-        """The best row that was not seen; a random one while nothing is known."""
-        row = self.suggest({})
-        assert row is not None
-        return row
-
-    def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The best row that was not seen and is not running."""
-        pending = frozenset(running)
-        if self._next is None or self._next[0] != pending:
-            self._next = pending, self.choose(running)
-        return self._next[1]
-
-    def choose(self, running: Mapping[int, float]) -> int | None:
-        """The best row that was not seen and is not running, anew."""
-        var, free = self.posterior.var, self.posterior.unseen
-        if running:
-            var, _, free = self._pending.given(running)
-        candidates = np.flatnonzero(free)
-        if not len(candidates):
-            return None
-        if not self.losses:
-            return int(self.rng.choice(candidates))
-        return int(candidates[self.scores(var, free)[candidates].argmax()])
-
-    def tell(self, index: int, losses: Floats) -> None:
-        """Learn the losses of a row; a row that lacks one only leaves the candidates."""
-        self._next = None
-        if np.isnan(losses).any():
-            self._pending.discarded(index)
-            self.posterior.discard(index)
-            return
-        self._pending.observed(index)
-        if self.posterior.observe(index):
-            self.losses.append(losses.copy())
+    def __init__(self, problem: Problem, rng: np.random.Generator, n_targets: int | None = None) -> None:
+        prior = kernel_prior(problem, matern52)
+        super().__init__(AnyTargetsPosterior(prior, NOISE_SD, n_targets or problem.n_objectives), rng)
 
 
 def standardised(values: Floats) -> Floats:
@@ -179,8 +120,7 @@ def standardised(values: Floats) -> Floats:
     """
     spread = np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
     centred = values - values.mean(axis=0)
-    found: Floats = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
-    return found
+    return np.asarray(np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0))
 
 
 @compiled()
@@ -222,13 +162,3 @@ def _mean(factor: Floats, whitened_rows: Floats, targets: Floats) -> Floats:
         for i in range(mean.shape[0]):
             mean[i] += z[k] * row[i]
     return mean
-
-
-@compiled()
-def _covariance(whitened_rows: Floats, row: Floats, index: int) -> Floats:
-    found = row.copy()
-    for j in range(whitened_rows.shape[0]):
-        share, earlier = whitened_rows[j, index], whitened_rows[j]
-        for i in range(found.shape[0]):
-            found[i] -= share * earlier[i]
-    return found

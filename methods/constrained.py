@@ -18,14 +18,9 @@ pending.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.constraints import is_feasible
-from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Method, Problem
 from hpobench_nmt.methods.acquisition import (
     REFERENCE_MARGIN,
@@ -35,8 +30,7 @@ from hpobench_nmt.methods.acquisition import (
 )
 from hpobench_nmt.methods.improvement import log_ehvi_of_all, log_ei_of_all, log_probability_below
 from hpobench_nmt.methods.model_based import ModelBased, Surrogate, standard_scaling
-from hpobench_nmt.methods.pending import Pending
-from hpobench_nmt.methods.posterior import Posterior
+from hpobench_nmt.methods.pending import Given
 
 
 def model_based(
@@ -48,105 +42,52 @@ def model_based(
     constraints: see hpobench_nmt.core.constraints.
     """
     if problem.constraints and acquisition in (by_expected_improvement, by_expected_hypervolume):
-        return ConstrainedModelBased(problem, rng, surrogate)
+        return ConstrainedModelBased(problem, rng, surrogate, acquisition)
     return ModelBased(problem, rng, surrogate, acquisition)
 
 
-class ConstrainedModelBased:
+class ConstrainedModelBased(ModelBased):
     """EI or EHVI, by the number of losses, times the probability of feasibility.
 
     Args:
         problem: the candidates, with at least one constraint.
         rng: only used while no row has given losses.
         surrogate: the model of the losses; its prior is that of the violations too.
+        acquisition: EI or EHVI.
     """
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, surrogate: Surrogate) -> None:
-        self._rng = rng
-        self._scaling = surrogate.scaling
-        self._m = problem.n_objectives
-        self._n_targets = problem.n_objectives + len(problem.constraints)
-        # A target of constant 1 beside the others lets them be scaled anew at every step.
-        self._posterior = Posterior(surrogate.prior, self._n_targets + 1, surrogate.noise_sd)
-        self._seen = np.empty((max(problem.lookups, 1), self._n_targets))
-        self._count = 0
-        self._next: int | None = None
-        self._drawn: int | None = None
-        self._pending = Pending(self._posterior)
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, surrogate: Surrogate, acquisition: Acquisition
+    ) -> None:
+        super().__init__(problem, rng, surrogate, acquisition, n_others=len(problem.constraints))
+        self._violations: list[Floats] = []
 
-    def ask(self) -> int:
-        """The unseen row of largest value."""
-        if self._next is None:
-            posterior = self._posterior
-            if self._count == 0:
-                self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
-            else:
-                self._next = self._best_of(posterior.unseen, posterior.var)
-        return self._next
-
-    def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The row of largest value that is not running."""
-        if not running:
-            return self.ask()
-        var, _, free = self._pending.given(running)
-        if not free.any():
-            return None
-        if self._count == 0:
-            if self._drawn is None or self._drawn in running:
-                self._drawn = int(self._rng.choice(self._posterior.rows[free]))
-            return self._drawn
-        return self._best_of(free, var)
-
-    def tell(self, index: int, losses: Floats) -> None:
-        """A method under constraints is told violations too; without them a row only leaves."""
-        self._next = self._drawn = None
-        self._pending.discarded(index)
-        self._posterior.discard(index)
+    def tell(self, index: int, losses: Floats, feasible: bool = False) -> None:
+        """Without its violations a row only leaves the candidates."""
+        self.learn(index, losses * np.nan)
 
     def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
         """Condition on a row, feasible or not."""
-        targets = np.concatenate([losses, violations, [1.0]])
-        if np.isnan(targets).any():
+        if np.isnan(losses).any() or np.isnan(violations).any():
             self.tell(index, losses)
             return
-        self._next = self._drawn = None
-        if self._count == len(self._seen):
-            self._seen = np.concatenate([self._seen, np.empty_like(self._seen)])
-        self._seen[self._count] = targets[:-1]
-        self._count += 1
-        self._pending.observed(index)
-        self._posterior.observe(index, targets)
+        self._targets[-len(violations) :] = violations
+        self._violations.append(violations)
+        super().tell(index, losses, feasible=bool((violations <= 0).all()))
 
-    def _best_of(self, free: NDArray[np.bool_], var: Floats) -> int:
-        """The row of largest value among the candidates that are free, given their variances."""
-        values = np.where(free, self._values(var), -np.inf)
-        best = int(values.argmax())
-        if not free[best]:  # nothing is to be expected anywhere
-            best = int(free.argmax())
-        return int(self._posterior.rows[best])
-
-    def _values(self, var: Floats) -> Floats:
-        m, seen, posterior = self._m, self._seen[: self._count], self._posterior
-        centre, spread = np.zeros(self._n_targets), np.ones(self._n_targets)
-        if self._scaling is not None:
-            centre[:m], spread[:m] = self._scaling(seen[:, :m])
-        centre[m:], spread[m:] = standard_scaling(seen[:, m:])
-        equal = (seen == seen[0]).all(axis=0)
-        scaled = equal & (np.arange(self._n_targets) >= (m if self._scaling is None else 0))
-        centre[scaled], spread[scaled] = seen[0, scaled], 1.0
-        known = (seen - centre) / spread
-        mean = (posterior.mean[:-1] - centre[:, None] * posterior.mean[-1]) / spread[:, None]
-        bounds = -centre[m:] / spread[m:]
-        feasible: Floats = log_probability_below(bounds, mean[m:], var)
-        kept = known[is_feasible(seen[:, m:]), :m]
-        if not len(kept):
+    def scores(self, given: Given) -> Floats:
+        """log EI or log EHVI, plus the logarithm of the probability of feasibility."""
+        belief, m = self.belief(given), len(self._best)
+        violations = np.array(self._violations)
+        centre, spread = standard_scaling(violations)
+        # The deviation of equal values is only nearly 0.
+        equal = (violations == violations[0]).all(axis=0)
+        centre, spread = np.where(equal, violations[0], centre), np.where(equal, 1.0, spread)
+        mean = (self.posterior.mean[m + 1 :] - centre[:, None] * self.posterior.mean[m]) / spread[:, None]
+        feasible = log_probability_below(-centre / spread, mean, given.var)
+        if not len(belief.front):
             return feasible
         if m == 1:
-            improvement: Floats = log_ei_of_all(mean[0], var, float(kept.min()))
-            return improvement + feasible
-        front = kept[pareto_front(kept)]
-        front = np.ascontiguousarray(front[np.argsort(front[:, 0], kind="stable")])
-        low, high = known[:, :m].min(axis=0), known[:, :m].max(axis=0)
-        reference = high + REFERENCE_MARGIN * (high - low)
-        gain: Floats = log_ehvi_of_all(np.ascontiguousarray(mean[:m]), var, front, reference)
-        return gain + feasible
+            return feasible + log_ei_of_all(belief.mean[0], given.var, float(belief.front[0, 0]))
+        reference = belief.worst + REFERENCE_MARGIN * (belief.worst - belief.best)
+        return feasible + log_ehvi_of_all(belief.mean, given.var, belief.front, reference)

@@ -14,44 +14,35 @@ Where no costs are told, all count the same and this is `BO_EI_M_std`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.improvement import log_ei_of_all
-from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.pending import Given
 
 
 class ImprovementPerCost(AnyTargetsSearch):
     """The method, for one loss. A step takes O(n N) for n rows seen."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
-        self._costs: list[float] = []
-        self._cost = 1.0
+        super().__init__(problem, rng, n_targets=2)
 
     def observe(self, progress: Progress) -> None:
         """Learn the loss and the cost of a row whose training has ended."""
-        self._cost = float(progress.costs[-1])
-        self.tell(progress.row, progress.best)
+        self.learn(progress.row, np.array([progress.best[0], progress.costs[-1]]))
 
     def tell(self, index: int, losses: Floats) -> None:
-        """Learn the loss of a row; one without a loss only leaves the candidates."""
-        before = len(self.losses)
-        super().tell(index, losses)
-        if len(self.losses) > before:
-            self._costs.append(self._cost)
+        """Learn the loss of a row, of the same cost as all others."""
+        self.learn(index, np.array([losses[0], 1.0]))
 
-    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+    def scores(self, given: Given) -> Floats:
         """Log expected improvement less the log of the expected cost."""
-        y = standardised(np.array(self.losses)[:, 0])
-        improvement: Floats = log_ei_of_all(self.posterior.mean(y), var, float(y.min()))
-        return improvement - self._log_cost()
+        y = standardised(self.posterior.observed[:, 0])
+        return log_ei_of_all(self.posterior.mean(y), given.var, float(y.min())) - self._log_cost()
 
     def _log_cost(self) -> Floats:
-        costs = np.array(self._costs)
+        costs = self.posterior.observed[:, 1]
         if not costs.any():
             return np.zeros(len(self.posterior.var))
         # A training may cost nothing, but its logarithm must be some number.

@@ -68,5 +68,4 @@ class DensePrior:
 
     def row(self, i: int) -> Floats:
         """K[i], shape (N,)."""
-        row: Floats = self._covariance[i]
-        return row
+        return np.asarray(self._covariance[i])

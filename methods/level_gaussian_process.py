@@ -35,6 +35,7 @@ from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import KernelPrior, matern52
 from hpobench_nmt.methods.partial_training import Field
 from hpobench_nmt.methods.pending import Pending
+from hpobench_nmt.methods.search import best_of
 
 ETA = 3
 LEVEL_SCALE = 3.0
@@ -69,34 +70,28 @@ class LevelBO:
         self._last = len(self._field.levels) - 1
         self._posterior = AnyTargetsPosterior(level_prior(problem, len(self._field.levels)), NOISE_SD)
         self._pending = Pending(self._posterior)
-        self._losses: list[float] = []
         self._reached = np.zeros(self._n_rows, dtype=np.int64)  # how many levels, by row
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
         """The row of largest expected improvement at the last level, up to its next level."""
         field = self._field
-        new = field.new_row(running)
-        if len(self._losses) < STARTUP:
-            return field.left_over(running) if new is None else Request(new, field.levels[0])
+        if len(self._posterior.seen) < STARTUP:
+            return field.begin(running)
         free = self._reached <= self._last
         free[list(running)] = False
-        if new is None:
+        if field.new_row(running) is None:
             free &= self._reached > 0
         if not free.any():
             return None
-        y = normal_scores(np.array(self._losses))
+        y = normal_scores(self._posterior.observed[:, 0])
         ends = slice(self._last * self._n_rows, None)
         mean, var = self._posterior.mean(y)[ends], self._variance(running)[ends]
-        values = log_ei_of_contenders(mean, var, float(y.min()), free)
-        row = int(np.where(free, values, -np.inf).argmax())
-        if not free[row]:  # no improvement is to be expected anywhere
-            row = int(free.argmax())
+        row = best_of(log_ei_of_contenders(mean, var, float(y.min()), free), free)
         return Request(row, field.levels[self._reached[row]])
 
     def _variance(self, running: Mapping[int, float]) -> Floats:
         rows = np.array(list(running), dtype=np.int64)
-        var, _, _ = self._pending.given((self._reached[rows] * self._n_rows + rows).tolist())
-        return var
+        return self._pending.given((self._reached[rows] * self._n_rows + rows).tolist()).var
 
     def observe(self, progress: Progress) -> None:
         """Learn the losses at the levels that the row has come to."""
@@ -105,10 +100,8 @@ class LevelBO:
         best = np.fmin.accumulate(progress.losses[:, 0])
         for level in range(self._reached[row], field.at[row]):
             at = min(int(progress.resources.searchsorted(field.levels[level])), len(best) - 1)
-            pair = level * self._n_rows + row
-            self._pending.observed(pair)
-            if self._posterior.observe(pair):
-                self._losses.append(math.inf if np.isnan(best[at]) else float(best[at]))
+            loss = math.inf if np.isnan(best[at]) else best[at]
+            self._pending.observe(level * self._n_rows + row, np.array([loss]))
         self._reached[row] = field.at[row]
 
 

@@ -7,18 +7,18 @@ method of this kind is these two choices. `hpobench_nmt.methods.gaussian_process
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import Acquisition, Belief
-from hpobench_nmt.methods.pending import Pending
+from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.posterior import Posterior, Prior
+from hpobench_nmt.methods.search import PosteriorSearch
 
 LossScaling = Callable[[Floats], tuple[Floats, Floats]]
 """From the losses seen, shape (n, m), computes a centre and a spread of each, both of shape (m,)."""
@@ -56,7 +56,7 @@ class Surrogate:
     row_sums: Floats | None = None
 
 
-class ModelBased:
+class ModelBased(PosteriorSearch):
     """A method made of a surrogate and an acquisition.
 
     Args:
@@ -64,7 +64,10 @@ class ModelBased:
         rng: only used while no row has given a loss.
         surrogate: the model of the losses.
         acquisition: the value of each candidate.
+        n_others: number of targets that are modelled beside the losses, for classes that inherit.
     """
+
+    posterior: Posterior
 
     def __init__(
         self,
@@ -72,139 +75,81 @@ class ModelBased:
         rng: np.random.Generator,
         surrogate: Surrogate,
         acquisition: Acquisition,
+        n_others: int = 0,
     ) -> None:
-        self._rng = rng
+        m = problem.n_objectives
+        # A target of constant 1 after the losses lets all be scaled anew at every step.
+        n_targets = m + (n_others + 1 if n_others or surrogate.scaling else 0)
+        super().__init__(Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums), rng)
         self._acquisition = acquisition
         self._scaling = surrogate.scaling
-        # A target of constant 1 beside the losses lets them be scaled anew at every step.
-        n_targets = problem.n_objectives + (surrogate.scaling is not None)
-        self._posterior = Posterior(surrogate.prior, n_targets, surrogate.noise_sd, surrogate.row_sums)
         self._targets = np.ones(n_targets)
-        self._losses = np.empty((max(problem.lookups, 1), problem.n_objectives))
-        self._count = 0
-        self._front = np.empty((0, problem.n_objectives))
-        self._best = np.full(problem.n_objectives, np.inf)
-        self._worst = np.full(problem.n_objectives, -np.inf)
-        self._next: int | None = None
-        self._drawn: int | None = None
-        self._pending = Pending(self._posterior)
+        self._losses = np.empty((max(problem.lookups, 1), m))
+        self._front = np.empty((0, m))
+        self._best = np.full(m, np.inf)
+        self._worst = np.full(m, -np.inf)
 
-    def ask(self) -> int:
-        """The unseen row of largest acquisition value."""
-        if self._next is None:
-            posterior = self._posterior
-            if self._count == 0:
-                self._next = int(self._rng.choice(posterior.rows[posterior.unseen]))
-            else:
-                self._next = int(posterior.rows[self._best_of(self._belief())])
-        return self._next
+    def scores(self, given: Given) -> Floats:
+        """The values of the acquisition."""
+        scores = np.asarray(self._acquisition(self.belief(given)))
+        if scores.shape != given.free.shape:
+            raise ValueError(f"the acquisition gave values of shape {scores.shape}, not {given.free.shape}.")
+        return scores
 
-    def _best_of(self, belief: Belief) -> int:
-        """The place of the unseen candidate of largest acquisition value."""
-        scores = np.ascontiguousarray(self._acquisition(belief), dtype=np.float64)
-        if scores.shape != belief.unseen.shape:
-            raise ValueError(
-                f"the acquisition gave values of shape {scores.shape}, not {belief.unseen.shape}."
-            )
-        best = _first_best(scores, belief.unseen)
-        if np.isnan(scores[best]) and np.isnan(scores[belief.unseen]).all():
-            raise ValueError("the acquisition gave NaN for every candidate.")
-        return best
+    def belief(self, given: Given) -> Belief:
+        """What the acquisition is told."""
+        mean, front, best, worst = self.posterior.mean, self._front, self._best, self._worst
+        if self._scaling:
+            centre, spread = self._scaling(self._losses[: self.count])
+            mean, front, best, worst = _scaled(mean, front, best, worst, centre, spread)
+        elif len(mean) > len(best):
+            mean = mean[: len(best)]
+        return Belief(mean, given.var, given.free, front, best, worst, given.row_sums)
 
-    def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The row of largest acquisition value that is not running.
-
-        The variance takes what is running into account, the mean does not (pending.py).
-        """
-        if not running:
-            return self.ask()
-        posterior = self._posterior
-        var, row_sums, free = self._pending.given(running)
-        if not free.any():
-            return None
-        if self._count == 0:
-            if self._drawn is None or self._drawn in running:
-                self._drawn = int(self._rng.choice(posterior.rows[free]))
-            return self._drawn
-        belief = self._belief()._replace(var=var, unseen=free, row_sums=row_sums)
-        return int(posterior.rows[self._best_of(belief)])
-
-    def tell(self, index: int, losses: Floats) -> None:
-        """Condition on the losses of a row; a row without losses only leaves the candidates."""
-        self._next = self._drawn = None
+    def tell(self, index: int, losses: Floats, feasible: bool = True) -> None:
+        """Condition on the losses of a row; the front is of those that are feasible."""
         losses = np.ascontiguousarray(losses, dtype=np.float64)
         if losses.shape != self._best.shape:  # compiled code would write beyond its arrays
             raise ValueError(f"told losses of shape {losses.shape}, not {self._best.shape}.")
-        if self._count == len(self._losses):
+        if self.count == len(self._losses):
             self._losses = np.concatenate([self._losses, np.empty_like(self._losses)])
-        place = _note(
-            losses, self._front, self._best, self._worst, self._losses[self._count :], self._targets
+        on_the_front = _note(
+            losses, self._front, self._best, self._worst, self._losses[self.count], self._targets
         )
-        if place == _MISSING:
-            self._pending.discarded(index)
-            self._posterior.discard(index)
-            return
-        self._count += 1
-        if place == _ON_THE_FRONT:
+        if on_the_front and feasible:
             self._front = _extended(self._front, losses)
-        self._pending.observed(index)
-        self._posterior.observe(index, self._targets)
-
-    def _belief(self) -> Belief:
-        posterior, mean = self._posterior, self._posterior.mean
-        front, best, worst = self._front, self._best, self._worst
-        if self._scaling:
-            centre, spread = self._scaling(self._losses[: self._count])
-            mean, front, best, worst = _scaled(mean, front, best, worst, centre, spread)
-        return Belief(mean, posterior.var, posterior.unseen, front, best, worst, posterior.row_sums)
+        self.learn(index, self._targets)
 
 
 @compiled()
-def _first_best(scores: Floats, unseen: NDArray[np.bool_]) -> int:
-    """The first unseen candidate of largest score; a NaN is the largest, as in numpy's argmax."""
-    best = -1
-    for i in range(scores.shape[0]):
-        if unseen[i]:
-            if np.isnan(scores[i]):
-                return i
-            if best < 0 or scores[i] > scores[best]:
-                best = i
-    return best
-
-
-_MISSING, _BEHIND_THE_FRONT, _ON_THE_FRONT = range(3)
-
-
-@compiled()
-def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floats, targets: Floats) -> int:
-    """Where the losses of a row lie. Unless one is missing, they are noted in the other arrays.
+def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floats, targets: Floats) -> bool:
+    """Note the losses of a row in the other arrays but the front.
 
     Args:
-        losses: shape (m,).
-        front: Pareto front of the rows before, shape (J, m). It stays as it is.
+        losses: shape (m,); if one is missing, they are noted among the targets alone.
+        front: Pareto front of the rows before, shape (J, m).
         best, worst: smallest and largest of each loss, shape (m,).
-        seen: its first row becomes the losses.
+        seen: becomes the losses, shape (m,).
         targets: its first m entries become the losses.
 
     Returns:
-        _ON_THE_FRONT if each point of the front is worse in some loss.
+        whether they lie on the front: each point of it is worse in some loss.
     """
     m = losses.shape[0]
-    for t in range(m):
-        if np.isnan(losses[t]):
-            return _MISSING
+    targets[:m] = losses
+    if np.isnan(losses).any():
+        return False
     for t in range(m):
         best[t] = min(best[t], losses[t])
         worst[t] = max(worst[t], losses[t])
-        seen[0, t] = losses[t]
-        targets[t] = losses[t]
+        seen[t] = losses[t]
     for j in range(front.shape[0]):
         better = False
         for t in range(m):
             better = better or losses[t] < front[j, t]
         if not better:
-            return _BEHIND_THE_FRONT
-    return _ON_THE_FRONT
+            return False
+    return True
 
 
 @compiled()
@@ -236,7 +181,7 @@ def _scaled(
     """Posterior mean, front, best and worst of (losses - centre) / spread.
 
     Args:
-        mean: posterior mean of the losses, and of a constant 1 after them, shape (m + 1, M).
+        mean: posterior mean of the losses, of a constant 1 after them, and of others, with M columns.
         front, best, worst: of the losses.
         centre, spread: shape (m,).
     """

@@ -38,8 +38,7 @@ def by_optimistic_hypervolume(belief: Belief) -> Floats:
     front = (belief.front - belief.best) / spread
     if points.shape[1] == 3:
         order = np.argsort(front[:, 2], kind="stable")
-        values: Floats = _of_three(points, np.ascontiguousarray(front[order]), belief.unseen)
-        return values
+        return _of_three(points, np.ascontiguousarray(front[order]), belief.unseen)
     return _of_more(points, front, belief.unseen)
 
 

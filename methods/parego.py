@@ -13,30 +13,23 @@ on a continuum none comes twice. What is pending makes the variance smaller, as 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.improvement import log_ei_of_contenders
-from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.pending import Given
 
 RHO = 0.05
 
 
 class ParEGO(AnyTargetsSearch):
-    """The method, with a Matern-5/2 kernel and the settings of `BO_M`."""
+    """The method, with the kernel and the noise of `BO_M`."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
-
-    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+    def scores(self, given: Given) -> Floats:
         """Log expected improvement for weights that are drawn now."""
-        losses = np.array(self.losses)
+        losses = self.posterior.observed
         y = standardised(scalarised(losses, random_weights(losses.shape[1], self.rng)))
-        values: Floats = log_ei_of_contenders(self.posterior.mean(y), var, float(y.min()), free)
-        return values
+        return log_ei_of_contenders(self.posterior.mean(y), given.var, float(y.min()), given.free)
 
 
 def random_weights(n_objectives: int, rng: np.random.Generator) -> Floats:

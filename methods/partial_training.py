@@ -9,6 +9,7 @@ Its loss is that of its best checkpoint so far; without one it is infinite, so t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections.abc import Mapping
 from heapq import heappop, heappush
@@ -94,6 +95,11 @@ class Field:
         """The row up to its next level."""
         return Request(row, self.levels[self.at[row]])
 
+    def begin(self, running: Mapping[int, float]) -> Request | None:
+        """A new row up to the first level; one that is left over where none may be begun."""
+        new = self.new_row(running)
+        return self.left_over(running) if new is None else Request(new, self.levels[0])
+
     def left_over(self, running: Mapping[int, float]) -> Request | None:
         """Of the trainings that have not ended and do not run, the one that is furthest, then the best."""
         while self._stopped:
@@ -102,6 +108,32 @@ class Field:
                 return self.further(row)
             heappop(self._stopped)
         return None
+
+
+class StoppingRule(ABC):
+    """Trains each row on until a rule stops it, and then begins a new one."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: float) -> None:
+        self._field = Field(problem, rng, eta)
+        self._going: dict[int, float] = {}  # the resource that rows go on to, in the order of arrival
+
+    @abstractmethod
+    def _next_stop(self, progress: Progress) -> float | None:
+        """The resource that a training goes on to; None to stop it."""
+
+    def suggest(self, running: Mapping[int, float]) -> Request | None:
+        """A training that goes on; else a new row."""
+        for row, resource in self._going.items():
+            if row not in running:
+                return Request(row, resource)
+        return self._field.begin(running)
+
+    def observe(self, progress: Progress) -> None:
+        """Decide whether the training goes on."""
+        self._going.pop(progress.row, None)
+        resource = self._next_stop(progress)
+        if resource is not None:
+            self._going[progress.row] = resource
 
 
 class Level:

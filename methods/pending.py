@@ -18,77 +18,74 @@ M), because its own row of C says what it changes. W takes O(k^2 M).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
-from hpobench_nmt.methods.posterior import VARIANCE_FLOOR
+from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
 
 
-class Observed(Protocol):
-    """A posterior, as this file needs it; `posterior.py` and `any_targets.py` have one each."""
+class Given(NamedTuple):
+    """What a posterior knows once the pending rows are observed, for M candidates.
 
-    rows: Rows
-    unseen: NDArray[np.bool_]
+    Attributes:
+        var: variance, shape (M,).
+        free: False for rows that were seen or are pending, shape (M,).
+        row_sums: of the covariance, shape (M,), where the posterior follows them.
+    """
+
     var: Floats
+    free: NDArray[np.bool_]
     row_sums: Floats | None
-    noise_variance: float
-
-    def covariance(self, row: int) -> Floats:
-        """Posterior covariance of a candidate with all that are kept, shape (M,)."""
-
-    def prior_variance(self, row: int) -> float:
-        """K[i,i] of a row."""
 
 
 class Pending:
-    """Follows a posterior with the covariances of the rows that are pending."""
+    """A posterior with rows pending: it observes and discards through this class."""
 
-    def __init__(self, posterior: Observed) -> None:
+    def __init__(self, posterior: FinitePosterior) -> None:
         self._posterior = posterior
         self._rows: list[int] = []
         self._kept = posterior.rows
         self._covariance: Floats = np.empty((0, len(posterior.rows)))
 
-    def observed(self, row: int) -> None:
-        """A row is about to be observed: to be called before the posterior is told."""
-        if row not in self._rows:
-            if self._rows:
-                self._rows, self._covariance = [], self._covariance[:0]
-            return
-        self._keep_up()
-        place = self._rows.index(row)
-        own = self._covariance[place]
-        column = int(self._kept.searchsorted(row))
-        pivot = own[column] + self._posterior.noise_variance
-        if pivot > self._posterior.prior_variance(row) * VARIANCE_FLOOR:
-            share = self._covariance[:, column] / pivot
-            share[place] = 0.0
-            self._covariance = self._covariance - share[:, None] * own
-        self._leave(place)
-
-    def discarded(self, row: int) -> None:
-        """A row is no candidate any more, and nothing was learned from it."""
+    def observe(self, row: int, targets: Floats) -> bool:
+        """Condition the posterior on a row; False where the rows before determined it."""
         if row in self._rows:
-            self._leave(self._rows.index(row))
+            self._keep_up()
+            place = self._rows.index(row)
+            own = self._covariance[place]
+            column = int(self._kept.searchsorted(row))
+            pivot = own[column] + self._posterior.noise_variance
+            if pivot > self._posterior.prior_variance(row) * VARIANCE_FLOOR:
+                share = self._covariance[:, column] / pivot
+                share[place] = 0.0
+                self._covariance = self._covariance - share[:, None] * own
+            self._leave(row)
+        elif self._rows:
+            self._rows, self._covariance = [], self._covariance[:0]
+        return self._posterior.observe(row, targets)
 
-    def _leave(self, place: int) -> None:
+    def discard(self, row: int) -> None:
+        """Take a row out of the candidates; nothing was learned from it."""
+        if row in self._rows:
+            self._leave(row)
+        self._posterior.discard(row)
+
+    def _leave(self, row: int) -> None:
+        place = self._rows.index(row)
         self._rows.pop(place)
         self._covariance = np.delete(self._covariance, place, axis=0)
 
-    def given(self, running: Iterable[int]) -> tuple[Floats, Floats | None, NDArray[np.bool_]]:
-        """Variance, row sums and candidates left, given that these rows are pending, each shape (M,).
-
-        The posterior's own arrays stay as they are.
-        """
+    def given(self, running: Iterable[int]) -> Given:
+        """What is known given that these rows are pending. The posterior's own arrays stay as they are."""
         posterior = self._posterior
-        self._keep_up()
         wanted = list(running)
+        self._keep_up()
         for row in [row for row in self._rows if row not in wanted]:
-            self.discarded(row)
+            self._leave(row)
         new = [row for row in wanted if row not in self._rows]
         if new:
             more = [posterior.covariance(row) for row in new]
@@ -108,7 +105,7 @@ class Pending:
             var,
             np.empty(0) if sums is None else sums,
         )
-        return var, sums, free
+        return Given(var, free, sums)
 
     def _keep_up(self) -> None:
         """The posterior drops columns of rows that were observed: do the same."""

@@ -25,6 +25,7 @@ blocks of rows that are allocated as they are needed: it grows without being cop
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -57,7 +58,44 @@ class Prior(Protocol):
         """K[i], shape (N,). Must not be written to."""
 
 
-class Posterior:
+class FinitePosterior(ABC):
+    """What methods may know of a posterior over N rows, of which M candidates are kept.
+
+    Attributes (views that later observations overwrite):
+        rows: the candidates' row numbers, ascending, shape (M,).
+        unseen: False where the row was observed or discarded, shape (M,).
+        var: posterior variance, never negative, shape (M,).
+        row_sums: sum over unseen j of Cov[i, j], shape (M,), where they are followed.
+        noise_variance: s^2.
+    """
+
+    def __init__(self, prior: Prior, noise_sd: float) -> None:
+        n_rows = len(prior.diagonal)
+        self._prior = prior
+        self.noise_variance = noise_sd * noise_sd
+        self.rows: Rows = np.arange(n_rows, dtype=np.int64)
+        self.unseen: NDArray[np.bool_] = np.ones(n_rows, dtype=bool)
+        self.var: Floats = prior.diagonal.copy()
+        self.row_sums: Floats | None = None
+
+    @abstractmethod
+    def observe(self, row: int, targets: Floats) -> bool:
+        """Condition on the targets of a row, shape (m,), float64; False where other rows determine it."""
+
+    @abstractmethod
+    def discard(self, row: int) -> None:
+        """Take a row out of the candidates without learning from it (its training failed)."""
+
+    @abstractmethod
+    def covariance(self, row: int) -> Floats:
+        """Posterior covariance of a candidate with all that are kept, shape (M,). O(n M)."""
+
+    def prior_variance(self, row: int) -> float:
+        """K[i,i] of a row."""
+        return float(self._prior.diagonal[row])
+
+
+class Posterior(FinitePosterior):
     """Mean and variance of every unseen candidate, given the rows observed.
 
     Args:
@@ -67,13 +105,8 @@ class Posterior:
         row_sums: K @ 1, shape (N,), to follow the sums of the posterior covariance's rows over the
             unseen set (for expected influence); exact only with noise_sd = 0.
 
-    Attributes (views that later observations overwrite; all over the M columns kept):
-        rows: the candidates' row numbers, ascending, shape (M,).
-        unseen: False where the row was observed since its column was last dropped, shape (M,).
-        mean: shape (m, M).
-        var: shape (M,), never negative.
-        row_sums: sum over unseen j of Cov[i, j], shape (M,), where asked for.
-        noise_variance: s^2.
+    Attributes:
+        mean: posterior mean of the targets, shape (m, M).
     """
 
     def __init__(
@@ -83,22 +116,18 @@ class Posterior:
         noise_sd: float = 0.0,
         row_sums: Floats | None = None,
     ) -> None:
-        n_rows = len(prior.diagonal)
-        self._prior = prior
-        self.noise_variance = noise_sd * noise_sd
+        super().__init__(prior, noise_sd)
+        n_rows = len(self.rows)
         self._n_seen = 0
         self._n_stale = 0
         self._block_rows = max(_BLOCK_ROWS, min(n_rows, _BLOCK_BYTES // (8 * n_rows)) // 4 * 4)
         self._blocks: list[Floats] = []
         self._whitened = np.zeros((self._block_rows, n_targets))
-        self.rows: Rows = np.arange(n_rows, dtype=np.int64)
-        self.unseen: NDArray[np.bool_] = np.ones(n_rows, dtype=bool)
         self.mean: Floats = np.zeros((n_targets, n_rows))
-        self.var: Floats = prior.diagonal.copy()
-        self.row_sums: Floats | None = None if row_sums is None else row_sums.copy()
+        self.row_sums = None if row_sums is None else row_sums.copy()
 
-    def observe(self, row: int, targets: Floats) -> None:
-        """Condition on targets (float64, shape (m,)) observed at row, for the first time. O(n M)."""
+    def observe(self, row: int, targets: Floats) -> bool:
+        """Condition on a row for the first time. O(n M)."""
         full, n = divmod(self._n_seen, self._block_rows)
         if full == len(self._blocks):
             self._grow()
@@ -126,29 +155,26 @@ class Posterior:
                 _follow(self.row_sums, last, n, column, conditional)
             self._n_seen += 1
         self._forget_seen()
+        return conditional > 0.0
 
     def discard(self, row: int) -> None:
-        """Take row out of the candidates without learning from it (its training failed). O(n M)."""
+        """Take a row out of the candidates. O(n M)."""
         column = self._column(row)
         if self.row_sums is not None:
             prior_row = self._prior.row(row)[self.rows]
             for block, n in self._filled():
-                prior_row = _conditioned(block, n, prior_row, column)
+                prior_row = conditioned(block, n, prior_row, column)
             self.row_sums -= prior_row
         self.unseen[column] = False
         self._forget_seen()
 
     def covariance(self, row: int) -> Floats:
-        """Posterior covariance of a candidate with all that are kept, shape (M,). O(n M)."""
+        """Of a candidate with all that are kept, four rows of V at a time."""
         column = self._column(row)
         found: Floats = self._prior.row(row)[self.rows]
         for block, n in self._filled():
             _subtract(block[:n], column, found)
         return found
-
-    def prior_variance(self, row: int) -> float:
-        """K[i,i] of a row."""
-        return float(self._prior.diagonal[row])
 
     def _explain(self, prior_row: Floats, row: int, full: list[Floats], new: Floats) -> Floats:
         """Write K[p,U], less what full blocks of V explain of it, to `new`. Returns l in these blocks."""
@@ -317,7 +343,7 @@ def _kept(block: Floats, n: int, keep: Rows) -> Floats:
 
 
 @compiled()
-def _conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
+def conditioned(block: Floats, n: int, covariance: Floats, column: int) -> Floats:
     """Covariance of one candidate with all, given n more rows of V, in the same fixed order of sums."""
     covariance = covariance.copy()
     for j in range(n):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem
 
 
@@ -19,9 +19,7 @@ class RandomSearch:
 
     def ask(self) -> int:
         """The next row of the permutation that was not told."""
-        while self._order[-1] in self._told:
-            self._order.pop()
-        return int(self._order[-1])
+        return self.suggest({})
 
     def suggest(self, running: Mapping[int, float]) -> int:
         """The next row of the permutation that was neither told nor begun."""
@@ -29,6 +27,6 @@ class RandomSearch:
             self._order.pop()
         return int(self._order[-1])
 
-    def tell(self, index: int, losses: NDArray[np.float64]) -> None:
+    def tell(self, index: int, losses: Floats) -> None:
         """Only remembers that the row is taken."""
         self._told.add(index)

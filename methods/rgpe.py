@@ -1,10 +1,10 @@
 """Ranking-weighted Gaussian process ensemble, RGPE, for one loss and two (Feurer et al. 2018, "Scalable
-Meta-Learning for Bayesian Optimization"), started from a portfolio of the sources.
+Meta-Learning for Bayesian Optimization"), started from a portfolio of other tables.
 
 symbol     shape    meaning
 n, N       scalars  rows that were observed, all rows
 y          n        losses that were observed, standardised
-f_i        n        a draw from the posterior of source i at these rows (source_models.py)
+f_i        n        a draw from the posterior of transfer table i at these rows (transfer_models.py)
 f_0        n        a draw of each observed loss given all others, by the model of the problem itself
 l_i        scalar   pairs j, k that f_i ranks otherwise than y does: (f_i[j] < f_i[k]) xor (y[j] < y[k]);
                     f_0[j] is compared with y[k]
@@ -12,12 +12,12 @@ w_i        scalar   share of 256 draws in which l_i is the least. Of a tie, the 
                     whole draw if it is among the tied; otherwise they share it equally
 mean, var  N        sums over the models of w_i mean_i and of w_i^2 var_i
 
-A source whose median l_i is above the 95th percentile of l_0 has weight 0, so that many poor sources do not
-drown the problem's own model. With two losses, each has weights of its own. Without sources this is
+A table whose median l_i is above the 95th percentile of l_0 has weight 0, so that many poor tables do not
+drown the problem's own model. With two losses, each has weights of its own. Without transfer tables this is
 `BO_M_std`.
 
-A source's draws go on from those before, row by row as rows are observed, so that a step takes O(S n (n + D))
-for S sources of D rows; the draws of f_0 are new at every step, in O(n^3).
+The draws of a table are extended row by row as rows are observed, so that a step takes O(S n (n + D)) for S
+tables of D rows; the draws of f_0 are new at every step, in O(n^3).
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
 from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_contenders
-from hpobench_nmt.methods.kernels import matern52
-from hpobench_nmt.methods.source_models import SourceModel, portfolio, source_models
+from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.transfer_models import TransferModel, portfolio, transfer_models
 
 DRAWS = 256
 PORTFOLIO = 5
@@ -47,32 +46,30 @@ _JITTER = 1e-9
 
 
 class PortfolioBO(AnyTargetsSearch):
-    """`BO_M_std` that begins with the sources' portfolio; it learns nothing else from them."""
+    """`BO_M_std` that begins with the portfolio of other tables; it learns nothing else from them."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
         if problem.n_objectives > 2:
             raise InputError(f"this method is for 1 or 2 objectives, not {problem.n_objectives}.")
-        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
+        super().__init__(problem, rng)
         self._start = portfolio(problem, portfolio_rows)
 
-    def choose(self, running: Mapping[int, float]) -> int | None:
+    def suggest(self, running: Mapping[int, float]) -> int | None:
         """The next row of the portfolio, and then the one of largest acquisition value."""
         for row in self._start:
             if self.posterior.unseen[row] and row not in running:
                 return row
-        return super().choose(running)
+        return super().suggest(running)
 
-    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+    def scores(self, given: Given) -> Floats:
         """Log EI of one loss, log EHVI of two."""
-        y = np.array([standardised(loss) for loss in np.array(self.losses).T])
-        mean, variances = self.belief(y, var)
+        y = np.array([standardised(loss) for loss in self.posterior.observed.T])
+        mean, var = self.belief(y, given.var)
         if len(y) == 1:
-            values: Floats = log_ei_of_contenders(mean[0], variances[0], float(y.min()), free)
-            return values
+            return log_ei_of_contenders(mean[0], var[0], float(y.min()), given.free)
         reference = y.max(axis=1) + REFERENCE_MARGIN * (y.max(axis=1) - y.min(axis=1))
         front = np.unique(y.T[pareto_front(y.T)], axis=0)
-        found: Floats = log_ehvi_of_contenders(mean, np.sqrt(variances), front, reference, free)
-        return found
+        return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, given.free)
 
     def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each loss, shape (m, N), from y of shape (m, n) and the variance of all."""
@@ -84,17 +81,17 @@ class RGPE(PortfolioBO):
 
     def __init__(self, problem: Problem, rng: np.random.Generator, portfolio_rows: int = PORTFOLIO) -> None:
         super().__init__(problem, rng, portfolio_rows)
-        self._models = source_models(problem)
+        self._models = transfer_models(problem)
         self._draws = [[RankedDraws(m, t, rng) for m in self._models] for t in range(problem.n_objectives)]
 
-    def tell(self, index: int, losses: Floats) -> None:
-        """Learn the losses of a row; a row that lacks one only leaves the candidates."""
-        before = len(self.losses)
-        super().tell(index, losses)
-        if len(self.losses) > before:
-            for t, of_loss in enumerate(self._draws):
-                for draws in of_loss:
-                    draws.observe(index, float(losses[t]))
+    def learn(self, row: int, targets: Floats) -> bool:
+        """Condition the problem's own model, and draw from the others."""
+        learned = super().learn(row, targets)
+        if learned:
+            for loss, draws_of_loss in zip(targets.tolist(), self._draws, strict=True):
+                for draws in draws_of_loss:
+                    draws.observe(row, loss)
+        return learned
 
     def belief(self, y: Floats, var: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of the ensemble."""
@@ -109,7 +106,7 @@ class RGPE(PortfolioBO):
         return mean, variances
 
     def weights(self, loss: int, y: Floats) -> Floats:
-        """Weights of the problem's own model and of each source for a loss, shape (1 + S,)."""
+        """Weights of the problem's own model and of each table's for a loss, shape (1 + S,)."""
         count = 1 + len(self._models)
         if len(y) < STARTUP or count == 1:
             return np.full(count, 1.0 / count)
@@ -120,19 +117,19 @@ class RGPE(PortfolioBO):
 
 
 class RankedDraws:
-    """Draws from a source's posterior at the rows observed, and how many pairs each ranks wrong."""
+    """Draws from a transfer table's posterior at the rows observed, and how many pairs each ranks wrong."""
 
-    def __init__(self, model: SourceModel, loss: int, rng: np.random.Generator) -> None:
+    def __init__(self, model: TransferModel, loss: int, rng: np.random.Generator) -> None:
         self._model, self._loss, self._rng = model, loss, rng
         self._rows: list[int] = []
-        self._factor = np.empty((0, 0))  # Cholesky factor of the source's covariance of the rows
+        self._factor = np.empty((0, 0))  # Cholesky factor of the table's covariance of the rows
         self._normals = np.empty((DRAWS, 0))
         self._values = np.empty((DRAWS, 0))
         self._losses: list[float] = []
         self.misranked: NDArray[np.int64] = np.zeros(DRAWS, dtype=np.int64)
 
     def observe(self, row: int, loss: float) -> None:
-        """One more row. O(n^2 + n D) for n rows and D rows of the source."""
+        """One more row. O(n^2 + n D) for n rows and D rows of the table."""
         n = len(self._rows)
         covariance = self._model.covariance(row, np.array([*self._rows, row], dtype=np.int64))
         share = solve_triangular(self._factor, covariance[:n], lower=True) if n else covariance[:0]

@@ -179,10 +179,9 @@ class _Part:
     def solve(self, b: Floats) -> Floats:
         """A^-1 b, shape (c,)."""
         A = self.precision
-        solved: Floats = _conjugate_gradients(
+        return _conjugate_gradients(
             A.data, A.indices, A.indptr, self.inverse_diagonal, self.chunks, self.coarse, b
         )
-        return solved
 
 
 def _part(precision: sparse.csr_array) -> _Part:

@@ -27,7 +27,7 @@ from itertools import cycle
 import numpy as np
 
 from hpobench_nmt.core.problem import Problem, Progress, Request
-from hpobench_nmt.methods.partial_training import Field, Level
+from hpobench_nmt.methods.partial_training import Field, Level, StoppingRule
 
 ETA = 3
 
@@ -46,8 +46,7 @@ class ASHA:
         promoted = self._promotion(running)
         if promoted is not None:
             return self._field.further(promoted)
-        new = self._field.new_row(running)
-        return self._field.left_over(running) if new is None else Request(new, self._field.levels[0])
+        return self._field.begin(running)
 
     def observe(self, progress: Progress) -> None:
         """The row takes its place at the levels that it has come to."""
@@ -79,43 +78,22 @@ class ASHA:
         return None
 
 
-class ASHAStopping:
+class ASHAStopping(StoppingRule):
     """Asynchronous successive halving by stopping. O(log n) for each request."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        super().__init__(problem, rng, eta)
         self._eta = eta
-        self._field = Field(problem, rng, eta)
         self._levels = [Level() for _ in self._field.levels]
-        self._going: dict[int, None] = {}  # trainings that are to go on, in the order of arrival
 
-    def suggest(self, running: Mapping[int, float]) -> Request | None:
-        """A training that goes on; else a new row."""
-        for row in self._going:
-            if row not in running:
-                return self._field.further(row)
-        new = self._field.new_row(running)
-        return self._field.left_over(running) if new is None else Request(new, self._field.levels[0])
-
-    def observe(self, progress: Progress) -> None:
-        """Decide whether the training goes on."""
-        row = progress.row
-        self._going.pop(row, None)
+    def _next_stop(self, progress: Progress) -> float | None:
+        row, field = progress.row, self._field
         goes_on = not progress.done and not np.isnan(progress.best[0])
-        for number in self._field.note(progress):
+        for number in field.note(progress):
             level = self._levels[number]
-            level.add(self._field.standing(row))
-            goes_on = goes_on and level.holds(self._field.loss[row], max(len(level) // self._eta, 1))
-        if goes_on:
-            self._going[row] = None
-
-
-class _Bracket:
-    """A run of successive halving: rows that begin together, and those of them that are left."""
-
-    def __init__(self, level: int, size: int) -> None:
-        self.level = level
-        self.size = size  # of rows that are to begin
-        self.rows: list[int] = []
+            level.add(field.standing(row))
+            goes_on = goes_on and level.holds(field.loss[row], max(len(level) // self._eta, 1))
+        return field.further(row).resource if goes_on else None
 
 
 class Hyperband:
@@ -125,8 +103,12 @@ class Hyperband:
         self._eta = eta
         self._field = Field(problem, rng, eta)
         self._brackets = cycle(self._sizes(len(self._field.levels) - 1, eta))
-        self._bracket = _Bracket(*next(self._brackets))
-        self._offered: int | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new bracket: its level, the number of rows that are to begin, and those that are left of them."""
+        self._level, self._size = next(self._brackets)
+        self._rows: list[int] = []
 
     def _sizes(self, top: int, eta: int) -> list[tuple[int, int]]:
         """First level and number of rows of each bracket (Li et al. 2018, Algorithm 1, lines 1 to 3)."""
@@ -134,42 +116,32 @@ class Hyperband:
 
     def suggest(self, running: Mapping[int, float]) -> Request | None:
         """The next row of the bracket, or None while others of its level are running."""
+        field = self._field
         while True:
-            bracket, field = self._bracket, self._field
-            self._take(running)
-            if len(bracket.rows) < bracket.size:
-                new = field.new_row(running)
-                if new is not None:
-                    self._offered = new
-                    return Request(new, field.levels[bracket.level])
-                bracket.size = len(bracket.rows)
-            behind = [row for row in bracket.rows if field.at.get(row, 0) <= bracket.level]
+            behind = [row for row in self._rows if field.at.get(row, 0) <= self._level]
             for row in behind:
                 if row not in running:
-                    return Request(row, field.levels[bracket.level])
+                    return Request(row, field.levels[self._level])
+            new = field.new_row(running) if len(self._rows) < self._size else None
+            if new is not None:
+                self._rows.append(new)
+                return Request(new, field.levels[self._level])
             if behind:
                 return None
-            kept = len(bracket.rows) // self._eta
-            if bracket.level + 1 < len(field.levels) and bracket.rows:
-                best = sorted(bracket.rows, key=field.loss.__getitem__)[: max(kept, 1)]
-                bracket.rows = [row for row in best if row in field.done or math.isfinite(field.loss[row])]
-                bracket.size = len(bracket.rows)
-                bracket.level += 1
+            if self._level + 1 < len(field.levels) and self._rows:
+                kept = max(len(self._rows) // self._eta, 1)
+                best = sorted(self._rows, key=field.loss.__getitem__)[:kept]
+                self._rows = [row for row in best if row in field.done or math.isfinite(field.loss[row])]
+                self._size = len(self._rows)
+                self._level += 1
             elif field.new_row(running) is not None:
-                self._bracket = _Bracket(*next(self._brackets))
+                self._begin()
             else:
                 return field.left_over(running)
 
     def observe(self, progress: Progress) -> None:
         """Note how far the row is."""
         self._field.note(progress)
-        self._take({})
-
-    def _take(self, running: Mapping[int, float]) -> None:
-        """The row that was offered belongs to the bracket once it was begun."""
-        if self._offered is not None and (self._offered in running or self._offered in self._field.at):
-            self._bracket.rows.append(self._offered)
-            self._offered = None
 
 
 class SuccessiveHalving(Hyperband):

@@ -20,14 +20,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
-from hpobench_nmt.methods.gaussian_process import NOISE_SD, kernel_prior
+from hpobench_nmt.methods.gaussian_process import NOISE_SD
 from hpobench_nmt.methods.kernels import matern52
+from hpobench_nmt.methods.pending import Given
 
 # K and its Cholesky factor take 8 N^2 bytes each, and O(N^3) time.
 MAX_ROWS = 5000
@@ -44,27 +44,19 @@ class ThompsonSampling(AnyTargetsSearch):
                 f"Thompson sampling is for up to {MAX_ROWS:,} rows, not {len(problem.features):,}: it draws "
                 "from the joint posterior of all."
             )
-        super().__init__(kernel_prior(problem, matern52), NOISE_SD, rng)
+        super().__init__(problem, rng)
         self._root = prior_root(problem)
-        self._places: list[int] = []
 
-    def scores(self, var: Floats, free: NDArray[np.bool_]) -> Floats:
+    def scores(self, given: Given) -> Floats:
         """A draw of minus the standardised losses."""
         return -self.draw()
 
     def draw(self) -> Floats:
         """The standardised losses of all rows, drawn from their posterior, shape (N,)."""
-        y = standardised(np.array(self.losses)[:, 0])
+        y = standardised(self.posterior.observed[:, 0])
         g = self._root @ self.rng.standard_normal(len(self._root))
         e = NOISE_SD * self.rng.standard_normal(len(y))
-        return np.asarray(g + self.posterior.mean(y - g[self._places] - e))
-
-    def tell(self, index: int, losses: Floats) -> None:
-        """Learn the loss of a row; one without a loss only leaves the candidates."""
-        before = len(self.losses)
-        super().tell(index, losses)
-        if len(self.losses) > before:
-            self._places.append(index)
+        return np.asarray(g + self.posterior.mean(y - g[self.posterior.seen] - e))
 
 
 @lru_cache(maxsize=4)

@@ -1,7 +1,9 @@
 """Directives that show what the code says, so that a page cannot go stale.
 
 {module-doc} package.module   the docstring of a module; lists in two columns become tables
+{suite-keys}                  the keys of a suite file
 {suite-list}                  the suites that ship, each as the file that it is
+{family-list}                 the model families
 {setting-list}                the model families' settings and metrics
 {corpus-list}                 the corpora's options
 {method-list}                 the methods, with the extras that they need
@@ -13,15 +15,15 @@ import ast
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 
 
 class ModuleDoc(SphinxDirective):
@@ -97,6 +99,18 @@ def _words(text: str) -> list[nodes.Node]:
     return [nodes.literal(text=part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts) if part]
 
 
+class SuiteKeys(SphinxDirective):
+    """The keys of a suite file."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        from hpobench_nmt.benchmarking.suite import Suite
+
+        fields = msgspec.json.schema(Suite)["$defs"]["Suite"]["properties"]
+        rows = [(key, about["description"]) for key, about in fields.items() if key != "name"]
+        return [_table(("key", "what it is"), rows)]
+
+
 class SuiteList(SphinxDirective):
     """The suites that ship."""
 
@@ -108,6 +122,17 @@ class SuiteList(SphinxDirective):
             _section(f"suite-{name}", name, [_literal(path.read_text(), "toml")])
             for name, path in suite_files().items()
         ]
+
+
+class FamilyList(SphinxDirective):
+    """The model families."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        from hpobench_nmt.runner.families import FAMILIES, load_family
+
+        rows = [(name, family.models, family.source) for name in FAMILIES for family in [load_family(name)]]
+        return [_table(("family", "models", "from"), rows)]
 
 
 class SettingList(SphinxDirective):
@@ -158,24 +183,18 @@ class MethodList(SphinxDirective):
         return [_table(("method", "what it is", "objectives", "needs"), rows)]
 
 
-def _settings(settings: Iterable[Setting]) -> nodes.table:
+def _settings(kind: type[Settings]) -> nodes.table:
     rows = [
-        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.description)
-        for s in settings
+        (s.name, "must be set" if s.default is None else repr(s.default), _domain(s), s.about.description)
+        for s in settings_of(kind).values()
     ]
     return _table(("setting", "default", "values", "what it is"), rows)
 
 
 def _domain(setting: Setting) -> str:
-    choices, low, high, kind, unit = (
-        setting.choices,
-        setting.low,
-        setting.high,
-        setting.kind.__name__,
-        setting.unit,
-    )
-    if choices:
-        return " | ".join(choices)
+    kind, low, high, unit = setting.kind.__name__, setting.about.low, setting.about.high, setting.about.unit
+    if setting.choices:
+        return " | ".join(setting.choices)
     if kind in ("bool", "str"):
         return {"bool": "true | false", "str": "text"}[kind]
     ends = f"{low:g} to {high:g}" if high < float("inf") else f"{low:g} and more"
@@ -229,7 +248,9 @@ def setup(app: Sphinx) -> dict[str, object]:
     """Register the directives."""
     for name, directive in {
         "module-doc": ModuleDoc,
+        "suite-keys": SuiteKeys,
         "suite-list": SuiteList,
+        "family-list": FamilyList,
         "setting-list": SettingList,
         "corpus-list": CorpusList,
         "method-list": MethodList,

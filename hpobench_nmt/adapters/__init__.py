@@ -1,1 +1,1 @@
-"""Our methods and tables in other people's programs."""
+"""The public path of `hpobench_nmt.exports`, from before that room had this name."""

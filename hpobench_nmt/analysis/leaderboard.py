@@ -14,7 +14,7 @@ from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_sta
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
-from hpobench_nmt.benchmarking.suite import load_suite, published_figures, suite_files
+from hpobench_nmt.benchmarking.suite import Suite, load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.scores import SCORES, Summary
@@ -128,6 +128,11 @@ def shown(cell: Cell) -> str:
     if s.failed:
         notes.append(f"{s.failed} failed")
     return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def meaning(suite: Suite, score: str) -> str:
+    """What a score of a suite is: of look-ups, or of time on its clock."""
+    return SCORES[score].meaning(suite.timed)
 
 
 def setting(results: Results, table: str) -> str:

@@ -23,6 +23,11 @@ def short(value: float, digits: int = 3) -> str:
     return f"{value:.0f}" if "e+" in text else text
 
 
+def with_interval(value: float, low: float, high: float) -> str:
+    """A number with its interval in brackets, if it has one."""
+    return short(value) if np.isnan(low) else f"{short(value)} ({short(low)}–{short(high)})"
+
+
 def cell_text(value: Any, digits: int | None = None) -> str:
     """A cell: a dash for no value, true and false as in tables, and numbers with so many digits, if any."""
     if pd.isna(value):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from hpobench_nmt.analysis.leaderboard import tolerance
+from hpobench_nmt.analysis.leaderboard import meaning, tolerance
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.results import Results
@@ -82,7 +82,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
             f"{suite.trials} per method and table, each with an initial design of "
             f"{counted(suite.n_initial, 'look-up')}",
         ),
-        ("scores", "; ".join(f"{s}: {SCORES[s].meaning(suite.timed)}" for s in suite.scores)),
+        ("scores", "; ".join(f"{s}: {meaning(suite, s)}" for s in suite.scores)),
         (
             "ties",
             {"any": "any row of best value counts", "first": "only the first row of best value counts"}[

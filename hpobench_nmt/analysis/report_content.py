@@ -17,6 +17,7 @@ from hpobench_nmt.analysis.leaderboard import (
     figure,
     heading,
     interval,
+    meaning,
     milliseconds,
     shown,
 )
@@ -254,7 +255,7 @@ def _column(results: Results, table: str, score: str) -> Column:
     lower = SCORES[score].lower_is_better
     return Column(
         heading(results, table, score),
-        f"{SCORES[score].meaning(results.suite.timed)}; {'lower' if lower else 'higher'} is better",
+        f"{meaning(results.suite, score)}; {'lower' if lower else 'higher'} is better",
         lower,
     )
 

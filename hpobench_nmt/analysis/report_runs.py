@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
-from hpobench_nmt.benchmarking.manifest import Manifest, read_manifest
+from hpobench_nmt.benchmarking.manifest import Manifest
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import printable
-from hpobench_nmt.lookup.catalogue import installed
 from hpobench_nmt.lookup.table import Table
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A results folder with its statistics and manifest."""
+    """Results with their statistics and manifest."""
 
     name: str
     results: Results
@@ -38,36 +37,38 @@ class Run:
         return f"{goal}, subject to {' and '.join(rules)}" if rules else goal
 
 
-def read_run(folder: Path, name: str, results: Results) -> Run:
-    """The run of a results folder that was loaded."""
-    return Run(name, results, run_statistics(results), read_manifest(folder))
+def read_run(name: str, results: Results) -> Run:
+    """The run that results are of."""
+    if results.manifest is None:
+        raise InputError("a report is made of the results of a run.")
+    return Run(name, results, run_statistics(results), results.manifest)
 
 
-def load_runs(folders: Sequence[Path], methods: Sequence[NamedMethod] = ()) -> list[Run]:
-    """The runs of some results folders, read and with their statistics.
+def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] = ()) -> list[Run]:
+    """The runs of some results or results folders, read and with their statistics.
 
     Args:
-        folders: each of one run.
+        sources: each of one run.
         methods: from resolve_methods, as for load_results. Each must be of one run at least.
 
     Raises:
         InputError: a folder is empty, damaged, or made with another version of a method or table; a method
             is of no run.
     """
-    if len({folder.resolve() for folder in folders}) < len(folders):
+    folders = [source.resolve() for source in sources if isinstance(source, Path)]
+    if len(set(folders)) < len(folders):
         raise InputError("the same results folder twice.")
-    loaded = [load_results(folder, methods) for folder in folders]
+    loaded = [each if isinstance(each, Results) else load_results(each, methods) for each in sources]
     run_methods = dict.fromkeys(name for results in loaded for name in results.methods)
     for method in methods:
         if method.name not in run_methods:
             raise unknown("method", method.name, run_methods, "The results hold none of that name.")
     suites = [results.suite.name for results in loaded]
-    labels = [printable(folder.resolve().name) for folder in folders]
+    labels = [printable(each.resolve().name) if isinstance(each, Path) else "" for each in sources]
     runs = []
-    for number, (folder, suite, results) in enumerate(zip(folders, suites, loaded, strict=True), 1):
-        label = labels[number - 1]
-        told = label if labels.count(label) == 1 else str(number)
-        runs.append(read_run(folder, suite if suites.count(suite) == 1 else f"{suite} ({told})", results))
+    for number, (label, suite, results) in enumerate(zip(labels, suites, loaded, strict=True), 1):
+        told = label if label and labels.count(label) == 1 else str(number)
+        runs.append(read_run(suite if suites.count(suite) == 1 else f"{suite} ({told})", results))
     check_same_tables(runs)
     return runs
 
@@ -89,16 +90,6 @@ def all_methods(runs: Iterable[Run]) -> list[str]:
 def all_tables(runs: Iterable[Run]) -> list[Table]:
     """Tables of all runs as they are installed, each once."""
     return list({name: i.installed for run in runs for name, i in run.results.instances.items()}.values())
-
-
-def table_folders(runs: Iterable[Run]) -> dict[str, Path]:
-    """Where the tables of the runs are, as far as that is known."""
-    folders = installed()
-    for run in runs:
-        for name, entry in run.manifest.tables.items():
-            if entry.source:
-                folders[name] = Path(entry.source)
-    return folders
 
 
 def run_slugs(runs: Sequence[Run]) -> list[str]:

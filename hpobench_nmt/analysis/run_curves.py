@@ -1,6 +1,6 @@
 """Curves of a run against look-ups or the time on its clock: regret, error of the surrogates, hypervolume.
 
-Each function takes results and returns data; `hpobench_nmt.render.plots.run_progress` draws them. How a
+Each function takes results and returns data; `hpobench_nmt.render.plots.curves` draws them. How a
 quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its name.
 """
 
@@ -21,7 +21,7 @@ from hpobench_nmt.analysis.selection import (
     methods_on,
     sound_trials,
 )
-from hpobench_nmt.benchmarking.clock import counted_gaps
+from hpobench_nmt.benchmarking.goals import counted_gaps
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import gap_trial, length_of, scored_trial

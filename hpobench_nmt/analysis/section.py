@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
-
-from hpobench_nmt.analysis.table_front import Front
-from hpobench_nmt.evaluation.correlation import RankCorrelation
-from hpobench_nmt.evaluation.early_ranks import EarlyRanks
-from hpobench_nmt.evaluation.importance import Importance
-from hpobench_nmt.evaluation.noise import SeedNoise
-from hpobench_nmt.evaluation.sensitivity import Sensitivity
-
-Analysis = RankCorrelation | tuple[Importance, ...] | Front | Sensitivity | SeedNoise | EarlyRanks
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +21,7 @@ class Section:
         notes: what was found, in sentences.
         shown: the frame that a reader wants to see; None for none.
         files: all frames, by the stem of a file name.
-        analysis: what was computed; None where there is a problem.
+        analysis: what was computed, of a type of the kind's own; None where there is a problem.
         unit: of the metric.
         problem: why there is nothing of the above; "" where there is.
     """
@@ -41,6 +33,6 @@ class Section:
     notes: tuple[str, ...] = ()
     shown: pd.DataFrame | None = None
     files: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    analysis: Analysis | None = None
+    analysis: Any = None
     unit: str = ""
     problem: str = ""

@@ -5,10 +5,9 @@ An analysis that a table does not allow becomes a section that says why, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,26 +25,11 @@ from hpobench_nmt.evaluation.correlation import rank_correlation
 from hpobench_nmt.evaluation.importance import BEST_SHARE, Importance, importance, model_grid
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
-from hpobench_nmt.lookup.catalogue import find_folder, load_table
-from hpobench_nmt.lookup.folder import load_folder, load_replicates
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
+from hpobench_nmt.lookup.replicates import Replicates
 from hpobench_nmt.lookup.table import Table
 
 _PAIRS_SHOWN = 5
-
-
-def load_with_replicates(source: str) -> tuple[Table, pd.DataFrame]:
-    """A table by name or folder, and its replicates (no rows where it has none)."""
-    return load_table(source), load_replicates(find_folder(source))
-
-
-def replicates_of(tables: Sequence[Table], folders: Mapping[str, Path]) -> dict[str, pd.DataFrame]:
-    """Trainings with other seeds, by table; none for a table whose folder now holds another one."""
-    return {
-        table.name: load_replicates(folders[table.name])
-        for table in tables
-        if table.name in folders and load_folder(folders[table.name]).sha256 == table.sha256
-    }
 
 
 def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
@@ -61,17 +45,17 @@ def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
     return kept
 
 
-def without_others(
-    table: Table, replicates: pd.DataFrame, kept: NDArray[np.bool_]
-) -> tuple[Table, pd.DataFrame]:
-    """A table and its replicates with what is known of some rows only.
+def without_others(table: Table, kept: NDArray[np.bool_]) -> Table:
+    """A table with what is known of some rows only.
 
     Rows keep their numbers: those that are left out have no metrics, as if their training had failed.
     """
-    names = [h.name for h in table.hyperparameters]
-    again = replicates.merge(table.to_frame().loc[kept, names], on=names) if len(replicates) else replicates
-    values = np.where(kept[:, None], table.values, np.nan)
-    return replace(table, values=values, curves=table.curves and table.curves.only(kept)), again
+    return replace(
+        table,
+        values=np.where(kept[:, None], table.values, np.nan),
+        curves=table.curves and table.curves.only(kept),
+        replicates=table.replicates and table.replicates.only(table.configs[kept]),
+    )
 
 
 def analyze_tables(
@@ -81,7 +65,6 @@ def analyze_tables(
     objectives: tuple[str, str] | None = None,
     best_share: float = BEST_SHARE,
     tolerance: float | None = None,
-    replicates: Mapping[str, pd.DataFrame] | None = None,
     constraints: Sequence[str] = (),
     seed: int = 0,
 ) -> list[Section]:
@@ -93,7 +76,6 @@ def analyze_tables(
         objectives: of the front; by default each table's first two.
         best_share: share of the rows that make up the best part for importance.
         tolerance: for sensitivity, in the metric's unit; by default the metric's own.
-        replicates: trainings with other seeds, by table.
         constraints: only rows that keep these bounds are analysed; their numbers stay.
         seed: of the forests and samples.
 
@@ -114,11 +96,10 @@ def analyze_tables(
         raise InputError(f"the tolerance must be 0 or more, not {tolerance:g}.")
     for wanted in [*([metric] if metric else []), *(objectives or ())]:
         _known_somewhere(tables, wanted)
-    again = {table.name: (replicates or {}).get(table.name, pd.DataFrame()) for table in tables}
     rules = " and ".join(constraints)
     whole = {table.name: table for table in tables}
-    kept = {t.name: without_others(t, again[t.name], kept_rows(t, constraints)) for t in tables if rules}
-    tables = [kept[table.name][0] if rules else table for table in tables]
+    if rules:
+        tables = [without_others(table, kept_rows(table, constraints)) for table in tables]
     sections = _correlations(tables, metric) if len(tables) > 1 else []
     for table in tables:
         about = metric or table.main_metric
@@ -127,9 +108,8 @@ def analyze_tables(
         sections.append(_attempt(table, "front", partial(_front, table, objectives)))
         near = partial(_sensitivity, table, whole[table.name], about, tolerance, seed)
         sections.append(_attempt(table, "sensitivity", near))
-        if len(again[table.name]):
-            left = kept[table.name][1] if rules else again[table.name]
-            sections.append(_attempt(table, "noise", partial(_noise, table, about, left, rules)))
+        if table.replicates is not None:
+            sections.append(_attempt(table, "noise", partial(_noise, table, about, table.replicates, rules)))
         if table.curves is not None:
             sections.append(_attempt(table, "curves", partial(curve_section, table, metric)))
     return sections
@@ -305,12 +285,13 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
     )
 
 
-def _noise(table: Table, metric: str, replicates: pd.DataFrame, rules: str) -> Section:
-    if not len(replicates):
+def _noise(table: Table, metric: str, replicates: Replicates, rules: str) -> Section:
+    frame = replicates.to_frame()
+    if not len(frame):
         raise InputError(
             f"no configuration that keeps {rules} was trained again: there is no spread to measure."
         )
-    found = seed_noise(table.response(metric), replicates, table.averaged)
+    found = seed_noise(table.response(metric), frame, replicates.averaged)
     unit = table.metric(found.metric).unit
     stem = f"{table.name}-noise"
     shown = found.configurations[["row", "in_table", "n", "mean", "sd", "range", "luck"]]

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.benchmarking.clock import (
-    goal_of,
-    own_objectives,
-    resources_of,
-    rows_with_curve,
-    tolerance_of,
-    trainings_of,
-    unit_of,
-    with_curves,
-    with_metrics_of_curves,
-)
-from hpobench_nmt.benchmarking.noise import replicates_of
+from hpobench_nmt.benchmarking.clock import Clock, clocked_rows, own_objectives, rows_with_curve
+from hpobench_nmt.benchmarking.goals import goal_of, tolerance_of
+from hpobench_nmt.benchmarking.noise import noisy
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.transfer import transfer_tables
 from hpobench_nmt.core.arrays import Floats
@@ -30,7 +20,7 @@ from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
@@ -39,15 +29,14 @@ from hpobench_nmt.lookup.collections import COLLECTIONS
 from hpobench_nmt.lookup.table import Table
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Instance:
     """A suite on one table.
 
     Attributes:
         table: the table; in suites with curves, only its rows that have one.
         objectives: the metrics to optimise, with their directions.
-        trainings: what it costs to train each row how far, and the losses, NaN where missing. A look-up is a
-            training of one checkpoint and unit cost.
+        clock: what time counts, and the trainings of all rows with their losses and costs.
         problem: what methods are given.
         goals: one for each score, in the suite's order.
         stop_when_settled: whether trials end once all goals are settled.
@@ -55,24 +44,30 @@ class Instance:
             None where there are no constraints.
         all_rows: the table as it is installed, where `table` has only some of its rows, or has metrics that
             only its curves have.
-        time_unit: what time is counted in.
         replicates: the trainings of each row, where look-ups draw one of them; `trainings` has their means.
-        along_curves: whether what trainings cost is what the learning curves say.
         tolerance: how near the best counts for ftc, in the first objective's unit.
     """
 
     table: Table
     objectives: tuple[Objective, ...]
-    trainings: Trainings
+    clock: Clock
     problem: Problem
     goals: tuple[Goal, ...]
     stop_when_settled: bool
-    violations: Floats | None = None
-    all_rows: Table | None = None
-    time_unit: str = "look-ups"
-    replicates: Replicates | None = None
-    along_curves: bool = False
-    tolerance: float = math.nan
+    violations: Floats | None
+    all_rows: Table | None
+    replicates: ReplicateLosses | None
+    tolerance: float
+
+    @property
+    def trainings(self) -> Trainings:
+        """What it costs to train each row how far, and the losses, NaN where missing."""
+        return self.clock.trainings
+
+    @property
+    def time_unit(self) -> str:
+        """What time is counted in, in the plural."""
+        return self.clock.unit
 
     @property
     def losses(self) -> Floats:
@@ -111,7 +106,7 @@ class Instance:
     def curves_sha256(self) -> str:
         """Hash of the learning curves, empty where nothing depends on them."""
         known = self.installed.curves
-        return known.sha256 if known and self.along_curves else ""
+        return known.sha256 if known and self.clock.along_curves else ""
 
     @property
     def left_out(self) -> str:
@@ -130,25 +125,47 @@ class Instance:
         )
 
 
-def make_instance(suite: Suite, table: Table, source: str | Path | None = None) -> Instance:
+def make_instance(suite: Suite, table: Table) -> Instance:
     """The suite on the table.
 
     Args:
         suite: settings.
-        table: the rows.
-        source: the name or folder that the table was loaded from; left out: its name. Only needed for noise,
-            which is in files beside the rows.
+        table: the rows, with their curves and replicates where the suite needs them.
 
     Raises:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
     """
+    rows = clocked_rows(suite, table)
+    objectives = _objectives(suite, rows)
+    # Where look-ups draw one of a row's trainings, what is scored is their mean.
+    replicates, measured = _noisy(suite, rows, objectives) if suite.noise else (None, rows)
+    clock = Clock.of(suite, measured, objectives)
+    violations = table_violations(measured, suite.constraints)
+    scored = feasible_trainings(clock.trainings, violations)
+    _check_rows(suite, rows)
+    _check_losses(rows, objectives, clock.trainings.final)
+    if np.isnan(scored.final).any(axis=1).all():
+        raise InputError(f"table {rows.name!r}: {why_infeasible(measured, suite.constraints)}")
+    if violations is not None:
+        violations.setflags(write=False)  # results share them
+    tolerance = tolerance_of(suite, rows, objectives, clock.trainings.final)
+    return Instance(
+        table=rows,
+        objectives=objectives,
+        clock=clock,
+        problem=_problem(suite, rows, clock, len(objectives)),
+        goals=tuple(goal_of(suite, score, rows, clock, scored, tolerance) for score in suite.scores),
+        stop_when_settled=suite.stop == "settled",
+        violations=violations,
+        all_rows=None if rows is table else table,
+        replicates=replicates,
+        tolerance=tolerance,
+    )
+
+
+def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
+    """The suite's objectives, or else the table's own."""
     where = f"table {table.name!r}"
-    installed = table
-    along_curves = suite.curves or (suite.clock == "cost" and not suite.cost)
-    if along_curves:
-        table = with_curves(table)
-    if suite.curves:
-        table = with_metrics_of_curves(table, suite.objectives)
     specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
         raise InputError(
@@ -158,22 +175,30 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
     objectives = tuple(table.objective(spec) for spec in specs)
     if len({objective.metric for objective in objectives}) < len(objectives):
         raise InputError(f"{where}: the same objective twice.")
-    replicates: Replicates | None = None
-    measured = table  # with the means of its rows' trainings, where look-ups draw one of them
-    if suite.noise:
-        others = [Constraint.parse(text).metric for text in suite.constraints]
-        others += [suite.cost] if suite.cost else []
-        for name in others:
-            table.metric(name)
-        replicates, measured = replicates_of(table, objectives, source, installed.sha256, others)
-    trainings = trainings_of(suite, measured, objectives)
-    losses = trainings.final
-    if len(table) < suite.n_initial:
-        raise InputError(
-            f"{where} has {counted(len(table), 'row')}, fewer than the {suite.n_initial} initial ones."
-        )
-    if len(table) < suite.workers:
-        raise InputError(f"{where} has {counted(len(table), 'row')}, fewer than the {suite.workers} workers.")
+    return objectives
+
+
+def _noisy(suite: Suite, table: Table, objectives: Sequence[Objective]) -> tuple[ReplicateLosses, Table]:
+    """The trainings that look-ups draw from, and the table of their means."""
+    others = [Constraint.parse(text).metric for text in suite.constraints]
+    others += [suite.cost] if suite.cost else []
+    for name in others:
+        table.metric(name)
+    return noisy(table, objectives, others)
+
+
+def _check_rows(suite: Suite, table: Table) -> None:
+    """Refuse a table that is too small for the initial design or the workers."""
+    for needed, what in ((suite.n_initial, "initial ones"), (suite.workers, "workers")):
+        if len(table) < needed:
+            raise InputError(
+                f"table {table.name!r} has {counted(len(table), 'row')}, fewer than the {needed} {what}."
+            )
+
+
+def _check_losses(table: Table, objectives: Sequence[Objective], losses: Floats) -> None:
+    """Refuse objectives that give nothing to optimise; the losses are of shape (N, m)."""
+    where = f"table {table.name!r}"
     for objective, loss in zip(objectives, losses.T, strict=True):
         known = loss[~np.isnan(loss)]
         if len(known) == 0:
@@ -183,45 +208,23 @@ def make_instance(suite: Suite, table: Table, source: str | Path | None = None) 
             raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
-    violations = table_violations(measured, suite.constraints)
-    sound = feasible_trainings(trainings, violations)
-    if np.isnan(sound.final).any(axis=1).all():
-        raise InputError(f"{where}: {why_infeasible(measured, suite.constraints)}")
-    if violations is not None:
-        violations.setflags(write=False)  # results share them
-    n_rows = len(table)
-    lookups = n_rows if suite.lookups is None else min(suite.lookups, n_rows)
-    if not suite.timed:  # one look-up in each unit of time
-        lookups = int(min(lookups, suite.time_for(table.name)))
-    problem = Problem(
+
+
+def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int) -> Problem:
+    """What methods are given."""
+    return Problem(
         table.features,
-        len(objectives),
-        lookups,
+        n_objectives,
+        clock.lookups,
         suite.n_initial,
         table.space,
         table.configs,
         workers=suite.workers,
-        resources=resources_of(trainings),
+        resources=clock.resources,
         resume=suite.resume,
         clock=suite.clock,
-        time=suite.time_for(table.name),
+        time=clock.time,
         constraints=suite.constraints,
-    )
-    tolerance = tolerance_of(suite, table, objectives, losses)
-    goals = tuple(goal_of(suite, name, table, tolerance, losses, sound) for name in suite.scores)
-    return Instance(
-        table,
-        objectives,
-        trainings,
-        problem,
-        goals,
-        suite.stop == "settled",
-        violations,
-        None if table is installed else installed,
-        unit_of(suite, table),
-        replicates,
-        along_curves,
-        tolerance,
     )
 
 
@@ -278,28 +281,30 @@ def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
 
 
 def suite_instances(
-    suite: Suite, skipped: Callable[[str], None] = lambda reason: None
+    suite: Suite,
+    skipped: Callable[[str], None] = lambda reason: None,
+    loaded: Mapping[str, Table] = MappingProxyType({}),
 ) -> dict[str, Instance]:
     """The suite on each of its tables, by name.
 
     "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
     is called with the reason, and with the rows that are left out of a table. A collection stands for its
-    members.
+    members. Tables that are loaded are not looked for by their names.
     """
     instances: dict[str, Instance] = {}
     if suite.tables != (INSTALLED,):
-        for name in (member for spec in suite.tables for member in members(spec)):
-            table = load_table(name)
+        for name in (m for spec in suite.tables for m in ([spec] if spec in loaded else members(spec))):
+            table = loaded[name] if name in loaded else load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = with_transfer_tables(suite, make_instance(suite, table, name))
+            instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
             if instances[table.name].left_out:
                 skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = with_transfer_tables(suite, make_instance(suite, load_table(name), name))
+            instances[name] = with_transfer_tables(suite, make_instance(suite, load_table(name)))
             if instances[name].left_out:
                 skipped(f"{instances[name].left_out}.")
         except InputError as error:

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.suite import Suite, section_of_suite, without_defaults
+from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, no_folder, read_json
@@ -28,7 +28,6 @@ _MOST_SHOWN = 3
 _BUT_READ = ", but trials read "
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-_Settings = section_of_suite("tables", "methods", "description")
 # The name of Suite.score_at in files of this format.
 _SCORE_AT = "budget"
 
@@ -103,14 +102,14 @@ class Manifest(Strict, frozen=True):
 
     Attributes:
         format: number of the format.
-        suite: settings that trajectories and scores depend on.
+        suite: the run's, without its tables, methods and description.
         seed: root seed.
         tables, methods: by name.
         versions: by library.
     """
 
     format: int
-    suite: _Settings  # type: ignore[valid-type]
+    suite: Suite
     seed: Natural
     tables: dict[str, TableEntry]
     methods: dict[str, MethodEntry]
@@ -129,13 +128,12 @@ class Manifest(Strict, frozen=True):
 
     def make_suite(self) -> Suite:
         """The suite of the run."""
-        settings = msgspec.structs.asdict(self.suite)
-        return Suite(**settings, tables=tuple(self.tables), methods=tuple(self.methods))
+        return msgspec.structs.replace(self.suite, tables=tuple(self.tables), methods=tuple(self.methods))
 
     def to_json(self) -> bytes:
         """The content of the file."""
         content = msgspec.to_builtins(self)
-        settings = without_defaults(content["suite"])
+        settings = self.suite.settings()
         content["suite"] = {_SCORE_AT if k == "score_at" else k: v for k, v in settings.items()}
         for entry in content["tables"].values():
             for key in ("source", "curves", "sources", "trainings"):
@@ -152,10 +150,9 @@ def manifest_of(
     table_folders: Mapping[str, str],
 ) -> Manifest:
     """The manifest of a run, with the folders of tables that are not installed."""
-    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in suite.settings().items()}
     return Manifest(
         format=2 if suite.timed or suite.sources else 1,
-        suite=_Settings(**settings),
+        suite=suite.without_names,
         seed=seed,
         tables={name: TableEntry.of(each, table_folders.get(name, "")) for name, each in instances.items()},
         methods={m.name: MethodEntry(spec=m.spec, fingerprint=m.fingerprint) for m in methods},

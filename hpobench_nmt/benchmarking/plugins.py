@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
 from hpobench_nmt.core.processes import shared_server
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.methods import BUILT_IN, KNOWN, require
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
 PREPARE = "hpobench_nmt.benchmarking.worker:prepare"
@@ -92,13 +95,17 @@ class NamedMethod:
         return self.factory if self.factory is not None else load_method(self.spec)
 
 
-def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
+MethodSpec = str | MethodFactory | NamedMethod
+"""A method by name or location, its class, or one that was resolved before."""
+
+
+def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
     """The methods named, in order.
 
     Raises:
         InputError: one cannot be found, lacks its library, is not a method, or two have one name.
     """
-    specs = list(specs)
+    specs = method_list(specs)
     bases = [split_spec(spec)[0] for spec in specs if isinstance(spec, str)]
     require(KNOWN[base] for base in bases if base in KNOWN)
     methods = [_resolve(spec) for spec in specs]
@@ -106,12 +113,23 @@ def resolve_methods(specs: Iterable[str | MethodFactory]) -> list[NamedMethod]:
     for method in methods:
         # Some file systems do not tell upper case from lower.
         name = method.name.casefold()
+        if seen.get(name) == method.spec:
+            raise InputError(f"method {method.name!r} is given twice.")
         if name in seen:
             raise InputError(
                 f"two methods are named {method.name!r} ({seen[name]}, {method.spec}): rename one."
             )
         seen[name] = method.spec
     return methods
+
+
+def method_list(methods: Iterable[MethodSpec]) -> list[MethodSpec]:
+    """The methods as a list; what is none, such as a single name, is refused."""
+    if isinstance(methods, str):
+        raise InputError(f"methods must be a list, such as [{methods!r}], not a text.")
+    if callable(methods) or not isinstance(methods, Iterable):
+        raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
+    return list(methods)
 
 
 def refuse_sequential(method: NamedMethod, workers: int) -> None:
@@ -139,7 +157,22 @@ def installed_entry_points() -> dict[str, str]:
     return {e.name: e.value for e in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name)}
 
 
-def _resolve(spec: str | MethodFactory) -> NamedMethod:
+def list_methods() -> pd.DataFrame:
+    """The methods that can be named: method, objectives, extra, description.
+
+    `extra` is the extra of this package that a method's libraries come with. Entry points of other packages
+    come last, described by where they are.
+    """
+    import pandas as pd
+
+    rows = [(m.name, m.counts, m.extra, m.description) for m in KNOWN.values()]
+    rows += [(name, "", "", location) for name, location in installed_entry_points().items()]
+    return pd.DataFrame(rows, columns=["method", "objectives", "extra", "description"])
+
+
+def _resolve(spec: MethodSpec) -> NamedMethod:
+    if isinstance(spec, NamedMethod):
+        return spec
     if not isinstance(spec, str):
         name = name_of(spec)
         _check_factory(spec, name)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.manifest import Manifest
 from hpobench_nmt.benchmarking.plugins import NamedMethod
+from hpobench_nmt.benchmarking.results_folder import ResultsFolder
 from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.trials import Took
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.deprecated import warn_deprecated
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.core.trajectory import Trajectory, Trials
 from hpobench_nmt.evaluation.scores import Summary
 
 if TYPE_CHECKING:
@@ -36,6 +42,7 @@ class Results:
         loaded: methods by name, as they can be made again: needed to analyse those that do not come with the
             package. Results that were read from a folder lack them, unless load_results was given them.
         step_seconds: processor time a step by (table, method), NaN where it was not measured.
+        manifest: what a results folder records of the run.
     """
 
     suite: Suite
@@ -45,6 +52,7 @@ class Results:
     trials: Mapping[tuple[str, str], Sequence[Trajectory]]
     loaded: Mapping[str, NamedMethod] = field(default_factory=dict)
     step_seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    manifest: Manifest | None = None
 
     @property
     def sources(self) -> Mapping[str, NamedMethod]:
@@ -72,6 +80,26 @@ class Results:
             for score, found in zip(self.suite.scores, self.summary(table, method), strict=True)
         ]
         return pd.DataFrame(rows)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a results folder, as `hb.run(..., out=folder)` does, and return its path.
+
+        `hb.load_results` reads it, on any machine that has the run's tables installed.
+
+        Raises:
+            InputError: the folder holds something else, or another run; the results were not made by a run.
+            RunError: it cannot be written.
+        """
+        if self.manifest is None:
+            raise InputError("only results of a run can be saved: a folder records how they were made.")
+        files = ResultsFolder(Path(folder))
+        files.start(self.manifest)
+        for (table, method), found in self.trials.items():
+            trials = Trials.of(self.instances[table].losses, found, self.instances[table].numbers)
+            steps = sum(max(len(trial.rows) - self.suite.n_initial, 0) for trial in trials)
+            seconds = steps * self.step_seconds.get((table, method), math.nan)
+            files.keep_all(table, method, trials, Took(seconds, seconds, 0 if math.isnan(seconds) else steps))
+        return files.path
 
     def all_failed(self) -> list[tuple[str, str]]:
         """(table, method) where every trial failed."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpobench_nmt.benchmarking.clock import worst_loss
+from hpobench_nmt.benchmarking.goals import worst_loss
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.trajectory import Goal, Trajectory

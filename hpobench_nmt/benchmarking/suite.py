@@ -1,38 +1,4 @@
-"""Suites: the tables, methods, trials and scores that make up a benchmark. Data files in TOML.
-
-Keys of a suite file, all but `scores` with a default:
-
-    description   one line
-    scores        ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more
-    tables        names of tables or collections, folders, or "installed" (the default)
-    methods       as on the command line; settings in parentheses, or as a table:
-                  ["RS", {name = "BO_EI_M_std", length_scale = 0.5}]
-    objectives    "metric" or "metric:min|max", one, or any number from two on; left out: each table's own
-                  first, or first two
-    constraints   what a row must keep to be of use, such as "dev_gpu_time<=60"; any number; left out: none
-    trials        number of seeded trials per method and table
-    n_initial     rows of the initial design; 0 is for suites with curves or sources
-    ties          "any" row of best value meets ftb, or only the "first"
-    stop          "settled": a trial ends when no score can change; "exhausted": at the last row
-    lookups       the most that a trial may look up; left out: no limit
-    tolerance     of ftc, by table, with a `default`; left out: the metric's own, or else 5% of the way
-                  from the best value of all rows to the median one, under constraints, too
-    score_at      number of look-ups, or time on the clock, after which fb, fbp and fbh are taken, by table,
-                  with a `default`; it ends no trial. (Files of the first version call it `budget`.)
-    clock         "lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its
-                  cost, in the table's unit
-    cost          the metric that says what a training cost; left out: the cost of its learning curve
-    curves        whether rows can be trained part of the way, along their learning curves; the objectives are
-                  then left out (the curves' first metric) or metrics of the curves
-    workers       how many trainings run at a time
-    resume        whether a training can be paused and go on later; if not, it then starts anew
-    time          the most time that a trial may take on the clock, by table, with a `default`
-    sources       tables or collections that methods may learn from; a trial's own table is never among them
-    noise         "replicates": every look-up draws one of the row's trainings; scores, constraints and costs
-                  are of the row's mean. For tables with several trainings of every row. Left out: none
-    published     a CSV file beside the suite with figures to compare with: method, table, metric, mean, std;
-                  their standard errors are taken to be those of 100 trials
-"""
+"""Suites: the tables, methods, trials and scores that make up a benchmark. Data files in TOML."""
 
 from __future__ import annotations
 
@@ -41,14 +7,15 @@ import io
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
 from hpobench_nmt.core.constraints import parse_constraints
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
 from hpobench_nmt.core.files import check_label, read_bytes, read_toml
 from hpobench_nmt.core.text import counted
@@ -57,119 +24,191 @@ from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
 from hpobench_nmt.lookup.catalogue import collections
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 INSTALLED = "installed"
 _DEFAULT = "default"
 # The suite to point to, by the number of objectives: one, or two and more.
 _USUAL = {1: "modern-single", 2: "modern-multi"}
 _FOLDER = Path(__file__).parent / "suites"
+_Names = tuple[str, ...]
 _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
+# Nothing that a trial does depends on these.
+_NOT_SETTINGS = ("tables", "methods", "description")
+# Format 1 of results folders does not know these: they are only written where they change something.
+_LATER = ("constraints", "noise", "clock", "cost", "curves", "workers", "resume", "time", "sources")
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A benchmark's settings; see the module's docstring for the fields."""
+def _key(text: str) -> Meta:
+    """What a key of a suite file means."""
+    return Meta(description=text)
+
+
+class Suite(Strict, frozen=True):
+    """A benchmark's settings, which are the keys of a suite file; its name is the file's.
+
+    Made in Python it is not checked key by key: `changed` and `checked` do that.
+    """
 
     name: str
-    scores: tuple[str, ...]
-    description: str = ""
-    tables: tuple[str, ...] = (INSTALLED,)
-    methods: tuple[str, ...] = ("RS",)
-    objectives: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
-    trials: Positive = 100
-    n_initial: Natural = 3
-    ties: Ties = "any"
-    stop: Literal["settled", "exhausted"] = "settled"
-    lookups: Positive | None = None
-    tolerance: Mapping[str, NonNegative] = field(default_factory=dict)
-    score_at: Mapping[str, Amount] = field(default_factory=dict)
-    published: str = ""
-    clock: Literal["lookups", "cost"] = "lookups"
-    cost: str = ""
-    curves: bool = False
-    workers: Positive = 1
-    resume: bool = True
-    time: Mapping[str, Amount] = field(default_factory=dict)
-    sources: tuple[str, ...] = ()
-    noise: Literal["", "replicates"] = ""
+    scores: Annotated[_Names, _key("ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more")]
+    description: Annotated[str, _key("one line")] = ""
+    tables: Annotated[
+        _Names, _key('names of tables or collections, folders, or "installed" (the default)')
+    ] = (INSTALLED,)
+    methods: Annotated[
+        _Names,
+        _key(
+            "as on the command line; settings in parentheses, or as a table: "
+            '`["RS", {name = "BO_EI_M_std", length_scale = 0.5}]`'
+        ),
+    ] = ("RS",)
+    objectives: Annotated[
+        _Names,
+        _key(
+            '"metric" or "metric:min|max", one, or any number from two on; left out: the first, or first '
+            "two, of each table's own"
+        ),
+    ] = ()
+    constraints: Annotated[
+        _Names,
+        _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none'),
+    ] = ()
+    trials: Annotated[Positive, _key("number of seeded trials per method and table")] = 100
+    n_initial: Annotated[
+        Natural, _key("rows of the initial design; 0 is for suites with curves or sources")
+    ] = 3
+    ties: Annotated[Ties, _key('"any" row of best value meets ftb, or only the "first"')] = "any"
+    stop: Annotated[
+        Literal["settled", "exhausted"],
+        _key('"settled": a trial ends when no score can change; "exhausted": at the last row'),
+    ] = "settled"
+    lookups: Annotated[Positive | None, _key("the most that a trial may look up; left out: no limit")] = None
+    tolerance: Annotated[
+        dict[str, NonNegative],
+        _key(
+            "of ftc, by table, with a `default`; left out: the metric's own, or else 5% of the way from the "
+            "best value of all rows to the median one, under constraints as well"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    score_at: Annotated[
+        dict[str, Amount],
+        _key(
+            "number of look-ups, or time on the clock, after which fb, fbp and fbh are taken, by table, with "
+            "a `default`; it ends no trial. (`budget` is its deprecated name.)"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    published: Annotated[
+        str,
+        _key(
+            "a CSV file beside the suite with figures to compare with: method, table, metric, mean, std; "
+            "their standard errors are taken to be those of 100 trials"
+        ),
+    ] = ""
+    clock: Annotated[
+        Literal["lookups", "cost"],
+        _key(
+            '"lookups" (the default): a look-up takes one unit of time; or "cost": a training takes its '
+            "cost, in the table's unit"
+        ),
+    ] = "lookups"
+    cost: Annotated[
+        str, _key("the metric that says what a training cost; left out: the cost of its learning curve")
+    ] = ""
+    curves: Annotated[
+        bool,
+        _key(
+            "whether rows can be trained part of the way, along their learning curves; the objectives are "
+            "then left out (the curves' first metric) or metrics of the curves"
+        ),
+    ] = False
+    workers: Annotated[Positive, _key("how many trainings run at a time")] = 1
+    resume: Annotated[bool, _key("whether a paused training can be resumed; if not, it starts anew")] = True
+    time: Annotated[
+        dict[str, Amount],
+        _key("the most time that a trial may take on the clock, by table, with a `default`"),
+    ] = msgspec.field(default_factory=dict)
+    sources: Annotated[
+        _Names,
+        _key("tables or collections that methods may learn from; a trial's own table is never among them"),
+    ] = ()
+    noise: Annotated[
+        Literal["", "replicates"],
+        _key(
+            '"replicates": every look-up draws one of the row\'s trainings; scores, constraints and costs '
+            "are of the row's mean. For tables with several trainings of every row. Left out: none"
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        where = f"suite {check_label('suite name', self.name)!r}"
+        """Refuse settings that do not go together."""
+        check_label("suite name", self.name)
         for score in self.scores:
             if score not in SCORES:
-                raise unknown("score", score, SCORES, f"({where})")
+                raise unknown("score", score, SCORES)
         if len({SCORES[score].n_objectives for score in self.scores}) != 1:
             one, several = (", ".join(score_names(n)) for n in (1, 2))
-            raise InputError(f"{where}: scores must be some of {one}, or of {several}.")
+            raise InputError(f"scores must be some of {one}, or of {several}.")
         for key in ("scores", "tables", "methods"):
             values = getattr(self, key)
             if not values:
-                raise InputError(f"{where}: {key} must name at least one.")
+                raise InputError(f"{key} must name at least one.")
             if len(set(values)) < len(values):
-                raise InputError(f"{where}: {key} has the same name twice.")
+                raise InputError(f"{key} has the same name twice.")
+        self._check_objectives()
+        parsed = parse_constraints(self.constraints, "constraints")
+        msgspec.structs.force_setattr(self, "constraints", tuple(map(str, parsed)))
+        if not (self.n_initial or self.curves or self.sources):
+            raise InputError("n_initial must be at least 1, not 0.")
+        if self.lookups is not None and self.lookups < self.n_initial:
+            raise InputError(
+                f"{counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
+                f"fewer than the {self.n_initial} initial rows."
+            )
+        self._check_clock()
+
+    def _check_objectives(self) -> None:
+        """Refuse objectives that are not as many as the scores need."""
         needed, given = SCORES[self.scores[0]].n_objectives, min(len(self.objectives), 2)
         if self.objectives and given != needed:
             need = "needs" if len(self.scores) == 1 else "need"
             wanted = "one objective" if needed == 1 else "two or more objectives"
             raise InputError(
-                f"{where}: {', '.join(self.scores)} {need} {wanted}, not {len(self.objectives)}. For "
+                f"{', '.join(self.scores)} {need} {wanted}, not {len(self.objectives)}. For "
                 f"{'one' if given == 1 else 'two or more'} there is the suite {_USUAL[given]}, and the "
                 f"scores are {', '.join(score_names(given))}."
             )
         if len(set(self.objectives)) < len(self.objectives):
-            raise InputError(f"{where}: the same objective twice.")
-        parsed = parse_constraints(self.constraints, where)
-        object.__setattr__(self, "constraints", tuple(map(str, parsed)))
-        for key in ("trials", "n_initial", "workers"):
-            least = 0 if key == "n_initial" and (self.curves or self.sources) else 1
-            if getattr(self, key) < least:
-                raise InputError(f"{where}: {key} must be at least {least}, not {getattr(self, key)}.")
-        if self.lookups is not None and self.lookups < self.n_initial:
-            raise InputError(
-                f"{where}: {counted(self.lookups, 'look-up')} {'is' if self.lookups == 1 else 'are'} "
-                f"fewer than the {self.n_initial} initial rows."
-            )
-        for table, tolerance in self.tolerance.items():
-            if not 0 <= tolerance < float("inf"):
-                raise InputError(f"{where}: the tolerance of {table!r} must be 0 or more, not {tolerance!r}.")
-        self._check_clock(where)
-        for key, valid in (
-            ("ties", ("any", "first")),
-            ("stop", ("settled", "exhausted")),
-            ("clock", ("lookups", "cost")),
-            ("noise", ("", "replicates")),
-        ):
-            if getattr(self, key) not in valid:
-                raise InputError(
-                    f"{where}: {key} must be {' or '.join(map(repr, valid))}, not {getattr(self, key)!r}."
-                )
+            raise InputError("the same objective twice.")
 
-    def _check_clock(self, where: str) -> None:
+    def _check_clock(self) -> None:
         """Refuse times and costs that make no sense."""
         if self.clock == "lookups" and (self.curves or self.cost):
-            key = "curves" if self.curves else "cost"
-            raise InputError(f'{where}: {key} needs clock = "cost", not "lookups".')
+            raise InputError(f'{"curves" if self.curves else "cost"} needs clock = "cost", not "lookups".')
         if self.curves and self.sources:
-            raise InputError(f"{where}: sources are for whole trainings: remove curves.")
+            raise InputError("sources are for whole trainings: remove curves.")
         if self.curves and self.cost:
-            raise InputError(f"{where}: curves have their own cost: remove cost = {self.cost!r}.")
+            raise InputError(f"curves have their own cost: remove cost = {self.cost!r}.")
         if self.noise and self.curves:
             raise InputError(
-                f"{where}: noise draws whole trainings, and there is one learning curve a row: remove noise, "
+                "noise draws whole trainings, and there is one learning curve a row: remove noise, "
                 "or remove curves and name with cost what a training costs."
             )
         if not self.resume and not self.curves:
-            raise InputError(f"{where}: resume = false needs curves = true: others are never paused.")
+            raise InputError("resume = false needs curves = true: others are never paused.")
+        if self.clock == "lookups":
+            self._check_lookups()
+
+    def _check_lookups(self) -> None:
+        """Refuse numbers of look-ups that are none, or that end within the initial design."""
         for key in ("score_at", "time"):
             for table, at in getattr(self, key).items():
-                if not 0 < at < math.inf:
-                    raise InputError(f"{where}: {key} of {table!r} must be above 0, not {at!r}.")
-                if self.clock == "lookups" and at % 1:
-                    raise InputError(f"{where}: {key} of {table!r} must be a whole number, not {at!r}.")
-                if self.clock == "lookups" and at * self.workers < self.n_initial:
+                if at % 1:
+                    raise InputError(f"{key} of {table!r} must be a whole number, not {at!r}.")
+                if at * self.workers < self.n_initial:
                     least = f"less than the {counted(self.n_initial, 'initial row')}"
-                    raise InputError(f"{where}: {key} of {table!r} is {at!r}, {least}.")
+                    raise InputError(f"{key} of {table!r} is {at!r}, {least}.")
 
     @property
     def timed(self) -> bool:
@@ -193,62 +232,44 @@ class Suite:
         """The most time that a trial may take on the clock."""
         return self.time.get(table, self.time.get(_DEFAULT, math.inf))
 
+    @property
+    def without_names(self) -> Suite:
+        """The suite without tables, methods and description: all that trajectories and scores depend on."""
+        return msgspec.structs.replace(self, **{key: _DEFAULTS[key] for key in _NOT_SETTINGS})
+
     def settings(self) -> dict[str, Any]:
-        """Everything that trajectories and scores depend on, except tables and methods, as plain values."""
-        settings = without_defaults(asdict(self))
-        for key in ("tables", "methods", "description"):
-            del settings[key]
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+        """The keys that trajectories and scores depend on, except tables and methods, as plain values."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in msgspec.structs.asdict(self).items()
+            if not (key in _NOT_SETTINGS or (key in _LATER and value == _DEFAULTS[key]))
+        }
 
 
-def without_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without keys that format 1 of results folders does not know, if they change nothing."""
-    return {
-        key: value
-        for key, value in settings.items()
-        if key not in _LATER or (list(value) if isinstance(value, tuple) else value) != _LATER[key]
-    }
+_DEFAULTS = msgspec.structs.asdict(Suite("", ("ftb",)))
 
 
-_LATER: Mapping[str, Any] = {
-    "constraints": [],
-    "noise": "",
-    "clock": "lookups",
-    "cost": "",
-    "curves": False,
-    "workers": 1,
-    "resume": True,
-    "time": {},
-    "sources": [],
-}
+def changed(suite: Suite, **settings: Any) -> Suite:
+    """The suite with other settings, checked.
 
-
-def section_of_suite(*without: str) -> type[Strict]:
-    """A type for `checked`: a section of a file with the fields of a suite but these, in the same types."""
-    types = get_type_hints(Suite, include_extras=True)
-    described: list[Any] = []
-    for each in fields(Suite):
-        if each.name in without:
-            continue
-        if each.default is not MISSING:
-            described.append((each.name, types[each.name], each.default))
-        elif each.default_factory is not MISSING:
-            described.append((each.name, types[each.name], msgspec.field(default_factory=dict)))
-        else:
-            described.append((each.name, types[each.name]))
-    made: Any = msgspec.defstruct(
-        "Suite", described, bases=(Strict,), frozen=True, forbid_unknown_fields=True
-    )
-    kind: type[Strict] = made
-    return kind
-
-
-_FILE = section_of_suite("name")
+    Raises:
+        InputError: an unknown key, a wrong value, or settings that do not go together.
+    """
+    return checked(msgspec.structs.asdict(suite) | settings, Suite, f"suite {suite.name!r}")
 
 
 def suite_files() -> dict[str, Path]:
     """The suites that come with the package, by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
+def list_suites() -> pd.DataFrame:
+    """The suites that come with the package: suite, scores, description."""
+    import pandas as pd
+
+    found = [load_suite(name) for name in suite_files()]
+    rows = [(suite.name, ", ".join(suite.scores), suite.description) for suite in found]
+    return pd.DataFrame(rows, columns=["suite", "scores", "description"])
 
 
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
@@ -261,18 +282,18 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
         InputError: no score would be left, or the settings make no sense.
     """
     if settings.get("clock", suite.clock) == suite.clock:
-        return replace(suite, **settings)
+        return changed(suite, **settings)
     changes = {"time": {}, **settings}
     if "score_at" not in settings:
         scores = settings.get("scores", suite.scores)
-        early = tuple(name for name in scores if not SCORES[name].needs_score_at)
+        early = tuple(name for name in scores if name not in SCORES or not SCORES[name].needs_score_at)
         if not early:
             need = "needs" if len(scores) == 1 else "need"
             raise InputError(
                 f"suite {suite.name!r}: {', '.join(scores)} {need} score_at, a time on the clock."
             )
         changes |= {"scores": early, "score_at": {}}
-    found = replace(suite, **changes)
+    found = changed(suite, **changes)
     if suite.time and "time" not in settings:
         raise InputError(
             f"suite {suite.name!r} limits a trial's time on the clock {suite.clock!r}: give a limit on the "
@@ -299,14 +320,17 @@ def load_suite(name_or_file: str) -> Suite:
         content["tables"] = [INSTALLED]
     if isinstance(content.get("methods"), list):
         content["methods"] = [_method_text(path, each) for each in content["methods"]]
-    if "budget" in content:  # the name of score_at in files of the first version
+    if "budget" in content:
         if "score_at" in content:
             raise InputError(f"{path}: score_at and budget are the same: remove budget.")
+        warn_deprecated(f"budget in {path}", "score_at", since="1.1", removed_in="2.0")
         content["score_at"] = content.pop("budget")
-    settings = msgspec.structs.asdict(checked(content, _FILE, str(path)))
-    if settings["published"] and path.parent != _FOLDER:
-        settings["published"] = str(_own_published(path, settings["published"]))
-    suite = Suite(name=path.stem, **settings)
+    if "name" in content:
+        raise InputError(f"{path}: the suite has the name of its file: remove name.")
+    suite = checked({"name": path.stem, **content}, Suite, str(path))
+    if suite.published and path.parent != _FOLDER:
+        published = str(_own_published(path, suite.published))
+        suite = msgspec.structs.replace(suite, published=published)
     published_figures(suite)  # refused here, not after hours of trials
     if INSTALLED not in suite.tables and not any(map(_stands_for_others, suite.tables)):
         for key in ("tolerance", "score_at", "time"):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
-from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
@@ -45,7 +45,7 @@ class TrialTable:
     goals: tuple[Goal, ...]
     violations: NDArray[np.float64] | None = None
     numbers: NDArray[np.int64] | None = None
-    replicates: Replicates | None = None
+    replicates: ReplicateLosses | None = None
 
     @property
     def losses(self) -> NDArray[np.float64]:

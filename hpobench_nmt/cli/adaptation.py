@@ -73,8 +73,8 @@ def adaptation(
     the adapted model write after the first --context tokens of the last text. The losses are drawn, too, in
     files .png and .pdf beside the .csv files.
     """
+    from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family
-    from hpobench_nmt.runner.training.kept_models import read_kept
 
     require_installed("filelock", "torch")
     require_family(load_family(read_kept(model).family))
@@ -85,15 +85,15 @@ def adaptation(
     from hpobench_nmt.render.plots.adaptation import plot_adaptation
     from hpobench_nmt.render.plots.style import save
     from hpobench_nmt.render.section_files import FIGURE_FORMATS
+    from hpobench_nmt.runner.families.kept import load_language_model
     from hpobench_nmt.runner.lm.adaptation import adaptation_curve, sample, timescales
     from hpobench_nmt.runner.lm.evaluate_kept import kept_rule
-    from hpobench_nmt.runner.lm.kept_files import load_language_model
 
     kept = load_language_model(model, one_device(device))
     lm: Any = kept.model
     tokens = _tokens(kept, path) if path else kept.corpus.test
     second = _tokens(kept, other) if other else None
-    own = kept.settings["dynamic_rule"]
+    own = kept.settings.dynamic_rule
     adapted, rms = kept_rule(kept, rule or (own if own != "none" else "rms-rms-prior"))
     frames = {"timescales": timescales(lm, tokens, parts, adapted, rms, window)}
     if second is not None:
@@ -172,3 +172,6 @@ def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
 
     joint = "" if kept.corpus.unit == "character" else " "
     return joint.join("\n" if (text := kept.corpus.vocabulary[t]) == END else text for t in tokens.tolist())
+
+
+COMMANDS = (adaptation,)

@@ -166,7 +166,7 @@ def require_installed(*modules: str) -> None:
             raise InputError(f"{module} is not installed: pip install 'hpobench-nmt[train]'")
 
 
-def require_family(family: Family) -> None:
+def require_family(family: Family[Any]) -> None:
     """Raise InputError if packages that the family needs are missing."""
     missing = family.missing()
     if missing:

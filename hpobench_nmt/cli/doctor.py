@@ -141,3 +141,6 @@ def _self_check() -> list[str]:
         seconds = time.perf_counter() - started
         say(f"The tables can be read, and three methods look up the rows that they should ({seconds:.1f} s).")
     return wrong
+
+
+COMMANDS = (doctor,)

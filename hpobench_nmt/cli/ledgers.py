@@ -57,3 +57,6 @@ def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
         raise InputError(f"{count} conflict{'s' if count > 1 else ''}: {out} is as it was.")
     say(f"{out}: {counted(merged.records, 'training')}, {merged.new:,} of them new.")
     say(f"Make the table: hpobench-nmt tables build {out}")
+
+
+COMMANDS = (ledger,)

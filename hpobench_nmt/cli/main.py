@@ -9,33 +9,26 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import importlib
 import io
 import os
+import pkgutil
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-# What a command needs is imported when it runs: --help answers in a fraction of a second.
-from hpobench_nmt.cli.adaptation import adaptation
+import hpobench_nmt.cli
 from hpobench_nmt.cli.common import Commands
-from hpobench_nmt.cli.doctor import doctor
-from hpobench_nmt.cli.ledgers import ledger
-from hpobench_nmt.cli.methods import methods
-from hpobench_nmt.cli.models import evaluate, translate
-from hpobench_nmt.cli.pareto import pareto
-from hpobench_nmt.cli.report import report
-from hpobench_nmt.cli.results import export, score
-from hpobench_nmt.cli.run import run, suites
-from hpobench_nmt.cli.tables import tables
-from hpobench_nmt.cli.train import train
-from hpobench_nmt.cli.tune import tune
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import printable
 
+# In the order of the help; others come after these.
+_ORDER = "run score export suites pareto methods report tables train tune translate evaluate adaptation"
 _LONGEST = 800  # characters of an error message
 # The exit code of a shell for a program whose reader has gone (`| head`): 128 + the number of SIGPIPE.
 _READER_GONE = 141
@@ -47,23 +40,14 @@ def cli() -> None:
     """Benchmark hyperparameter optimization on lookup tables of trained NMT and language models."""
 
 
-for command in (
-    run,
-    score,
-    export,
-    suites,
-    pareto,
-    methods,
-    report,
-    tables,
-    train,
-    tune,
-    translate,
-    evaluate,
-    adaptation,
-    ledger,
-    doctor,
-):
+def _commands() -> Iterator[click.Command]:
+    """The COMMANDS of every module of this package. What a command needs is imported when it runs."""
+    for module in pkgutil.iter_modules(hpobench_nmt.cli.__path__, f"{hpobench_nmt.cli.__name__}."):
+        if module.name != __name__:
+            yield from getattr(importlib.import_module(module.name), "COMMANDS", ())
+
+
+for command in sorted(_commands(), key=lambda each: [*_ORDER.split(), each.name].index(each.name)):
     cli.add_command(command)
 
 
@@ -74,6 +58,7 @@ def program() -> None:
     work ("terminate called without an active exception"). Everything of Python's ends as usual before.
     """
     code = 1
+    warnings.formatwarning = _warning_line
 
     def leave() -> None:
         _give_up_output()
@@ -85,6 +70,15 @@ def program() -> None:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
+
+
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning as it is printed. One that is meant for users is one line, without the place in the code."""
+    if category is FutureWarning:
+        return f"Warning: {printable(str(message))}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -111,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
-    """Ctrl-C while an object is being deleted: Python only prints such an exception, and would go on."""
+    """Ctrl-C while an object is being deleted: Python only prints such an exception, and continues."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
@@ -146,7 +140,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         # Click repeats what was typed, and would print it as it is.
         return _complain(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
-        return _complain("stopped. Run the same command again to go on.", 130)
+        return _complain("stopped. Run the same command again to resume.", 130)
     return code if isinstance(code, int) else 0
 
 

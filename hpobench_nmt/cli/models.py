@@ -37,17 +37,17 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     from hpobench_nmt.core.files import read_bytes
     from hpobench_nmt.render.terminal.grids import print_grid
     from hpobench_nmt.runner.corpora import split_text
+    from hpobench_nmt.runner.disk.kept_model import describe_kept, read_kept
     from hpobench_nmt.runner.families import load_family
-    from hpobench_nmt.runner.training.kept_models import describe_kept, read_kept
 
     if form not in ("text", "json"):
         raise unknown("format", form, ["text", "json"])
     require_installed("filelock", "torch")
     about = read_kept(model)
     require_family(load_family(about.family))
+    from hpobench_nmt.runner.families.kept import load_language_model
     from hpobench_nmt.runner.lm.evaluate_kept import evaluate as run
     from hpobench_nmt.runner.lm.evaluate_kept import numbered
-    from hpobench_nmt.runner.lm.kept_files import load_language_model
 
     content = read_bytes(path, LARGEST_TEXT)
     kept = load_language_model(model, one_device(device))
@@ -107,13 +107,13 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     """
     from hpobench_nmt.core.files import read_bytes, write_whole
     from hpobench_nmt.runner.corpora import split_text
+    from hpobench_nmt.runner.disk.kept_model import read_kept
     from hpobench_nmt.runner.families import load_family
-    from hpobench_nmt.runner.training.kept_models import read_kept
 
     require_installed("filelock", "torch")
     about = read_kept(model)
     require_family(load_family(about.family))
-    from hpobench_nmt.runner.nmt.kept_files import load_translation_model
+    from hpobench_nmt.runner.families.kept import load_translation_model
     from hpobench_nmt.runner.nmt.translate_kept import translate as run
 
     kept = load_translation_model(model)
@@ -136,3 +136,6 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
         f"{unknown_words}, {found.seconds:.1f} s",
         err=True,
     )
+
+
+COMMANDS = (translate, evaluate)

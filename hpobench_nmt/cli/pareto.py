@@ -62,3 +62,6 @@ def pareto(
     if plot:
         write_front(front, plot)
         say(f"Plot: {plot}", err=form == "csv")
+
+
+COMMANDS = (pareto,)

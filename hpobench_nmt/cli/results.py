@@ -57,3 +57,6 @@ def export(folder: Path, form: str, out: Path) -> None:
     with writing(out):
         written = export_sequences(results, out)
     say(f"{counted(len(written), 'file')} in {out}")
+
+
+COMMANDS = (score, export)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from hpobench_nmt.cli.common import AMOUNT, constraint_option, listed, make_console, progress_bar, say
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
-from hpobench_nmt.cli.methods import tell_of_whole_trainings, with_every_method
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import RunError
 
 _DEFAULT_SUITE = "quick"
@@ -31,14 +30,14 @@ _DEFAULT_SUITE = "quick"
     help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all.",
 )
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
-@constraint_option("A bound that a row must keep to be of use")
+@constraint_option("A bound that a row must keep to count")
 @click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
 @click.option(
     "--score-at",
     type=AMOUNT,
     help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are taken.",
 )
-@click.option("--budget", type=AMOUNT, hidden=True, help="Another name of --score-at.")
+@click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
 @click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
 @click.option("--clock", metavar="CLOCK", help="lookups, or cost: a training takes its cost.")
 @click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
@@ -84,54 +83,43 @@ def run(
 ) -> None:
     """Run a SUITE (default: quick) and show the scores.
 
-    A run that was stopped goes on where it was when the same command is given again. The exit code is 1 if
-    every trial of a method failed on a table, after everything else was run and written.
+    The same command resumes a run that was stopped. The exit code is 1 if every trial of a method failed on a
+    table, after everything else was run and written.
     """
+    from hpobench_nmt.benchmarking import call
     from hpobench_nmt.benchmarking.execution import known_backend
-    from hpobench_nmt.benchmarking.instance import suite_instances
-    from hpobench_nmt.benchmarking.plugins import resolve_methods
-    from hpobench_nmt.benchmarking.run import run_to_folder
-    from hpobench_nmt.benchmarking.suite import load_suite, overridden
+    from hpobench_nmt.benchmarking.suite import load_suite
 
     place = known_backend(backend)
-    score_at = score_at or budget
+    if budget:
+        warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
     given: dict[str, Any] = {
-        "tables": tables,
-        "methods": methods,
-        "objectives": objectives,
         "constraints": constraints,
-        "trials": trials,
         "lookups": lookups,
-        "score_at": score_at and {"default": score_at},
-        # A cost, and checkpoints, are known on one clock only.
-        "clock": clock or ("cost" if cost or curves else None),
+        "clock": clock,
         "cost": cost,
         "curves": curves,
         "workers": workers,
-        "time": time and {"default": time},
+        "time": time,
     }
-    usual = load_suite(suite)
-    chosen = overridden(usual, {key: value for key, value in given.items() if value})
-    for score in (score for score in usual.scores if score not in chosen.scores):
-        say(f"Left out: {score}. On this clock it needs a time, --score-at.", err=True)
-    chosen = with_every_method(chosen)
-    resolved = resolve_methods(chosen.methods)
-    tell_of_whole_trainings(chosen, resolved)
-    instances = suite_instances(chosen, lambda reason: say(f"Left out: {reason}", err=True))
+    chosen = load_suite(suite)
     results_folder = out or Path("results") / chosen.name
     with progress_bar(quiet, chosen.name) as progress:
-        results = run_to_folder(
-            results_folder,
+        results = call.run(
             chosen,
-            instances,
-            resolved,
+            tables=tables,
+            methods=methods,
+            objectives=objectives,
+            trials=trials,
+            score_at=score_at or budget,
             seed=seed,
-            jobs=jobs or _cores(),
+            jobs=jobs,
             backend=place,
             timeout=timeout,
-            table_folders=_table_folders(chosen.tables),
+            out=results_folder,
             progress=progress,
             notify=lambda message: say(message, err=True),
+            **{key: value for key, value in given.items() if value},
         )
     if not quiet:
         from hpobench_nmt.render.terminal.leaderboard import print_leaderboard
@@ -152,27 +140,10 @@ def run(
 @click.command()
 def suites() -> None:
     """List the suites."""
-    from hpobench_nmt.benchmarking.suite import load_suite, suite_files
-    from hpobench_nmt.render.terminal.grids import print_grid
+    from hpobench_nmt.benchmarking.suite import list_suites
+    from hpobench_nmt.render.terminal.grids import print_frame
 
-    found = [(name, load_suite(name)) for name in suite_files()]
-    rows = [(name, ", ".join(suite.scores), suite.description) for name, suite in found]
-    head = ("suite", "scores", "what it is")
-    print_grid(head, rows, make_console(), wrapped=head[-1:])
+    print_frame(list_suites(), make_console(), wrapped=("description",))
 
 
-def _cores() -> int:
-    import joblib
-
-    return int(joblib.cpu_count())
-
-
-def _table_folders(specs: Sequence[str]) -> dict[str, str]:
-    """Where tables that were given as folders are, so that their scores can be shown later."""
-    from hpobench_nmt.benchmarking.suite import INSTALLED
-    from hpobench_nmt.lookup.catalogue import collections, installed
-    from hpobench_nmt.lookup.folder import table_name
-
-    named = {INSTALLED, *installed(), *collections()}
-    folders = [Path(spec).resolve() for spec in specs if spec not in named]
-    return {table_name(folder): str(folder) for folder in folders}
+COMMANDS = (run, suites)

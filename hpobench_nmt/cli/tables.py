@@ -17,8 +17,7 @@ from hpobench_nmt.cli.common import (
 )
 from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
 from hpobench_nmt.cli.ledgers import build
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import no_folder
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 
 
@@ -32,21 +31,12 @@ def tables_list() -> None:
     """List the installed tables."""
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.collections import COLLECTIONS
-    from hpobench_nmt.render.terminal.grids import print_grid
+    from hpobench_nmt.render.terminal.grids import print_frame
 
+    listed = catalogue.list_tables(lambda message: say(message, err=True))
+    if len(listed):
+        print_frame(listed, make_console(), wrapped=("folder",))
     found = catalogue.installed()
-    rows = []
-    for name, folder in found.items():
-        try:
-            table = catalogue.load_table(name)
-        except InputError as error:
-            say(f"Cannot be used: {error}", err=True)
-            continue
-        counts = (str(len(table)), str(len(table.hyperparameters)))
-        rows.append((name, *counts, ", ".join(table.objectives), str(folder)))
-    if rows:
-        head = ("table", "rows", "hyperparameters", "objectives", "folder")
-        print_grid(head, rows, make_console(), right=head[1:3], wrapped=head[-1:])
     for collection in COLLECTIONS.values():
         absent = [name for name in collection.tables if name not in found]
         if absent:
@@ -106,26 +96,25 @@ def tables_analyze(
     front, the sensitivity of the best row, the noise of the seed, and the learning curves; of several
     tables also how alike they rank configurations.
     """
-    from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows, load_with_replicates
-    from hpobench_nmt.lookup.catalogue import members
+    from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows
+    from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.section_files import write_sections
     from hpobench_nmt.render.terminal.sections import print_sections
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")
-    loaded = [load_with_replicates(member) for name in names for member in members(name)]
+    loaded = [load_table(member) for name in names for member in members(name)]
     rules = " and ".join(constraints)
-    for table, _ in loaded:
+    for table in loaded:
         if constraints:
             kept = kept_rows(table, constraints).sum()
             say(f"Table {table.name!r}: the {kept:,} of {len(table):,} rows that keep {rules}.")
     sections = analyze_tables(
-        [table for table, _ in loaded],
+        loaded,
         metric=metric,
         objectives=(objectives[0], objectives[1]) if objectives else None,
         best_share=best_share,
         tolerance=tolerance,
-        replicates={table.name: again for table, again in loaded},
         constraints=constraints,
     )
     print_sections(sections, make_console())
@@ -200,18 +189,13 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
     'hpobench-nmt tables list' names the collections that are not installed. Each file is compared with the
     hash that this package knows, wherever it comes from.
     """
+    from hpobench_nmt.lookup.catalogue import fetch
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.lookup.user_folders import fetched_folder
 
-    if name not in COLLECTIONS:
-        raise unknown("collection", name, COLLECTIONS)
-    collection = COLLECTIONS[name]
-    if source is not None and not source.is_dir():
-        raise InputError(f"{source}: {no_folder(source)}. Give {collection.files}.")
-    with writing(fetched_folder()):
-        folders = collection.fetch(fetched_folder(), source, mirror)
-    say(f"Installed {', '.join(f.name for f in folders)} in {folders[0].parent}.")
-    say(f"Licence: {collection.licence}.")
+    fetched = fetch(name, source, mirror)
+    say(f"Installed {', '.join(fetched)} in {fetched_folder()}.")
+    say(f"Licence: {COLLECTIONS[name].licence}.")
 
 
 @tables.command("add")
@@ -235,7 +219,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         direction = "min"          # or "max"
 
     \b
-    What it may say besides:
+    It may also say:
         objectives = ["dev_ppl", "seconds"]    # at the top; else the first metric is the only one
         of a hyperparameter: values (all of the grid's), unit, integer (true: whole numbers only),
                      kind ("numeric", "ordinal" or "categorical"; texts are categories by default),
@@ -249,7 +233,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         seed = "seed"
     The file then has one training a line. Their means become the table's rows. If the rows are to
     stay single trainings, the others are in a file replicates.csv beside them, with the columns
-    replicate (1, 2, ...) and seed besides the table's, and the section names no column:
+    replicate (1, 2, ...) and seed beside the table's, and the section names no column:
         [replicates]
 
     \b
@@ -270,7 +254,7 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
         table, folder = add_table(source, datasheet, added_folder(), progress, notify)
-    means = ", means over seeds" if table.averaged else ""
+    means = ", means over seeds" if table.replicates and table.replicates.averaged else ""
     other = before.get(table.name, folder)
     done = "Replaced" if table.name in there else "Installed"
     say(f"{done} {table.name} ({counted(len(table), 'row')}{means}) in {folder}.")
@@ -299,3 +283,6 @@ def tables_remove(name: str) -> None:
 
 
 tables.add_command(build)
+
+
+COMMANDS = (tables,)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hpobench_nmt.benchmarking.execution import Backend
     from hpobench_nmt.runner.ledgers.ledger import Record
     from hpobench_nmt.runner.specs.spec import Spec
+    from hpobench_nmt.runner.training.dispatch import OnRecord, Progress
     from hpobench_nmt.runner.training.workspace import Workspace
 
 _MINUTE = 60.0
@@ -120,73 +122,35 @@ def train(
     if dry_run:
         _print_plan(spec, rows, folder, jobs, limit, shard)
         return
-    from hpobench_nmt.benchmarking.execution import known_backend
-    from hpobench_nmt.runner.devices import (
-        cluster_device,
-        device_name,
-        find_devices,
-        first_devices,
-        gpus_a_training,
-        mixed_devices,
-        refuse_other_device,
-    )
-    from hpobench_nmt.runner.ledgers.ledger import read_ledger
-    from hpobench_nmt.runner.training import dispatch
-    from hpobench_nmt.runner.training.plan import pending
-    from hpobench_nmt.runner.training.workspace import open_workspace
+    from hpobench_nmt.runner.training.run import open_run, train_rows
 
     require_family(spec.family)
-    place = known_backend(backend)
-    if place == "local":
-        devices = first_devices(find_devices(device), gpus_a_training(spec))
-    else:
-        devices = [cluster_device(device, place)]
-        if not jobs:
-            raise InputError(f"--backend {place}: say with --jobs how many trainings it does at a time.")
-    workspace, ledger = open_workspace(spec, folder, cache_folder(), keep, until)
-    if device == "auto":
-        refuse_other_device(workspace.ledger, ledger, devices)
-    paused = 0
-    if devices == ["cpu"] and ledger.records:
-        # What is to come counts as one row more.
-        before = [record.device for record in ledger.records if record.status == "done"]
-        if mixed := mixed_devices([*before, device_name("cpu")]):
-            say(f"{workspace.ledger}, with what is trained now: {mixed}", err=True)
-    # Which rows are the best is known when all have been trained. Then there may be more to do.
-    while todo := pending(spec, ledger, rows, shard)[:limit]:
-        with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, len(todo)) as on_record:
-            paused = dispatch.train(
-                workspace,
-                todo,
-                devices,
-                jobs or _default_jobs(devices),
-                place,
-                progress,
-                lambda message: say(message, err=True),
-                on_record,
-            )
-        ledger = read_ledger(workspace.ledger)
-        if paused:  # they are still to be done, but not now
-            break
-        limit = limit and limit - len(todo)
-    records = ledger.records
-    done = [record for record in records if record.status == "done"]
-    failed = len(records) - len(done)
-    left = len(pending(spec, ledger, range(spec.size), shard))
-    say(f"{workspace.ledger}: {len(done)} trained, {failed} failed, {left} to do.")
-    # Not before, as on a CPU: to ask a GPU for its model opens CUDA in this process, too.
-    if devices != ["cpu"] and (mixed := mixed_devices(record.device for record in done)):
-        say(mixed)
-    if paused:
-        say(f"{paused} of them are paused: 'train' goes on with them, to a later --until or to their end.")
-    if workspace.keep:
-        _print_kept(workspace, records)
-    if not left and failed == len(records):
+    run = open_run(spec, folder, cache_folder(), device, jobs, cast("Backend", backend), keep, until)
+    if run.mixed:
+        say(f"{run.workspace.ledger}, with what is trained now: {run.mixed}", err=True)
+
+    @contextmanager
+    def watch(count: int) -> Iterator[tuple[Progress | None, OnRecord]]:
+        with progress_bar(quiet, spec.name) as progress, _lines(spec, quiet, count) as on_record:
+            yield progress, on_record
+
+    ended = train_rows(run, rows, shard, limit, watch, lambda message: say(message, err=True))
+    say(f"{run.workspace.ledger}: {len(ended.done)} trained, {ended.failed} failed, {ended.left} to do.")
+    if ended.mixed:
+        say(ended.mixed)
+    if ended.paused:
+        say(
+            f"{ended.paused} of them are paused: 'train' goes on with them, to a later --until or to "
+            "their end."
+        )
+    if run.workspace.keep:
+        _print_kept(run.workspace, ended.done)
+    if not ended.left and not ended.done:
         say("No training has succeeded, so there is no table to make. The ledger has the reasons.")
-    elif not left and part:
+    elif not ended.left and part:
         say(f"When all {shard[1]} shards are there: hpobench-nmt ledger merge SHARD... --out {spec.name}")
-    elif not left:
-        say(f"Make the table: hpobench-nmt tables build {workspace.ledger}")
+    elif not ended.left:
+        say(f"Make the table: hpobench-nmt tables build {run.workspace.ledger}")
 
 
 @contextmanager
@@ -226,23 +190,21 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
         thread.join()
 
 
-def _print_kept(workspace: Workspace, records: Sequence[Record]) -> None:
+def _print_kept(workspace: Workspace, done: Sequence[Record]) -> None:
     """Print how many models are kept, and where the best one is."""
+    from hpobench_nmt.runner.disk.kept_model import MODELS
     from hpobench_nmt.runner.specs.spec import describe
-    from hpobench_nmt.runner.training.kept_models import MODELS
+    from hpobench_nmt.runner.training.run import best_kept
 
-    done = [record for record in records if record.status == "done"]
-    kept = [r for r in done if workspace.model_folder(r.config, r.replicate).is_dir()]
-    without = len(done) - len(kept)
+    kept, best = best_kept(workspace, done)
+    without = len(done) - kept
     have = "has" if without == 1 else "have"
     others = f" {without} of the trainings {have} none: models were not kept then." if without else ""
-    say(f"{workspace.folder / MODELS}: models of {counted(len(kept), 'training')}.{others}")
-    metric = next(m for m in workspace.spec.metrics if m.name == workspace.spec.objectives[0])
-    measured = [record for record in kept if metric.name in record.metrics]
-    if measured:
-        best = (min if metric.direction == "min" else max)(measured, key=lambda r: r.metrics[metric.name])
+    say(f"{workspace.folder / MODELS}: models of {counted(kept, 'training')}.{others}")
+    if best:
+        name = workspace.spec.objectives[0]
         folder = workspace.model_folder(best.config, best.replicate)
-        say(f"The best {metric.name}, {best.metrics[metric.name]:.6g}: {describe(best.config)}: {folder}")
+        say(f"The best {name}, {best.metrics[name]:.6g}: {describe(best.config)}: {folder}")
 
 
 def cache_folder() -> Path:
@@ -250,12 +212,6 @@ def cache_folder() -> Path:
     from hpobench_nmt.lookup.user_folders import training_cache
 
     return training_cache()
-
-
-def _default_jobs(devices: list[str]) -> int:
-    import joblib
-
-    return int(joblib.cpu_count()) if devices == ["cpu"] else len(devices)
 
 
 def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
@@ -305,22 +261,11 @@ def _print_plan(
 
     from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.file_names import LEDGER
-    from hpobench_nmt.runner.ledgers.ledger import (
-        Ledger,
-        read_ledger,
-        refuse_other_spec,
-        refuse_rows_off_the_grid,
-    )
     from hpobench_nmt.runner.specs.spec import describe
-    from hpobench_nmt.runner.training.plan import pending
+    from hpobench_nmt.runner.training.run import infeasible, planned
 
     path = folder / LEDGER
-    ledger = Ledger({}, {}, ())
-    if path.exists():
-        ledger = read_ledger(path)
-        refuse_other_spec(path, ledger, spec.identity, spec.family.defaults)
-        refuse_rows_off_the_grid(path, ledger, spec.grid)
-    todo = pending(spec, ledger, rows, shard)
+    ledger, todo = planned(spec, path, rows, shard)
     grid = Grid(box=None, pad_edge=False)
     for heading in ("hyperparameter", "values", "scale or kind"):
         grid.add_column(heading)
@@ -346,26 +291,15 @@ def _print_plan(
         say(f"{mean:.0f} s a training so far: about {hours:.1f} h with {jobs or 1} at a time.")
     for row, replicate in todo[:3]:
         say(f"  {describe(spec.configuration(row))}" + (f" (again, {replicate})" if replicate else ""))
-    _print_infeasible(spec)
-
-
-def _print_infeasible(spec: Spec) -> None:
-    """Print which configurations the corpus makes impossible, such as those of an unmet parameter budget."""
-    from hpobench_nmt.runner.corpora import load_corpus
-    from hpobench_nmt.runner.specs.grid_checks import check_all
-    from hpobench_nmt.runner.specs.spec import describe
-
-    check = spec.family.corpus_check
-    if check is None:
-        return
     try:
-        corpus = load_corpus(spec.corpus, spec.base, cache_folder())
+        wrong = infeasible(spec, cache_folder())
     except (InputError, RunError) as error:
         say(f"Whether all can be trained on the corpus was not checked: {error}")
         return
-    wrong = list(check_all(spec.grid, spec.settings, lambda settings: check(settings, corpus)))
-    for configuration, names, reason in wrong[:_MOST_SHOWN]:
-        which = describe({name: configuration[name] for name in names}) or "every configuration"
-        say(f"Will fail: {which}: {reason}")
+    for line in wrong[:_MOST_SHOWN]:
+        say(f"Will fail: {line}")
     if len(wrong) > _MOST_SHOWN:
         say(f"… and {counted(len(wrong) - _MOST_SHOWN, 'more combination')}.")
+
+
+COMMANDS = (train,)

@@ -13,6 +13,7 @@ import click
 from hpobench_nmt.cli.common import constraint_option, listed, require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
 
@@ -52,7 +53,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     show_default=True,
     help="The most configurations to train.",
 )
-@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="Another name of --lookups.")
+@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="The old name of --lookups.")
 @click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
 @constraint_option("A bound that a configuration must keep to be of use")
 @click.option(
@@ -103,8 +104,9 @@ def tune(
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.benchmarking.plugins import refuse_sequential, resolve_methods
-    from hpobench_nmt.runner.devices import find_devices, first_devices, gpus_a_training, refuse_other_device
+    from hpobench_nmt.runner.devices import find_devices, first_devices
     from hpobench_nmt.runner.specs.spec_file import load_spec
+    from hpobench_nmt.runner.training.run import gpus_a_training, refuse_other_device
     from hpobench_nmt.runner.training.workspace import open_workspace
     from hpobench_nmt.runner.tuning.tune import pick_constraints, pick_metrics
     from hpobench_nmt.runner.tuning.tune import tune as tune_spec
@@ -127,6 +129,8 @@ def tune(
     workspace, ledger = open_workspace(spec, out or Path(spec.name), cache_folder())
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
+    if budget:
+        warn_deprecated("--budget", "--lookups", since="1.1", removed_in="2.0")
     steps = _Steps(workspace, metrics, limits, alone=workers == 1 and not updates)
     trajectory = tune_spec(
         workspace, named, metrics, budget or lookups, seed, devices, workers, updates,
@@ -193,3 +197,6 @@ def _missed(limits: Sequence[Constraint], violations: Floats, done: bool) -> str
         if violation > 0 or (done and math.isnan(violation))
     ]
     return "".join(f", {part}" for part in parts)
+
+
+COMMANDS = (tune,)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
+from hpobench_nmt.core.errors import warn
 
 
-def warn_deprecated(old: str, new: str, *, since: str, removed_in: str, stacklevel: int = 3) -> None:
+def warn_deprecated(old: str, new: str, *, since: str, removed_in: str) -> None:
     """Warn that a name is deprecated, with the version that deprecated it and the one that removes it.
 
     Args:
         old: what was used, as a user writes it.
         new: what to write instead.
         since, removed_in: versions, such as "1.1" and "2.0".
-        stacklevel: as in `warnings.warn`; 3 is the caller of the function that calls this one.
     """
-    warnings.warn(
+    warn(
         f"{old} is deprecated since version {since} and will be removed in version {removed_in}: use {new}.",
         FutureWarning,
-        stacklevel=stacklevel,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import sys
+import warnings
 from collections.abc import Iterable
 
 from hpobench_nmt.core.text import printable
@@ -52,6 +54,15 @@ def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: 
         message += f" Known: {printable(', '.join(known[:_MOST_NAMES]))}"
         message += f" and {len(known) - _MOST_NAMES:,} more." if len(known) > _MOST_NAMES else "."
     return InputError(f"{message} {hint}".rstrip())
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn the user, at the line of their program that called this package."""
+    own = __name__.partition(".")[0]
+    depth, frame = 1, sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == own:
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth)
 
 
 def check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key, row_index
 
@@ -119,7 +120,8 @@ class Problem:
 
     @property
     def budget(self) -> int:
-        """Another name of `lookups`, for methods that were written for the first version."""
+        """The old name of `lookups`, for methods that were written for the first version."""
+        warn_deprecated("Problem.budget", "Problem.lookups", since="1.1", removed_in="2.0")
         return self.lookups
 
 

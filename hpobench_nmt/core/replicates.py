@@ -12,7 +12,7 @@ from hpobench_nmt.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Replicates:
+class ReplicateLosses:
     """The losses of several trainings of each of N rows.
 
     Attributes:

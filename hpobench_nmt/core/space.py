@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core import space_exchange
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter as Hyperparameter
@@ -67,31 +68,32 @@ class Space(Sequence[Hyperparameter]):
                 for value in values:
                     self[parent].code(value)
         if len(self.parents_first) < len(names):
-            left = next(n for j, n in enumerate(names) if j not in self.parents_first)
+            left = next(h.name for h in self if h not in self.parents_first)
             raise InputError(f"active_if of {left!r}: whether it is active depends on itself.")
 
     @cached_property
-    def parents_first(self) -> tuple[int, ...]:
-        """Positions of the hyperparameters, each after those that its condition names; no circles."""
-        order: list[int] = []
-        left = list(range(len(self)))
+    def parents_first(self) -> tuple[Hyperparameter, ...]:
+        """The hyperparameters, each after those that its condition names; those of a circle are left out."""
+        order: list[Hyperparameter] = []
+        left = list(self.hyperparameters)
         while left:
-            known = {self.names[j] for j in order}
-            ready = [j for j in left if all(p in known for p, _ in self.hyperparameters[j].active_if)]
+            known = {h.name for h in order}
+            ready = [h for h in left if all(parent in known for parent, _ in h.active_if)]
             if not ready:
                 break
             order += ready
-            left = [j for j in left if j not in ready]
+            left = [h for h in left if h not in ready]
         return tuple(order)
 
     def active(self, codes: Floats) -> NDArray[np.bool_]:
         """Which hyperparameters are active in configurations given as codes, shape (N, H)."""
         found = np.ones(codes.shape, dtype=bool)
-        for j in self.parents_first:
-            for parent, values in self.hyperparameters[j].active_if:
-                k = self.names.index(parent)
-                wanted = [self.hyperparameters[k].code(value) for value in values]
-                found[:, j] &= found[:, k] & np.isin(codes[:, k], wanted)
+        place = {name: j for j, name in enumerate(self.names)}
+        for h in self.parents_first:
+            for parent, values in h.active_if:
+                wanted = [self[parent].code(value) for value in values]
+                at = place[parent]
+                found[:, place[h.name]] &= found[:, at] & np.isin(codes[:, at], wanted)
         return found
 
     @property
@@ -193,29 +195,21 @@ class Space(Sequence[Hyperparameter]):
 
     def to_configspace(self, seed: int | None = None) -> ConfigurationSpace:
         """The same space in ConfigSpace, conditions included; `seed` is for what it draws."""
-        from hpobench_nmt.core.space_exchange import to_configspace
-
-        return to_configspace(self, seed)
+        return space_exchange.to_configspace(self, seed)
 
     @staticmethod
     def from_configspace(space: ConfigurationSpace) -> Space:
         """A space of ConfigSpace's; InputError for what cannot be said here, such as forbidden clauses."""
-        from hpobench_nmt.core.space_exchange import from_configspace
-
-        return from_configspace(space)
+        return Space(space_exchange.from_configspace(space))
 
     def to_optuna(self) -> dict[str, BaseDistribution]:
         """Optuna's distributions by name, for `study.ask(distributions)`. They know no conditions."""
-        from hpobench_nmt.core.space_exchange import to_optuna
-
-        return to_optuna(self)
+        return space_exchange.to_optuna(self)
 
     @staticmethod
     def from_optuna(distributions: Mapping[str, BaseDistribution]) -> Space:
         """A space from Optuna's distributions by name."""
-        from hpobench_nmt.core.space_exchange import from_optuna
-
-        return from_optuna(distributions)
+        return Space(space_exchange.from_optuna(distributions))
 
     def features(self, codes: Floats) -> Floats:
         """What models see of configurations given as codes, shape (N, F), in [0, 1]."""

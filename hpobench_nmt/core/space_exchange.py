@@ -15,14 +15,14 @@ condition (active_if)         InCondition                     none: ask only for
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.space import Hyperparameter, Space, Value
+from hpobench_nmt.core.hyperparameter import Hyperparameter, Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -41,20 +41,21 @@ def library(name: str, extra: str) -> ModuleType:
         raise InputError(f"{name} is not installed: pip install 'hpobench-nmt[{extra}]'.") from None
 
 
-def to_configspace(space: Space, seed: int | None = None) -> ConfigurationSpace:
-    """The space as one of ConfigSpace's.
+def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> ConfigurationSpace:
+    """The space of these hyperparameters as one of ConfigSpace's.
 
     Args:
-        space: any.
+        axes: of a space.
         seed: of the configurations that ConfigSpace draws.
     """
     cs = library("ConfigSpace", "smac")
-    axes = {h.name: _configspace_axis(cs, h) for h in space}
+    ours = {h.name: h for h in axes}
+    theirs = {h.name: _configspace_axis(cs, h) for h in axes}
     made = cs.ConfigurationSpace(seed=seed)
-    made.add(*axes.values())
-    for h in space:
+    made.add(*theirs.values())
+    for h in axes:
         tests = [
-            cs.InCondition(axes[h.name], axes[parent], _values(space[parent], values))
+            cs.InCondition(theirs[h.name], theirs[parent], _values(ours[parent], values))
             for parent, values in h.active_if
         ]
         if tests:
@@ -63,8 +64,8 @@ def to_configspace(space: Space, seed: int | None = None) -> ConfigurationSpace:
     return space_there
 
 
-def from_configspace(space: ConfigurationSpace) -> Space:
-    """One of ConfigSpace's spaces as ours.
+def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
+    """The hyperparameters of one of ConfigSpace's spaces.
 
     Raises:
         InputError: it has a forbidden clause, a condition other than "equals" or "in", or a hyperparameter
@@ -96,27 +97,27 @@ def from_configspace(space: ConfigurationSpace) -> Space:
                 axes.append(_listed(axis.name, [axis.value], "categorical", about))
             case _:
                 raise InputError(f"{axis.name}: a {type(axis).__name__} cannot be expressed here.")
-    return Space(tuple(axes))
+    return tuple(axes)
 
 
-def to_optuna(space: Space) -> dict[str, BaseDistribution]:
-    """The space as Optuna's distributions by name, for `study.ask(fixed_distributions)`."""
+def to_optuna(axes: Sequence[Hyperparameter]) -> dict[str, BaseDistribution]:
+    """Hyperparameters as Optuna's distributions by name, for `study.ask(fixed_distributions)`."""
     distributions = library("optuna", "optuna").distributions
-    return {h.name: _optuna_axis(distributions, h) for h in space}
+    return {h.name: _optuna_axis(distributions, h) for h in axes}
 
 
 def suggested_by_optuna(
-    trial: Any, space: Space, distributions: Mapping[str, BaseDistribution]
+    trial: Any, axes: Iterable[Hyperparameter], distributions: Mapping[str, BaseDistribution]
 ) -> dict[str, Value]:
-    """A configuration of the space from an Optuna trial; hyperparameters that are inactive are left out.
+    """A configuration from an Optuna trial; hyperparameters that are inactive are left out.
 
     Args:
         trial: of Optuna.
-        space: any.
-        distributions: the space's, from `to_optuna`.
+        axes: each after those that its condition names (`Space.parents_first`).
+        distributions: of these axes, from `to_optuna`.
     """
     config: dict[str, Value] = {}
-    for h in (space[j] for j in space.parents_first):
+    for h in axes:
         if all(parent in config and config[parent] in values for parent, values in h.active_if):
             config[h.name] = _suggested(trial, h.name, distributions[h.name])
     return config
@@ -130,8 +131,8 @@ def _suggested(trial: Any, name: str, axis: Any) -> Any:
     return suggest(name, axis.low, axis.high, step=axis.step, log=axis.log)
 
 
-def from_optuna(distributions: Mapping[str, BaseDistribution]) -> Space:
-    """Optuna's distributions by name as a space of ours.
+def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperparameter, ...]:
+    """Optuna's distributions by name as hyperparameters.
 
     One with a step is a grid, any other one of numbers a range.
     """
@@ -151,7 +152,7 @@ def from_optuna(distributions: Mapping[str, BaseDistribution]) -> Space:
                     axes.append(Hyperparameter(name, tuple(grid), integer=whole))
             case _:
                 raise InputError(f"{name}: a {type(given).__name__} cannot be expressed here.")
-    return Space(tuple(axes))
+    return tuple(axes)
 
 
 def _configspace_axis(cs: ModuleType, h: Hyperparameter) -> Any:

@@ -79,16 +79,16 @@ def run_trial(
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
     running: dict[int, float] = {}  # resource asked for, by row
     settled = _Settled(goals)
+    lookups = isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups
     method, failure = None, ""
     try:
-        method = _Method(make_method, problem, rng, trainer.workers, running, on_call, violations)
+        method = _Method(make_method, problem, rng, trainer.workers, lookups, running, on_call, violations)
     except MethodFailure as error:
         failure = str(error)
-    if not (isinstance(trainings, Trainings) and trainings.are_lookups and problem.counts_lookups):
-        return _train(problem, trainer, method, initial, settled, running, failure)
-    if method is None or not method.observes:
+    if lookups and isinstance(trainings, Trainings) and (method is None or not method.observes):
         return _look_up(problem, trainings.losses, method, initial, settled, failure)
-    return replace(_train(problem, trainer, method, initial, settled, running, failure), timing=None)
+    trial = _train(problem, trainer, method, initial, settled, running, failure)
+    return replace(trial, timing=None) if lookups else trial
 
 
 def _look_up(
@@ -251,6 +251,7 @@ class _Method:
         problem: Problem,
         rng: np.random.Generator,
         workers: int,
+        lookups: bool,
         running: Mapping[int, float],
         on_call: OnCall | None,
         violations: Violations | None,
@@ -266,8 +267,9 @@ class _Method:
         """Whether it can only ask for rows that are new, to be trained to their end."""
         self._ask_name = "ask" if self.only_new else "suggest"
         self._ask = function_of(made, self._ask_name)
-        self.observes = not self.only_new and callable(guarded("observe", getattr, made, "observe", None))
-        """Whether it is told curves, or only the losses of a row's best checkpoint."""
+        has = {name: callable(guarded(name, getattr, made, name, None)) for name in ("observe", "tell")}
+        self.observes = not self.only_new and has["observe"] and not (lookups and has["tell"])
+        """Whether it is told curves, or the losses of a row's best checkpoint. A look-up has no curve."""
         self._tell_name = "observe" if self.observes else "tell"
         self._tell = function_of(made, self._tell_name)
         if violations is not None and self.observes:

@@ -190,6 +190,7 @@ def _inside(content: Any, step: str | int) -> Any:
 
 def _member(kind: Any, content: Any) -> Any:
     """Of a union, the part that a mapping or a list could be meant for, if there is one."""
+    kind = _bare(kind)
     if isinstance(kind, inspect.UnionType):
         wanted: tuple[Any, ...] = ()
         if isinstance(content, Mapping):
@@ -198,6 +199,11 @@ def _member(kind: Any, content: Any) -> Any:
             wanted = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
         return next((t for t in kind.types if isinstance(t, wanted)), kind)
     return kind
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its description."""
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
 def _named(path: _Path) -> str:
@@ -218,7 +224,7 @@ def _joined(path: _Path) -> str:
 
 def _described(kind: Any, several: bool = False) -> str:
     """A value of this type, in words."""
-    match kind:
+    match _bare(kind):
         case inspect.LiteralType():
             return _either(repr(value) for value in kind.values)
         case inspect.UnionType():

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.files import read_toml
+from hpobench_nmt.core.errors import InputError, RunError, unknown, warn
+from hpobench_nmt.core.files import no_folder, read_toml
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 from hpobench_nmt.lookup.folder import DATASHEET, load_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def shipped_folder() -> Path:
@@ -88,6 +93,53 @@ def members(name: str) -> list[str]:
         for folder in installed().values():
             read_toml(folder / DATASHEET)
     return found
+
+
+def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
+    """The tables that are installed: table, rows, hyperparameters, objectives, folder.
+
+    Args:
+        notify: called with the reason why a table cannot be used, which leaves it out; left out: it warns.
+    """
+    import pandas as pd
+
+    rows = []
+    for name, folder in installed().items():
+        try:
+            table = load_table(name)
+        except InputError as error:
+            notify(f"Cannot be used: {error}")
+            continue
+        objectives = ", ".join(table.objectives)
+        rows.append((name, len(table), len(table.hyperparameters), objectives, str(folder)))
+    return pd.DataFrame(rows, columns=["table", "rows", "hyperparameters", "objectives", "folder"])
+
+
+def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -> list[str]:
+    """Download a published collection of tables, install it, and return the tables' names.
+
+    Each file is compared with the hash that this package knows, wherever it comes from.
+
+    Args:
+        collection: its name, such as "nmthpo".
+        source: folder to take the authors' files from, instead of the network.
+        mirror: base address of a copy of the files, instead of the authors' own.
+
+    Raises:
+        InputError: no such collection, or `source` lacks a file or has another one of its name.
+        RunError: a file cannot be downloaded, or the tables cannot be written.
+    """
+    if collection not in COLLECTIONS:
+        raise unknown("collection", collection, COLLECTIONS)
+    found = COLLECTIONS[collection]
+    folder = None if source is None else Path(source)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{folder}: {no_folder(folder)}. Give {found.files}.")
+    try:
+        return [path.name for path in found.fetch(fetched_folder(), folder, mirror)]
+    except OSError as error:
+        where = error.filename or fetched_folder()
+        raise RunError(f"{where}: cannot be written: {error.strerror}.") from error
 
 
 def load_table(name_or_folder: str | Path) -> Table:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,27 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import LARGEST_VALUE
-from hpobench_nmt.core.space import Hyperparameter, Space, label
+from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.lookup.averages import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
-from hpobench_nmt.lookup.file_names import CURVES
+from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
+from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.rows import first_label, parse_columns
 from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
 
 _PARQUET = ".parquet"
 
-Trainings = dict[str, NDArray[Any]]
-"""Columns of replicates.csv: hyperparameters' values, `replicate`, `seed`, metrics."""
-
 
 def build_table(
-    content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, curves: bytes | None = None
-) -> tuple[Table, Trainings | None]:
+    content: bytes,
+    sheet: Datasheet,
+    csv_path: Path,
+    sheet_path: Path,
+    curves: bytes | None = None,
+    replicates: Callable[[], bytes] | None = None,
+) -> Table:
     """A table from the content of its rows and a datasheet, which may leave out values, counts and hashes.
 
     Args:
@@ -37,9 +41,9 @@ def build_table(
         sheet: its datasheet.
         csv_path, sheet_path: where they are from, for messages.
         curves: the content of curves.csv, where the datasheet describes one.
-
-    Returns:
-        the table, and the trainings that its rows are means of, where the datasheet names a column of seeds.
+        replicates: gives the content of replicates.csv, where the datasheet describes one; called when the
+            table's replicates are first used. Where the datasheet names a column of seeds instead, they are
+            the trainings that the rows are means of.
     """
     seed = sheet.replicates.seed if sheet.replicates else None
     if seed is not None:
@@ -52,7 +56,6 @@ def build_table(
         columns = parse_columns(content, names, csv_path, labels, either)
         for name in either:
             _refuse_mixed(name, columns[name], csv_path)
-    trainings = None
     try:
         metrics = tuple(sheet.metric(name) for name in sheet.metrics)
         for name in sheet.hyperparameters:
@@ -74,18 +77,18 @@ def build_table(
             if metric.missing is not None:
                 columns[metric.name] = np.where(column == metric.missing, np.nan, column)
         values = np.column_stack([columns[name] for name in sheet.metrics])
+        read: Callable[[], ReplicateRows] | None = None
+        if replicates is not None:
+            read = partial(read_replicates, replicates, sheet, axes, csv_path.with_name(REPLICATES))
         if seed is not None:
             first, number = configurations_of(configs)
             if wrong := wrong_seed(columns[seed], number):
                 raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
+            trainings = configs, training_numbers(number).astype(np.float64), columns[seed], values
             in_order = np.argsort(number, kind="stable")
-            trainings = {
-                **{axis.name: axis.column(configs[in_order, j]) for j, axis in enumerate(axes)},
-                "replicate": training_numbers(number)[in_order],
-                "seed": columns[seed][in_order].astype(np.int64),
-                **{metric.name: values[in_order, j] for j, metric in enumerate(metrics)},
-            }
+            read = read or partial(ReplicateRows, *(array[in_order] for array in trainings))
             configs, values = configs[first], means(values, number)
+        averaged = seed is not None or (sheet.replicates is not None and sheet.replicates.averaged)
         objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
         table = Table(
             name=csv_path.stem if sheet.name is None else sheet.name,
@@ -99,14 +102,43 @@ def build_table(
             curves=None
             if curves is None or sheet.curves is None
             else read_curves(curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES)),
-            averaged=trainings is not None or (sheet.replicates is not None and sheet.replicates.averaged),
+            replicates=read and Replicates(axes, tuple(sheet.metrics), read, averaged),
         )
         check_claims(sheet.claims, table, sheet_path)
     except InputError as error:
         if str(error).startswith((str(csv_path), str(sheet_path), str(csv_path.with_name(CURVES)))):
             raise
         raise InputError(f"{sheet_path}: {error}") from None
-    return table, trainings
+    return table
+
+
+def read_replicates(
+    content: Callable[[], bytes], sheet: Datasheet, axes: Sequence[Hyperparameter], path: Path
+) -> ReplicateRows:
+    """The trainings in a table's replicates.csv.
+
+    Args:
+        content: gives that of the file.
+        sheet: the table's datasheet.
+        axes: the table's.
+        path: of the file, for messages.
+
+    Raises:
+        InputError: a column is missing or unknown, or a cell is no number or not on the grid; with its line.
+    """
+    names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
+    columns = parse_columns(content(), names, path, *sheet.columns_by_kind())
+    configs = np.column_stack([codes_of_cells(axis, columns[axis.name], path) for axis in axes])
+    for axis, codes in zip(axes, configs.T, strict=True):
+        off_grid = ~(np.isin(codes, axis.numbers) | np.isnan(codes))
+        if off_grid.any():
+            value = short_label(codes[off_grid][0].item())
+            _first_line(path, off_grid, f"{axis.name} is {value}, which is not among the table's values.")
+    values = [
+        np.where(columns[name] == entry.missing, np.nan, columns[name])  # no number equals None
+        for name, entry in sheet.metrics.items()
+    ]
+    return ReplicateRows(configs, columns["replicate"], columns["seed"], np.column_stack(values))
 
 
 def _refuse_mixed(name: str, cells: NDArray[Any], path: Path) -> None:

@@ -1,8 +1,8 @@
 """Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
 
-Where configurations were trained again with other seeds, `replicates.csv` holds those trainings, and
-`curves.csv` the learning curves of the rows, if they are known. A table that the runner filled has its
-`spec.toml` and its `ledger.jsonl` beside it.
+Where configurations were trained again with other seeds, `replicates.csv` holds those trainings, which are
+read when they are first used, and `curves.csv` the learning curves of the rows, if they are known. A table
+that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it.
 
 The datasheet names every column, its scale or direction and unit, says where the rows come from, and
 carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled, and
@@ -14,16 +14,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
-from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.datasheet import (
@@ -33,17 +34,17 @@ from hpobench_nmt.lookup.datasheet import (
     datasheet,
     read_datasheet,
 )
-from hpobench_nmt.lookup.described_rows import build_table, codes_of_cells
+from hpobench_nmt.lookup.described_rows import build_table
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
 from hpobench_nmt.lookup.file_names import LEDGER as LEDGER
 from hpobench_nmt.lookup.file_names import SPEC as SPEC
-from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, parse_columns, read_rows
+from hpobench_nmt.lookup.rows import MAX_BYTES, Progress, csv_of, read_rows
 from hpobench_nmt.lookup.table import Table
 
-if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
-    import pandas as pd
-
+_Section = RowsSection | ReplicatesSection | CurvesSection | None
+_Reader = Callable[[Path, _Section, str], bytes]
+"""Gives the content of a CSV file, from its path and its section of the datasheet."""
 # Of the time to add a table, reading and checking it take about so much.
 _READ_SHARE = 0.4
 # Some installers link the files of a package. Whoever can change those can change the code, too.
@@ -55,14 +56,8 @@ def load_folder(folder: Path) -> Table:
     if not folder.is_dir():
         raise InputError(f"{folder}: {no_folder(folder)}.")
     sheet = _datasheet(folder)
-    content = _rows(folder, ROWS, sheet.rows, "rows")
-    curves = None if sheet.curves is None else _rows(folder, CURVES, sheet.curves, "curves")
-    table, _ = build_table(content, sheet, folder / ROWS, folder / DATASHEET, curves)
-    if sheet.rows is None or sheet.rows.count != len(table):
-        count = sheet.rows.count if sheet.rows else None
-        raise InputError(
-            f"{folder / DATASHEET}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
-        )
+    table = _built(folder / ROWS, sheet, folder / DATASHEET, _rows)
+    _check_count(table, sheet, folder / DATASHEET)
     return table
 
 
@@ -73,11 +68,11 @@ def described_files(folder: Path) -> dict[str, bytes]:
         InputError: the folder is no table, or a file's hash is another than the datasheet says.
     """
     sheet = _datasheet(folder)
-    files = {ROWS: _rows(folder, ROWS, sheet.rows, "rows")}
+    files = {ROWS: _rows(folder / ROWS, sheet.rows, "rows")}
     if sheet.replicates is not None:
-        files[REPLICATES] = _rows(folder, REPLICATES, sheet.replicates, "replicates")
+        files[REPLICATES] = _rows(folder / REPLICATES, sheet.replicates, "replicates")
     if sheet.curves is not None:
-        files[CURVES] = _rows(folder, CURVES, sheet.curves, "curves")
+        files[CURVES] = _rows(folder / CURVES, sheet.curves, "curves")
     return files
 
 
@@ -87,91 +82,53 @@ def table_name(folder: Path) -> str:
     return Path(ROWS).stem if name is None else name
 
 
-def load_replicates(folder: Path) -> pd.DataFrame:
-    """Trainings again with other seeds: hyperparameters, `replicate`, `seed` and metrics, one row each.
-
-    Returns:
-        a frame with no rows where the table has none.
-    """
-    import pandas as pd
-
-    sheet = _datasheet(folder)
-    names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
-    if sheet.replicates is None:
-        return pd.DataFrame(columns=names, dtype=np.float64)
-    content = _rows(folder, REPLICATES, sheet.replicates, "replicates")
-    return _replicates(content, sheet, load_folder(folder), folder / REPLICATES)
-
-
-def _replicates(content: bytes, sheet: Datasheet, table: Table, path: Path) -> pd.DataFrame:
-    """The trainings in the content of a table's replicates.csv."""
-    import pandas as pd
-
-    names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
-    columns = parse_columns(content, names, path, *sheet.columns_by_kind())
-    for h in table.hyperparameters:
-        columns[h.name] = h.column(codes_of_cells(h, columns[h.name], path))
-    for metric in table.metrics:
-        if metric.missing is not None:
-            cells = columns[metric.name]
-            columns[metric.name] = np.where(cells == metric.missing, np.nan, cells)
-    return pd.DataFrame({name: columns[name] for name in names})
-
-
 def save_folder(
     table: Table,
     folder: Path,
-    replicates: pd.DataFrame | None = None,
     beside: Mapping[str, bytes] | None = None,
     progress: Progress = lambda share: None,
 ) -> None:
     """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
 
     Args:
-        table: the rows.
+        table: with its curves and replicates.
         folder: the table's own folder; its parent is created.
-        replicates: as load_replicates gives them.
         beside: contents of other files, by name.
         progress: told the share that is done.
     """
     with scratch_folder(folder) as work:
-        for name, content in {**(beside or {}), **_files(table, replicates, progress)}.items():
+        for name, content in {**(beside or {}), **_files(table, progress)}.items():
             write_whole(work / name, content)
         work.chmod(0o755)
         replace_folder(work, folder)
 
 
-def write_into_folder(table: Table, folder: Path, replicates: pd.DataFrame | None = None) -> None:
+def write_into_folder(table: Table, folder: Path) -> None:
     """Write a table's files into a folder that holds other files too, such as its ledger.
 
     Each file is replaced in one step, the datasheet last; between two steps the hashes do not agree, so
     that a table cannot be read half old and half new.
     """
-    for name, content in _files(table, replicates).items():
+    for name, content in _files(table).items():
         write_whole(folder / name, content)
 
 
-def _files(
-    table: Table, replicates: pd.DataFrame | None, progress: Progress = lambda share: None
-) -> dict[str, bytes]:
+def _files(table: Table, progress: Progress = lambda share: None) -> dict[str, bytes]:
     """Contents by file name, the datasheet last."""
-    columns: dict[str, NDArray[Any]] = {
-        h.name: _cells(h, table.configs[:, j]) for j, h in enumerate(table.hyperparameters)
-    }
+    columns = _cells(table, table.configs)
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         columns[metric.name] = values
         if metric.missing is not None:
             columns[metric.name] = np.where(np.isnan(values), np.float64(metric.missing), values)
     files = {ROWS: csv_of(columns, progress)}
-    if replicates is not None and len(replicates):
-        again = {str(name): replicates[name].to_numpy() for name in replicates}
-        for h in table.hyperparameters:
-            again[h.name] = _cells(h, _codes_of(h, again[h.name]))
-        files[REPLICATES] = csv_of(again)
     sheet = datasheet(table, files[ROWS])
-    if REPLICATES in files:
-        entry = {"count": len(replicates), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}  # type: ignore[arg-type]
-        sheet["replicates"] = entry | ({"averaged": True} if table.averaged else {})
+    if table.replicates is not None:
+        again = table.replicates.rows
+        columns = _cells(table, again.configs) | {"replicate": again.numbers, "seed": again.seeds}
+        columns |= dict(zip(table.replicates.metrics, again.values.T, strict=True))
+        files[REPLICATES] = csv_of(columns)
+        entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
+        sheet["replicates"] = entry | ({"averaged": True} if table.replicates.averaged else {})
     if table.curves is not None and len(table.curves.costs):  # no row may have one
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
@@ -206,9 +163,7 @@ def add_table(
         InputError: what is wrong, and where; of a folder also that it holds trainings or learning curves that
             its datasheet does not describe.
     """
-    replicates: pd.DataFrame | None = None
     beside: dict[str, bytes] = {}
-    trainings = None
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
         if datasheet is not None:
             raise InputError(
@@ -217,24 +172,15 @@ def add_table(
         sheet = _datasheet(source)
         if beside_it := _undescribed(sheet, source / ROWS, source / DATASHEET):
             raise InputError(" ".join(f"{source}: {fact}: {meaning}" for fact, meaning in beside_it))
-        if sheet.rows is not None and sheet.rows.sha256 is not None:
-            if sheet.curves is None or sheet.curves.sha256 is not None:
-                table = load_folder(source)
-            else:  # the curves are new
-                content, new = _rows(source, ROWS, sheet.rows, "rows"), read_rows(source / CURVES)
-                table, _ = build_table(content, sheet, source / ROWS, source / DATASHEET, new)
-            hashed = sheet.replicates is not None and sheet.replicates.sha256 is not None
-            replicates = load_replicates(source) if hashed else _beside(sheet, table, source / REPLICATES)
+        fresh = sheet.rows is None or sheet.rows.sha256 is None
+        table = _built(source / ROWS, sheet, source / DATASHEET, partial(_rows_to_add, fresh))
+        if not fresh:
+            _check_count(table, sheet, source / DATASHEET)
             beside = {
                 name: read_bytes(source / name, MAX_BYTES, follow_link=False)
                 for name in (SPEC, LEDGER)
                 if (source / name).exists() or (source / name).is_symlink()
             }
-        else:
-            curves = read_rows(source / CURVES) if sheet.curves else None
-            rows = read_rows(source / ROWS)
-            table, trainings = build_table(rows, sheet, source / ROWS, source / DATASHEET, curves)
-            replicates = _beside(sheet, table, source / REPLICATES)
     elif os.path.exists(source):  # noqa: PTH110
         sheet_path = datasheet or source.with_suffix(".toml")
         if not os.path.isfile(sheet_path):  # noqa: PTH113
@@ -246,19 +192,14 @@ def add_table(
         sheet = read_datasheet(sheet_path, follow_link=True)
         for fact, meaning in _undescribed(sheet, source, sheet_path):
             notify(f"{fact}: {meaning}")  # it may be another table's
-        curves = read_rows(source.with_name(CURVES), follow_link=True) if sheet.curves else None
-        rows = read_rows(source, follow_link=True)
-        table, trainings = build_table(rows, sheet, source, sheet_path, curves)
-        replicates = _beside(sheet, table, source.with_name(REPLICATES), follow_link=True)
+        table = _built(source, sheet, sheet_path, _linked_rows)
     else:
         raise InputError(f"{source}: no such file or folder.")
-    if trainings is not None:
-        import pandas as pd
-
-        replicates = pd.DataFrame(trainings)
+    if table.replicates is not None:
+        _ = table.replicates.rows  # what is wrong in them is found before anything is written
     progress(_READ_SHARE)
     writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
-    save_folder(table, target / table.name, replicates, beside, writing)
+    save_folder(table, target / table.name, beside, writing)
     return table, target / table.name
 
 
@@ -288,11 +229,24 @@ def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[s
     return found
 
 
-def _beside(sheet: Datasheet, table: Table, path: Path, follow_link: bool = False) -> pd.DataFrame | None:
-    """The trainings in a replicates.csv that has no hash yet; None if the datasheet means no such file."""
-    if sheet.replicates is None or sheet.replicates.seed is not None:
-        return None
-    return _replicates(read_rows(path, follow_link), sheet, table, path)
+def _built(csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader) -> Table:
+    """The table of a CSV file, with the curves and replicates that lie beside it."""
+    rows = read(csv_path, sheet.rows, "rows")
+    curves = None if sheet.curves is None else read(csv_path.with_name(CURVES), sheet.curves, "curves")
+    again = sheet.replicates
+    replicates = None
+    if again is not None and (again.seed is None or again.sha256 is not None):
+        replicates = partial(read, csv_path.with_name(REPLICATES), again, "replicates")
+    return build_table(rows, sheet, csv_path, sheet_path, curves, replicates)
+
+
+def _check_count(table: Table, sheet: Datasheet, sheet_path: Path) -> None:
+    """Refuse a datasheet that counts other rows than the table has."""
+    count = sheet.rows.count if sheet.rows else None
+    if count != len(table):
+        raise InputError(
+            f"{sheet_path}: [rows] count is {count!r}, the file has {counted(len(table), 'row')}."
+        )
 
 
 def _datasheet(folder: Path) -> Datasheet:
@@ -302,37 +256,41 @@ def _datasheet(folder: Path) -> Datasheet:
     return read_datasheet(path, _follow_links(folder))
 
 
-def _rows(
-    folder: Path, name: str, entry: RowsSection | ReplicatesSection | CurvesSection | None, section: str
-) -> bytes:
-    """The content of a CSV file of the folder, which must be the one that the datasheet means."""
-    content = read_rows(folder / name, _follow_links(folder))
+def _rows(path: Path, entry: _Section, section: str) -> bytes:
+    """The content of a CSV file of a table folder, which must be the one that the datasheet means."""
+    content = read_rows(path, _follow_links(path.parent))
     if entry is None or entry.sha256 is None:
         raise InputError(
-            f"{folder / DATASHEET}: [{section}] has no sha256. Install the folder with 'tables add'."
+            f"{path.with_name(DATASHEET)}: [{section}] has no sha256. Install the folder with 'tables add'."
         )
     digest = hashlib.sha256(content).hexdigest()
     if digest != entry.sha256:
         raise InputError(
-            f"{folder / name}: SHA-256 is {digest[:12]}…, but the datasheet says {entry.sha256[:12]}…: "
+            f"{path}: SHA-256 is {digest[:12]}…, but the datasheet says {entry.sha256[:12]}…: "
             "the file was changed or cut short. Get the table again."
         )
     return content
+
+
+def _rows_to_add(fresh: bool, path: Path, entry: _Section, section: str) -> bytes:
+    """Likewise of a folder that is added: what has no hash yet is new, and if its rows are, all is."""
+    if fresh or entry is None or entry.sha256 is None:
+        return read_rows(path, _follow_links(path.parent))
+    return _rows(path, entry, section)
+
+
+def _linked_rows(path: Path, entry: _Section, section: str) -> bytes:
+    """The content of a CSV file that the user names, or that lies beside it."""
+    return read_rows(path, follow_link=True)
 
 
 def _follow_links(folder: Path) -> bool:
     return folder.parent == _SHIPPED
 
 
-def _cells(h: Hyperparameter, codes: NDArray[np.float64]) -> NDArray[Any]:
-    """A hyperparameter's column of a CSV file: numbers, or texts of labels."""
-    return codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
-
-
-def _codes_of(h: Hyperparameter, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Values of a hyperparameter as codes. Each distinct one is looked up once."""
-    if h.is_numeric:
-        distinct, place = np.unique(values.astype(np.float64), return_inverse=True)
-        return np.array([h.code(value) for value in distinct.tolist()])[place]
-    codes = {value: h.code(value) for value in set(values)}
-    return np.array([codes[value] for value in values], dtype=np.float64)
+def _cells(table: Table, configs: Floats) -> dict[str, NDArray[Any]]:
+    """Configurations given as codes as columns of a CSV file: numbers, or texts of labels."""
+    return {
+        h.name: codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
+        for h, codes in zip(table.hyperparameters, configs.T, strict=True)
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, get_args
@@ -23,6 +23,7 @@ from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.groups import group_ids, in_groups
+from hpobench_nmt.lookup.replicates import Replicates
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
@@ -53,7 +54,8 @@ class Table:
         provenance: source, licence, how it was measured: free text by key.
         claims: what the source says of the table, for `tables check` to verify.
         curves: the learning curves of the rows; None if the table has none.
-        averaged: whether each row is the mean of several trainings, which its folder has as replicates.
+        replicates: trainings with other seeds, of some rows or of all; None if the table has none. They stay
+            with a table that has some of the rows.
     """
 
     name: str
@@ -65,7 +67,7 @@ class Table:
     provenance: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
     curves: Curves | None = None
-    averaged: bool = False
+    replicates: Replicates | None = None
 
     def __post_init__(self) -> None:
         """Check the parts against one another and freeze the arrays."""
@@ -103,6 +105,12 @@ class Table:
             raise InputError(f"{where}: the same objective twice.")
         self._check_configs(where)
         self._check_curves(where)
+        again = self.replicates
+        if again and (again.hyperparameters, again.metrics) != (
+            self.hyperparameters,
+            tuple(metric.name for metric in self.metrics),
+        ):
+            raise InputError(f"{where}: its replicates have other hyperparameters or metrics.")
         for j, metric in enumerate(self.metrics):
             too_large = np.flatnonzero(np.abs(self.values[:, j]) > LARGEST_VALUE)
             if len(too_large):
@@ -276,6 +284,19 @@ class Table:
             InputError: the table has no curves, or no such row.
         """
         return self._some_curves[self._checked(row)]
+
+    def with_replicates(self, frame: pd.DataFrame, averaged: bool = False) -> Table:
+        """The table with these trainings of its configurations.
+
+        Args:
+            frame: one line per training, as `Replicates.to_frame` gives it; without lines there are none.
+            averaged: whether the table's rows are their means.
+        """
+        found = None
+        if len(frame):
+            metrics = tuple(metric.name for metric in self.metrics)
+            found = Replicates.of_frame(frame, self.hyperparameters, metrics, averaged)
+        return replace(self, replicates=found)
 
     def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
         """The trainings of all rows with their costs, to be simulated on a clock (core/trial_loop.py).

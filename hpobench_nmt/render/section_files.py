@@ -2,58 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
 
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
-from hpobench_nmt.evaluation.correlation import RankCorrelation
-from hpobench_nmt.evaluation.early_ranks import EarlyRanks
-from hpobench_nmt.evaluation.noise import SeedNoise
-from hpobench_nmt.evaluation.sensitivity import Sensitivity
 from hpobench_nmt.render.data_text import as_in_tables, csv_text
-from hpobench_nmt.render.plots import table_analyses
-from hpobench_nmt.render.plots.early_ranks import plot_early_ranks
+from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
-from hpobench_nmt.render.plots.style import plain, save
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from hpobench_nmt.render.plots.style import save
 
 FIGURE_FORMATS = ("png", "pdf")
-_DPI = 150
-
-
-def figures_of(section: Section) -> dict[str, Callable[[], Figure]]:
-    """Functions that draw an analysis, by the stem of a file name."""
-    found = section.analysis
-    match found:
-        case None:
-            return {}
-        case RankCorrelation():
-            return {section.stem: partial(table_analyses.plot_rank_correlation, found)}
-        case tuple():
-            return {section.stem: partial(table_analyses.plot_importance, found)}
-        case Front():
-            return {section.stem: partial(_draw_front, found)}
-        case Sensitivity():
-            return {
-                section.stem: partial(table_analyses.plot_sensitivity, found, section.unit),
-                f"{section.table}-search": partial(table_analyses.plot_search_cost, found),
-            }
-        case SeedNoise():
-            return {
-                section.stem: partial(table_analyses.plot_seed_noise, found, section.unit),
-                f"{section.stem}-best": partial(table_analyses.plot_best_rows, found, section.unit),
-            }
-        case EarlyRanks():
-            return {section.stem: partial(plot_early_ranks, found, section.unit)}
-        case _:
-            assert_never(found)
 
 
 def write_sections(
@@ -72,19 +33,16 @@ def write_sections(
                 path = out / f"{stem}.csv"
                 write_whole(path, csv_text(as_in_tables(frame)).encode())
                 written.append(path)
-            for stem, draw in figures_of(section).items():
-                figure = draw()
+            for spec in section_figures(section):
+                assert spec.draw is not None
+                figure = spec.draw()
                 for suffix in formats:
-                    path = out / f"{stem}.{suffix}"
-                    save(figure, path, suffix, _DPI)
+                    path = out / f"{spec.stem}.{suffix}"
+                    save(figure, path, suffix)
                     written.append(path)
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}.") from error
     return written
-
-
-def _draw_front(front: Front) -> Figure:
-    return plain(plot_front(front, f"{front.name}: scatter and Pareto front"))
 
 
 def write_front(front: Front, path: Path) -> None:

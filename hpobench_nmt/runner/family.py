@@ -2,85 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Scale, Value
+from hpobench_nmt.core.space import Value
+from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 
+S = TypeVar("S", bound=Settings)
+S_contra = TypeVar("S_contra", bound=Settings, contravariant=True)
 
-@dataclass(frozen=True)
-class Setting:
-    """A setting of a family or corpus, which a spec may fix or put on its grid.
-
-    Attributes:
-        name: its key in a spec.
-        default: its value if a spec does not set it; None if a spec must set it. The default of a setting
-            that is new does what was done before, because a ledger that does not know it counts as having it.
-        kind: int, float, str or bool. A float setting takes whole numbers too.
-        low, high: the range of a number, ends included.
-        choices: the texts that are allowed.
-        scale: the scale of a grid of it, unless the spec names another.
-        on_grid: whether it may be on a grid.
-        unit: for people.
-        description: one line for people.
-    """
-
-    name: str
-    default: Value | None
-    kind: type[int] | type[float] | type[str] | type[bool]
-    low: float = -math.inf
-    high: float = math.inf
-    choices: tuple[str, ...] = ()
-    scale: Scale = "linear"
-    unit: str = ""
-    description: str = ""
-    on_grid: bool = True
-
-    def check(self, value: Any, where: str) -> Value:
-        """The value in the setting's own type.
-
-        Raises:
-            InputError: a wrong type, a number out of range, an unknown choice.
-        """
-        wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
-        if self.kind in (str, bool):
-            if not isinstance(value, self.kind):
-                raise wrong
-            if self.choices and value not in self.choices:
-                raise unknown(self.name, str(value), self.choices, f"({where})")
-            return value
-        # bool is an int to Python, not to a reader of a spec.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
-            raise wrong
-        if self.kind is int and value != int(value):
-            raise wrong
-        if not self.low <= value <= self.high:
-            raise InputError(
-                f"{where}: {self.name} is {_shown(value)}, but goes from {self.low:g} to {self.high:g}."
-            )
-        return int(value) if self.kind is int else float(value)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _shown(value: object) -> str:
-    """A value in a message, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-
-
-_LONGEST_SHOWN = 60
-_NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+Unit = Literal["word", "character"]
+"""The tokens of a text."""
 
 
 class TrainingFailed(Exception):
@@ -107,17 +44,21 @@ _NO_MEMORY = (
 )
 
 
+STOPPING = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
+"""Signals by which somebody asks a process to end; the system itself, short of memory, sends SIGKILL."""
+
+
 def tells_of_no_memory(error: str) -> bool:
     """Whether an error's text says that memory ran out; some of torch's errors have no type of their own."""
     return any(text in error.lower() for text in _NO_MEMORY)
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[S]):
     """One configuration to train.
 
     Attributes:
-        settings: every setting of the family, with defaults filled in.
+        settings: of the configuration.
         seed: of this training; all of its randomness comes from it.
         corpus: the spec's [corpus] section.
         base: the folder that relative paths in the corpus section start from.
@@ -131,7 +72,7 @@ class Job:
         corpus_sha256: of the corpus that the ledger is of; "": of any.
     """
 
-    settings: Mapping[str, Any]
+    settings: S
     seed: int
     corpus: Mapping[str, Any]
     base: Path
@@ -142,22 +83,6 @@ class Job:
     state: Path | None = None
     until: int | None = None
     corpus_sha256: str = ""
-
-    def load_corpus(self) -> Any:
-        """The corpus, a TextCorpus or a ParallelCorpus.
-
-        Raises:
-            InputError: its section is wrong, or its files have changed since the run began.
-        """
-        from hpobench_nmt.runner.corpora import load_corpus
-
-        corpus = load_corpus(self.corpus, self.base, self.cache)
-        if self.corpus_sha256 not in ("", corpus.provenance["sha256"]):
-            raise InputError(
-                f"corpus {corpus.name!r} has changed since this run began, and a ledger is of one corpus. "
-                "Put its files back, or train into another folder."
-            )
-        return corpus
 
 
 @dataclass(frozen=True)
@@ -173,7 +98,7 @@ class Outcome:
         nondeterministic: what in it is not the same each time, so that it cannot be repeated bit by bit.
             torch's own warnings of that are added.
         save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
-            training's own process, where the model is kept (kept_models.py). None: it cannot be kept.
+            training's own process, where the model is kept (training/keep_model.py). None: it cannot be kept.
         paused: whether the training was paused, as Job.until asks. Then it has a curve and no metrics.
     """
 
@@ -188,25 +113,30 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Architecture:
-    """How a family's language models are made from settings, so that a kept one can be read again.
+class Architecture(Generic[S_contra]):
+    """How a family's language models are made and trained (lm/fit.py), so that a kept one can be made again.
 
     Attributes:
         build: a model with fresh weights on the generator's device, from the settings, the number of tokens
-            in the vocabulary, the unit ("word" or "character"), and a torch.Generator.
+            in the vocabulary, the unit of tokens, and a torch.Generator. InputError where there is none.
         parameters: the number of its parameters, from the first three, without making it.
+        course: the optimiser and the TrainingSchedule (lm/trainer.py), from the settings, the unit, and the
+            model's parameters.
     """
 
-    build: Callable[[Mapping[str, Any], int, str, Any], Any]
-    parameters: Callable[[Mapping[str, Any], int, str], int]
+    build: Callable[[S_contra, int, Unit, Any], Any]
+    parameters: Callable[[S_contra, int, Unit], int]
+    course: Callable[[S_contra, Unit, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Generic[S]):
     """A model family.
 
     Attributes:
         name: the family's name in a spec.
+        models: what it trains, for people.
+        source: the papers that it is from.
         corpus: the kind of corpus it trains on.
         settings: all that a spec may set.
         metrics: everything that it can measure.
@@ -222,25 +152,27 @@ class Family:
     """
 
     name: str
+    models: str
+    source: str
     corpus: Literal["text", "parallel"]
-    settings: tuple[Setting, ...]
+    settings: type[S]
     metrics: tuple[Metric, ...]
-    train: Callable[[Job], Outcome]
-    seed: Callable[[Mapping[str, Any], int], int] | None = None
-    check: Callable[[Mapping[str, Any]], None] = lambda settings: None
-    corpus_check: Callable[[Mapping[str, Any], Any], None] | None = None
+    train: Callable[[Job[S]], Outcome]
+    seed: Callable[[S, int], int] | None = None
+    check: Callable[[S], None] = lambda settings: None
+    corpus_check: Callable[[S, Any], None] | None = None
     missing: Callable[[], str] = lambda: ""
-    architecture: Architecture | None = None
+    architecture: Architecture[S] | None = None
     pauses: bool = True
 
     @property
     def defaults(self) -> dict[str, Value | None]:
         """The default of every setting."""
-        return {setting.name: setting.default for setting in self.settings}
+        return {name: setting.default for name, setting in settings_of(self.settings).items()}
 
     def setting(self, name: str, where: str) -> Setting:
         """The setting of that name; an error names the nearest one."""
-        for setting in self.settings:
-            if setting.name == name:
-                return setting
-        raise unknown("setting", name, [s.name for s in self.settings], f"({where}, family {self.name!r})")
+        known = settings_of(self.settings)
+        if name not in known:
+            raise unknown("setting", name, known, f"({where}, family {self.name!r})")
+        return known[name]

@@ -120,6 +120,10 @@ class Adapter:
         """A new seed for the library, from `rng`."""
         return int(self.rng.integers(_LARGEST_SEED))
 
+    def known_losses(self) -> Floats:
+        """Losses of the rows in `told`, shape (n, m), as `penalised` gives them."""
+        return penalised(np.array(list(self.told.values())).reshape(-1, self.problem.n_objectives))
+
     def rows_left(self) -> NDArray[np.int64]:
         """The rows that may still be looked up, ascending."""
         return np.flatnonzero(self.left)
@@ -147,8 +151,7 @@ class Adapter:
         lacking = np.flatnonzero(active & np.isnan(codes))
         if len(lacking):
             raise InputError(f"it proposed no value of {space.names[lacking[0]]}.")
-        point: Floats = space.features(codes[None])[0]
-        return point
+        return np.asarray(space.features(codes[None])[0])
 
     def nearest(self, point: Floats) -> int:
         """The row that is left and nearest to a point among the features; of equally near ones the first.

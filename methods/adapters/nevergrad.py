@@ -14,11 +14,11 @@ from typing import Any
 
 import nevergrad as ng
 import numpy as np
-from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.hyperparameter import Hyperparameter
 from hpobench_nmt.core.space import Config
-from hpobench_nmt.methods.adapters.common import Adapter, penalised, ranges
+from hpobench_nmt.methods.adapters.common import Adapter, ranges
 
 
 class _Nevergrad(Adapter):
@@ -44,9 +44,9 @@ class _Nevergrad(Adapter):
         config: Config = self.fixed | self.point.value
         return config
 
-    def learn(self, row: int, losses: NDArray[np.float64]) -> None:
+    def learn(self, row: int, losses: Floats) -> None:
         """Tell the optimizer the losses of its point, or of a row of the initial design."""
-        loss = penalised(np.array(list(self.told.values())))[-1, 0]
+        loss = self.known_losses()[-1, 0]
         point = self.point
         if not self.asked:
             known = self.problem.config(row)

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import optuna
-from numpy.typing import NDArray
 from optuna.samplers import CmaEsSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import TrialState, create_trial
 
+from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Config
 from hpobench_nmt.core.space_exchange import suggested_by_optuna
 from hpobench_nmt.methods.adapters.common import Adapter, has_failed, ranges
@@ -53,9 +52,9 @@ class _Optuna(Adapter):
     def propose(self) -> Config:
         """The next trial's parameters."""
         self.trial = self.study.ask()
-        return suggested_by_optuna(self.trial, self.space, self.axes)
+        return suggested_by_optuna(self.trial, self.space.parents_first, self.axes)
 
-    def learn(self, row: int, losses: NDArray[np.float64]) -> None:
+    def learn(self, row: int, losses: Floats) -> None:
         """End the trial, or add one of the row that was looked up in its place."""
         failed = has_failed(losses)
         config = self.problem.config(row)

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.algorithms.moo.nsga3 import NSGA3
 from pymoo.core.population import Population
@@ -21,7 +19,8 @@ from pymoo.core.problem import Problem as PymooProblem
 from pymoo.core.termination import NoTermination
 from pymoo.util.ref_dirs import get_reference_directions
 
-from hpobench_nmt.methods.adapters.common import Adapter, penalised
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.methods.adapters.common import Adapter
 
 POPULATION = 20
 """The size of a generation, small enough for usual budgets."""
@@ -30,7 +29,7 @@ POPULATION = 20
 class _Pymoo(Adapter):
     """Hands pymoo whole generations."""
 
-    def algorithm(self, size: int, first: NDArray[np.float64]) -> Any:
+    def algorithm(self, size: int, first: Floats) -> Any:
         """The algorithm, for generations of this size that begin with these points."""
         raise NotImplementedError
 
@@ -40,23 +39,23 @@ class _Pymoo(Adapter):
         self.waiting: list[Any] = []
         self.generation: list[int] = []
 
-    def propose(self) -> int | NDArray[np.float64]:
+    def propose(self) -> int | Floats:
         """The next individual of the generation."""
         missing = POPULATION - len(self.generation)
         if not self.waiting and self.made is None and missing > 0:
             self.waiting = self.rng.permutation(self.rows_left())[:missing].tolist()
         if not self.waiting:
             self.waiting = self.offspring() or [int(self.rng.choice(self.rows_left()))]
-        answer: int | NDArray[np.float64] = self.waiting[0]
+        answer: int | Floats = self.waiting[0]
         return answer
 
-    def learn(self, row: int, losses: NDArray[np.float64]) -> None:
+    def learn(self, row: int, losses: Floats) -> None:
         """The row belongs to the generation."""
         self.generation.append(row)
         if self.asked:
             del self.waiting[0]
 
-    def offspring(self) -> list[NDArray[np.float64]]:
+    def offspring(self) -> list[Floats]:
         """The individuals of the next generation; none if all would equal their parents."""
         rows, self.generation = self.generation, []
         points = self.problem.features[rows]
@@ -66,8 +65,7 @@ class _Pymoo(Adapter):
             self.made = self.algorithm(len(rows), points)
             self.made.setup(cube, termination=NoTermination(), seed=self.seed())
             self.made.ask()
-        all_losses = penalised(np.array(list(self.told.values())))
-        losses = all_losses[[list(self.told).index(row) for row in rows]]
+        losses = self.known_losses()[[list(self.told).index(row) for row in rows]]
         self.made.tell(infills=Population.new(X=points, F=losses))
         bred = self.made.ask()
         return [] if bred is None else list(bred.get("X"))
@@ -76,7 +74,7 @@ class _Pymoo(Adapter):
 class NSGAII(_Pymoo):
     """NSGA-II (Deb et al. 2002)."""
 
-    def algorithm(self, size: int, first: NDArray[np.float64]) -> Any:
+    def algorithm(self, size: int, first: Floats) -> Any:
         """With pymoo's operators."""
         return NSGA2(pop_size=size, sampling=first)
 
@@ -84,7 +82,7 @@ class NSGAII(_Pymoo):
 class NSGAIII(_Pymoo):
     """NSGA-III (Deb & Jain 2014)."""
 
-    def algorithm(self, size: int, first: NDArray[np.float64]) -> Any:
+    def algorithm(self, size: int, first: Floats) -> Any:
         """With Das and Dennis's directions, as many as fit into a generation."""
         n_objectives, parts = self.problem.n_objectives, 1
         while len(get_reference_directions("das-dennis", n_objectives, n_partitions=parts + 1)) <= POPULATION:

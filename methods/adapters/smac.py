@@ -21,7 +21,7 @@ from smac.random_design import ProbabilityRandomDesign
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.space import Value
-from hpobench_nmt.methods.adapters.common import Adapter, penalised, ranges
+from hpobench_nmt.methods.adapters.common import Adapter, ranges
 
 
 class RF(Adapter):
@@ -54,7 +54,7 @@ class RF(Adapter):
         self.steps += 1
         if not self.told or self.random.check(self.steps):
             return int(self.rng.choice(rows_left))
-        losses = penalised(np.array(list(self.told.values())))
+        losses = self.known_losses()
         self.forest.train(self.arrays[list(self.told)], losses)
         self.improvement.update(model=self.forest, eta=losses.min())
         values = self.improvement([self.candidates[row] for row in rows_left])

@@ -12,11 +12,10 @@ Lost: Syne Tune ranks 500 random configurations, which it draws from NumPy's glo
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from syne_tune.config_space import uniform
 from syne_tune.optimizer.schedulers.searchers.bore.bore import Bore
 
-from hpobench_nmt.methods.adapters.common import Adapter, penalised
+from hpobench_nmt.methods.adapters.common import Adapter
 
 
 class BORE(Adapter):
@@ -32,7 +31,7 @@ class BORE(Adapter):
     def propose(self) -> int:
         """The row that is most probably among the best quarter."""
         rows = self.rng.permutation(self.rows_left())
-        losses: NDArray[np.float64] = penalised(np.array(list(self.told.values())).reshape(-1, 1))[:, 0]
+        losses = self.known_losses()[:, 0]
         if len(losses) < self.searcher.init_random or np.ptp(losses) == 0:
             return int(rows[0])
         features = self.problem.features

@@ -17,9 +17,10 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.plots.run_workers import plot_workers
+from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.plots.style import method_styles
-from hpobench_nmt.render.report_figures import table_figures
+from hpobench_nmt.render.plots.workers import plot_workers
+from hpobench_nmt.render.subject import Subject
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_the_legend_and_the_scale_of_workers_are_whole(curved, workers):
 
 
 def test_the_figures_of_a_report_speak_of_time(halved):
-    specs = table_figures(halved, "s", "toy", method_styles(["ASHA", "RS", EXACT]))
+    specs = run_figures(Subject(halved, "toy", method_styles(["ASHA", "RS", EXACT])), "s-toy")
     assert [spec.stem for spec in specs if spec.draw and not spec.files_only] == [
         "s-toy-curves",
         "s-toy-runtimes",

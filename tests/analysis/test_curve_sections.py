@@ -12,7 +12,7 @@ from rich.console import Console
 from hpobench_nmt.analysis.curve_sections import curve_section, curve_summary, table_early_ranks
 from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.section_files import figures_of
+from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.terminal.table_summary import print_summary
 
 
@@ -31,8 +31,8 @@ def test_the_section_of_a_table_with_curves(curved, toy):
     assert curved.column("bleu")[row] == max(
         x for i, x in enumerate(curved.column("bleu")) if i not in (0, 7, 20)
     )
-    (draw,) = figures_of(section).values()
-    panels = draw().axes
+    (spec,) = section_figures(section)
+    panels = spec.draw().axes
     assert [len(panel.lines) for panel in panels] == [2, 11, 4]
     kinds = [each.kind for each in analyze_tables([curved, dataclasses.replace(toy, name="other")])]
     assert kinds.count("curves") == 1

@@ -14,7 +14,7 @@ from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distr
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.errors import InputError
@@ -169,7 +169,7 @@ def test_surrogate_curves_of_results_from_a_folder(toy, toy_home, tmp_path):
     suite = Suite("s", ("ftb",), trials=2)
     instances = {"toy": make_instance(suite, toy)}
     methods = resolve_methods(["BO_EI_R", mine])
-    ran = run_to_folder(tmp_path / "r", suite, instances, methods)
+    ran = run_suite(suite, instances, methods, folder=tmp_path / "r")
     alone, told = load_results(tmp_path / "r"), load_results(tmp_path / "r", methods)
     (expected,), (without,), (found,) = (surrogate_curves(r, "toy") for r in (ran, alone, told))
     assert any(n.startswith("Mine: left out, because its code is not known here.") for n in without.notes)
@@ -444,7 +444,7 @@ def test_a_caption_names_methods_that_were_done_before(toy, objectives):
                 self.order.remove(index)
 
     best = pareto_front(toy.losses(objectives))
-    results = hb.benchmark(toy, ["RS", Lucky], objectives=objectives, trials=6, budget=8)
+    results = hb.benchmark(toy, ["RS", Lucky], objectives=objectives, trials=6, score_at=8)
     ended = max(len(t.rows) for t in results.trials["toy", "Lucky"])
     assert ended < 30 < max(len(t.rows) for t in results.trials["toy", "RS"])
     curves = (regret_curves if len(objectives) == 1 else hypervolume_curves)(results, "toy")
@@ -453,7 +453,7 @@ def test_a_caption_names_methods_that_were_done_before(toy, objectives):
 
 
 def test_a_caption_says_which_curves_end_before(toy):
-    one = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=6, lookups=30, budget=8)
+    one = hb.benchmark(toy, ["RS", "BO_EI_M"], trials=6, lookups=30, score_at=8)
     (table, method), trials = next(iter(one.trials.items()))
     cut = [
         dataclasses.replace(t, rows=t.rows[:5], losses=t.losses[:5] + 1.0) if i == 0 else t

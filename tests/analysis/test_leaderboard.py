@@ -15,7 +15,7 @@ from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.sequences import export_sequences
-from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.benchmarking.suite import changed, load_suite
 from hpobench_nmt.evaluation.scores import Summary
 from hpobench_nmt.render.data_text import scores_csv, scores_json
 from hpobench_nmt.render.latex import run_latex
@@ -123,7 +123,7 @@ def test_a_mean_that_does_not_exist_has_no_interval(toy):
 
 def test_nothing_is_cut_on_a_narrow_terminal(nmthpo_home, monkeypatch):
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(nmthpo_home))
-    suite = dataclasses.replace(load_suite("paper-single"), tables=("sw-en",), methods=("RS",), trials=10)
+    suite = changed(load_suite("paper-single"), tables=("sw-en",), methods=("RS",), trials=10)
     instances = suite_instances(suite)
     results = run_suite(suite, instances, resolve_methods(["RS"]))
     wide, narrow = printed(results, 160), printed(results, 80)
@@ -216,7 +216,7 @@ def test_the_papers_figures_stand_beside_ours(nmthpo_home, monkeypatch):
         ["RS"],
         trials=100,
         ties="first",
-        budget=20,
+        score_at=20,
         tolerance=0.5,
         objectives=["dev_bleu"],
         published=suite.published,

@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.benchmarking.manifest import manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.suite import changed
 from hpobench_nmt.core.errors import InputError
 
 
@@ -69,21 +70,21 @@ def test_runs_on_a_table_with_and_without_its_curves_are_of_the_same_table(curve
 def test_the_tables_that_methods_learned_from_are_named(toy):
     results = hb.benchmark(toy, ["RS"], scores=("ftb",), trials=2)
     assert "sources" not in dict(facts(run_of(results)))
-    suite = dataclasses.replace(results.suite, sources=("sotu-ngram", "nmthpo"))
+    suite = changed(results.suite, sources=("sotu-ngram", "nmthpo"))
     said = dict(facts(run_of(dataclasses.replace(results, suite=suite))))
     assert said["sources"] == "methods may learn from sotu-ngram, nmthpo, but for the table itself"
 
 
 def test_a_suite_of_ones_own_may_have_the_name_of_one_of_the_package(toy):
     results = hb.benchmark(toy, ["RS"], objectives=["bleu", "seconds"], scores=("fto",), trials=2)
-    run = run_of(dataclasses.replace(results, suite=dataclasses.replace(results.suite, name="quick")))
+    run = run_of(dataclasses.replace(results, suite=changed(results.suite, name="quick")))
     assert dict(facts(run))["command"].startswith("hpobench-nmt run quick.toml --tables toy --methods RS")
 
 
 def test_no_figure_of_a_run_has_the_name_of_another(toy):
     results = hb.benchmark(toy, ["RS"], scores=("ftb",), trials=2)
     runs = [
-        run_of(dataclasses.replace(results, suite=dataclasses.replace(results.suite, name=name)))
+        run_of(dataclasses.replace(results, suite=changed(results.suite, name=name)))
         for name in ("quick", "quick", "quick-2", "table", "table-3", "tables", "a b")
     ]
     slugs = run_slugs(runs)

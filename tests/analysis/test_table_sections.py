@@ -18,7 +18,6 @@ from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.table_sections import (
     analyze_tables,
     kept_rows,
-    load_with_replicates,
     without_others,
 )
 from hpobench_nmt.core.errors import InputError, RunError
@@ -30,9 +29,9 @@ from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.catalogue import load_table
 from hpobench_nmt.lookup.collections.nmthpo import TABLES
-from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.section_files import figures_of, write_front, write_sections
+from hpobench_nmt.render.figures import section_figures
+from hpobench_nmt.render.section_files import write_front, write_sections
 from hpobench_nmt.render.terminal.grids import print_frame
 from hpobench_nmt.render.terminal.sections import print_sections
 from hpobench_nmt.render.terminal.table_charts import print_charts
@@ -59,7 +58,7 @@ def test_columns_may_have_the_names_that_the_analyses_use(toy, again):
     )
     table = replace(toy, hyperparameters=axes)
     names = dict(zip([h.name for h in toy.hyperparameters], ["row", "n", "n_"], strict=True))
-    sections = analyze_tables([table], replicates={"toy": again(toy, [3, 9, 20]).rename(columns=names)})
+    sections = analyze_tables([table.with_replicates(again(toy, [3, 9, 20]).rename(columns=names))])
     assert not any(s.problem for s in sections)
     assert "Pareto front" in printed(sections)
     front, noise = only(sections, "front").files["toy-front"], only(sections, "noise").files["toy-noise"]
@@ -73,7 +72,7 @@ def test_columns_may_have_the_names_that_the_analyses_use(toy, again):
 
 
 def test_every_analysis_of_two_tables(two, again):
-    sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
+    sections = analyze_tables([two[0].with_replicates(again(two[0], [3, 9, 20])), two[1]])
     each = ["importance", "front", "sensitivity"]
     assert [(s.table, s.kind) for s in sections] == [
         ("", "correlation"),
@@ -81,9 +80,12 @@ def test_every_analysis_of_two_tables(two, again):
         *[("other", kind) for kind in each],
     ]
     assert not any(s.problem for s in sections)
-    assert all(s.notes and s.files and figures_of(s) and s.shown is not None for s in sections)
-    stems = [stem for s in sections for stem in (*s.files, *figures_of(s))]
-    assert len(stems) - len(set(stems)) == sum(len(set(s.files) & set(figures_of(s))) for s in sections)
+    assert all(s.notes and s.files and s.shown is not None for s in sections)
+    drawn = [{spec.stem for spec in section_figures(s)} for s in sections]
+    assert all(drawn)
+    stems = [stem for s, figures in zip(sections, drawn, strict=True) for stem in (*s.files, *figures)]
+    both = sum(len(set(s.files) & figures) for s, figures in zip(sections, drawn, strict=True))
+    assert len(stems) - len(set(stems)) == both
 
 
 def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
@@ -93,17 +95,18 @@ def test_under_a_constraint_all_is_of_the_rows_that_keep_it(curved, again):
     assert 10 < kept.sum() < 30
     rows, others = np.flatnonzero(kept), np.flatnonzero(~kept)
     frame = again(curved, [*rows[:3], *others[:2]])
-    table, left = without_others(curved, frame, kept)
-    assert len(left) == 3 * len(frame) // 5
-    sections = analyze_tables([table], replicates={"toy": left})
+    table = without_others(curved.with_replicates(frame), kept)
+    assert len(table.replicates.to_frame()) == 3 * len(frame) // 5
+    sections = analyze_tables([table])
     # The same as of a table that has no other rows, but for the numbers of the rows.
     part = replace(
         curved,
         configs=curved.configs[rows],
         values=curved.values[rows],
         curves=curved.curves.of_rows(rows),
+        replicates=table.replicates,
     )
-    expected = analyze_tables([part], replicates={"toy": left})
+    expected = analyze_tables([part])
     pd.testing.assert_frame_equal(only(sections, "importance").shown, only(expected, "importance").shown)
     # Who searches has to train the others as well, as they have to train what fails.
     assert only(sections, "sensitivity").shown["trainings"].tolist()[-1] == 36
@@ -122,9 +125,8 @@ def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
     rules = ["bleu>=15", "memory<=1500"]  # what keeps them is no grid
     kept = kept_rows(curved, rules)
     frame = again(curved, [*np.flatnonzero(kept)[:3], *np.flatnonzero(~kept)[:2]])
-    sections = analyze_tables([curved], replicates={"toy": frame}, constraints=rules)
-    table, left = without_others(curved, frame, kept)
-    expected = analyze_tables([table], replicates={"toy": left})
+    sections = analyze_tables([curved.with_replicates(frame)], constraints=rules)
+    expected = analyze_tables([without_others(curved.with_replicates(frame), kept)])
     assert [s.kind for s in sections] == [s.kind for s in expected]
     assert only(sections, "noise").notes == only(expected, "noise").notes
     assert only(sections, "importance").notes[1:] == only(expected, "importance").notes[1:]
@@ -132,8 +134,8 @@ def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
         f"because only {kept.sum()} of the 24 configurations of the grid keep bleu>=15 and memory<=1500 "
         "and have bleu"
     ) in only(sections, "importance").notes[0]
-    elsewhere = again(curved, np.flatnonzero(~kept)[:2])
-    noise = only(analyze_tables([curved], replicates={"toy": elsewhere}, constraints=rules), "noise")
+    elsewhere = curved.with_replicates(again(curved, np.flatnonzero(~kept)[:2]))
+    noise = only(analyze_tables([elsewhere], constraints=rules), "noise")
     assert noise.problem == (
         "no configuration that keeps bleu>=15 and memory<=1500 was trained again: there is no spread to "
         "measure."
@@ -143,7 +145,7 @@ def test_what_is_left_out_by_a_constraint_is_said_so(curved, again):
 def test_what_is_said_is_what_was_computed(two, again):
     toy = two[0]
     frame = again(toy, [3, 9, 20])
-    sections = analyze_tables(two, replicates={"toy": frame}, tolerance=0.7)
+    sections = analyze_tables([toy.with_replicates(frame), two[1]], tolerance=0.7)
     r = rank_correlation([table.response() for table in two])
     note = only(sections, "correlation").notes[1]
     assert f"toy and other, {r.coefficient[0, 1]:.3f}" in note
@@ -180,7 +182,7 @@ def test_what_is_said_is_what_was_computed(two, again):
 def test_the_best_row_trained_again_is_told(toy, again):
     best = int(np.argmax(toy.column("bleu")))
     frame = again(toy, [best, 3], times=4)
-    notes = only(analyze_tables([toy], replicates={"toy": frame}), "noise").notes
+    notes = only(analyze_tables([toy.with_replicates(frame)]), "noise").notes
     mean = frame["bleu"][::2].mean()
     own = toy.column("bleu")[best]
     assert f"The best row has {own:.3g} BLEU; trained again 4 times, {mean:.3g} on average." in notes
@@ -191,7 +193,7 @@ def test_of_many_configurations_that_were_trained_again_some_are_looked_at(again
     wide = Table(
         "wide", (Hyperparameter("x", tuple(x)),), (Metric("bleu", "max"),), x[:, None], x[:, None], ("bleu",)
     )
-    notes = only(analyze_tables([wide], replicates={"wide": again(wide, range(60), times=1)}), "noise").notes
+    notes = only(analyze_tables([wide.with_replicates(again(wide, range(60), times=1))]), "noise").notes
     assert notes[0].startswith(
         "60 configurations were trained again with other seeds; what follows is about 31 of them, from the "
         "best to the median one. Standard deviation within"
@@ -273,7 +275,7 @@ def test_tables_without_a_common_configuration(toy):
     notes = only(sections, "correlation").notes
     assert notes[0].startswith("No configuration is common to the 2 tables")
     assert notes[-1] == "toy and apart have no configuration in common."
-    figure = figures_of(only(sections, "correlation"))["correlation"]()
+    figure = section_figures(only(sections, "correlation"))[0].draw()
     assert "none" in [text.get_text() for text in figure.axes[0].texts]
 
 
@@ -330,9 +332,9 @@ def test_a_best_part_without_variance_leaves_the_whole_space(toy):
 
 
 def test_replicates_that_say_nothing_are_left_out(toy, again):
-    sections = analyze_tables([toy], replicates={"toy": again(toy, [1]).drop(columns="bleu")})
-    assert "unknown column 'bleu'" in only(sections, "noise").problem
-    assert not any(s.kind == "noise" for s in analyze_tables([toy], replicates={"toy": again(toy, [])}))
+    with pytest.raises(InputError, match=r"unknown column 'bleu'.*of the replicates"):
+        toy.with_replicates(again(toy, [1]).drop(columns="bleu"))
+    assert not any(s.kind == "noise" for s in analyze_tables([toy.with_replicates(again(toy, []))]))
 
 
 def test_options_that_make_sense_for_no_table(toy):
@@ -364,7 +366,7 @@ def test_other_metrics(toy):
 
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_what_is_printed_fits(two, width, again):
-    sections = analyze_tables(two, replicates={"toy": again(two[0], [3, 9, 20])})
+    sections = analyze_tables([two[0].with_replicates(again(two[0], [3, 9, 20])), two[1]])
     text = printed(sections, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
@@ -426,14 +428,14 @@ def test_names_are_shown_as_they_are(toy, again):
         objectives=("[bold]<script>$x_$", "seconds"),
     )
     frame = again(odd, [1, 2, 3])
-    sections = analyze_tables([odd], replicates={"toy": frame})
+    sections = analyze_tables([odd.with_replicates(frame)])
     for width in (80, 250):
         text = printed(sections, width)
         assert "[red]a$b$^" in text
         assert "[bold]<script>$x_$" in text
     for section in sections:
-        for draw in figures_of(section).values():
-            draw().savefig(io.BytesIO())
+        for spec in section_figures(section):
+            spec.draw().savefig(io.BytesIO())
 
 
 def test_files_are_written_as_tables_are(toy, tmp_path):
@@ -490,19 +492,6 @@ def test_where_the_disk_is_full_the_old_files_stay_as_they_were(two, tmp_path):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_table_with_its_replicates(home, again):
-    table = load_table(Path(__file__).parents[2] / "tables" / "sotu-ngram")
-    assert len(load_with_replicates("sotu-ngram")[1]) == 0
-    frame = again(table, [1, 5], times=2)
-    columns = [h.name for h in table.hyperparameters]
-    frame = frame[[*columns, "replicate", "seed", *(m.name for m in table.metrics)]]
-    save_folder(replace(table, name="again"), home / "tables" / "again", frame)
-    for source in ("again", str(home / "tables" / "again")):
-        loaded, replicates = load_with_replicates(source)
-        assert loaded.name == "again"
-        pd.testing.assert_frame_equal(replicates, frame, check_dtype=False)
 
 
 def test_matplotlib_is_only_imported_to_draw():

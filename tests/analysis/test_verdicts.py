@@ -146,7 +146,7 @@ def test_equal_best_means_are_shared(toy):
 
 def test_the_best_is_the_highest_where_more_is_better(toy):
     results = hb.benchmark(
-        toy, [Worst, "RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=20, budget=12
+        toy, [Worst, "RS", "BO_M_std"], objectives=["bleu", "seconds"], trials=20, score_at=12
     )
     statistics = run_statistics(results)
     verdict = next(v for v in statistics.verdicts if v.score == "fbp")
@@ -406,7 +406,7 @@ def test_a_method_whose_trials_all_failed_is_never_called_as_good(toy, trials):
         def tell(self, index, losses):
             self.left.discard(index)
 
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Broken, BrokenLater], trials=trials, budget=5)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Broken, BrokenLater], trials=trials, score_at=5)
     assert {len(results.trials["toy", m]) for m in results.methods} == {trials}
     statistics = run_statistics(results)
     broken = {"Broken", "BrokenLater"}

@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.benchmarking.clock import own_objectives, unit_of
+from hpobench_nmt.benchmarking.clock import Clock, own_objectives
 from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.scoring import exact_score, length_of, score_of
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.lookup.folder import load_folder, save_folder
@@ -87,7 +87,7 @@ def test_an_objective_may_be_a_metric_that_only_the_curves_have(curved, home, tm
         with pytest.raises(
             InputError, match=r"'sampl'\. Did you mean 'sample'\? \(table 'toy' and its learn"
         ):
-            make_instance(dataclasses.replace(found.suite, objectives=(wrong,)), table)
+            make_instance(changed(found.suite, objectives=(wrong,)), table)
     with pytest.raises(InputError, match="unknown metric 'sample'"):  # whole trainings have no such metric
         make_instance(Suite("s", ("ftb",), clock="cost", objectives=("sample",)), table)
 
@@ -106,13 +106,19 @@ def test_of_a_tables_own_objectives_the_first_is_in_the_curves(curved, curves, o
     table = dataclasses.replace(curved, objectives=objectives)
     two = Suite("s", ("fto",), clock="cost", curves=curves)
     assert own_objectives(two, table) == found
-    assert own_objectives(dataclasses.replace(two, scores=("ftb",)), table) == found[:1]
+    assert own_objectives(changed(two, scores=("ftb",)), table) == found[:1]
     if curves:  # a metric that only the curves have is no objective of the table's own
         of_curves = dataclasses.replace(table.curves, metrics=(hb.Metric("sample", "min"),), own=(None,))
         assert own_objectives(two, dataclasses.replace(table, curves=of_curves)) == ()
 
 
 def test_what_the_clock_counts(curved):
+    def unit_of(suite, table):
+        clock = Clock.of(suite, table, [table.objective("bleu")])
+        assert clock.counts_lookups == (clock.unit == "look-ups") == (not suite.timed)
+        return clock.unit
+
+    curved = make_instance(SUITE, curved).table  # the rows that have a curve
     assert unit_of(Suite("s", ("ftb",)), curved) == "look-ups"
     assert unit_of(Suite("s", ("ftb",), workers=2), curved) == "look-ups per worker"
     cost = Suite("s", ("ftb",), clock="cost")
@@ -122,7 +128,7 @@ def test_what_the_clock_counts(curved):
         metrics=(curved.metrics[0], hb.Metric("seconds", "min"), curved.metrics[2]),
     )
     assert [unit_of(cost, table) for table in (curved, bare)] == ["s", "cost"]
-    named = dataclasses.replace(cost, cost="seconds")
+    named = changed(cost, cost="seconds")
     assert [unit_of(named, table) for table in (curved, bare)] == ["s", "seconds"]
 
 
@@ -137,10 +143,10 @@ def test_what_the_clock_counts(curved):
         ({"cost": "seconds"}, "curves have their own cost"),
         ({"curves": False}, "n_initial must be at least 1, not 0"),
         ({"curves": False, "n_initial": 3, "resume": False}, "resume = false needs curves"),
-        ({"clock": "hours"}, "clock must be 'lookups' or 'cost'"),
-        ({"workers": 0}, "workers must be at least 1"),
-        ({"time": {"toy": -1.0}}, "time of 'toy' must be above 0"),
-        ({"score_at": {"toy": float("nan")}}, "score_at of 'toy' must be above 0"),
+        ({"clock": "hours"}, "clock must be 'cost' or 'lookups'"),
+        ({"workers": 0}, "workers must be a whole number of 1 or more"),
+        ({"time": {"toy": -1.0}}, "time.toy must be a finite number above 0"),
+        ({"score_at": {"toy": float("nan")}}, "score_at.toy must be a finite number above 0"),
         ({"workers": 34}, "has 33 rows, fewer than the 34 workers"),
         ({"objectives": ("seconds",)}, "table 'toy': its learning curves lack 'seconds'"),
         ({"curves": False, "n_initial": 3, "cost": "bleus"}, "unknown metric 'bleus'. Did you mean 'bleu'?"),
@@ -154,7 +160,7 @@ def test_what_the_clock_counts(curved):
 )
 def test_what_makes_no_sense_is_refused(curved, changes, message):
     with pytest.raises(InputError) as error:
-        make_instance(Suite("s", **(SETTINGS | changes)), curved)
+        make_instance(changed(SUITE, **changes), curved)
     assert message in str(error.value)
 
 
@@ -196,7 +202,7 @@ def test_the_rows_of_trials_are_those_of_the_table_as_it_is_loaded(curved, home,
     save_folder(curved, home / "tables" / "toy")
     suite = Suite("s", tables=("toy",), methods=("RS", "ASHA"), trials=3, workers=2, **SETTINGS)
     instances = suite_instances(suite)
-    results = run_to_folder(tmp_path / "r", suite, instances, resolve_methods(suite.methods))
+    results = run_suite(suite, instances, resolve_methods(suite.methods), folder=tmp_path / "r")
     if read:
         results = load_results(tmp_path / "r")
     table, instance = hb.load_table("toy"), results.instances["toy"]
@@ -412,7 +418,7 @@ def test_scores_after_a_time_need_the_time(curved):
 def test_learning_curves_may_come_later_where_a_metric_says_the_cost(toy, curved, home, tmp_path):
     def run():
         suite = Suite("s", ("ftb",), clock="cost", cost="seconds", tables=("toy",), trials=2)
-        return run_to_folder(tmp_path / "r", suite, suite_instances(suite), resolve_methods(["RS"]))
+        return run_suite(suite, suite_instances(suite), resolve_methods(["RS"]), folder=tmp_path / "r")
 
     save_folder(toy, home / "tables" / "toy")
     before = run().scores()

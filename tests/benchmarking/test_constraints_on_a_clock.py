@@ -24,7 +24,7 @@ from hpobench_nmt.core.trajectory import Timeline, Trajectory
 from hpobench_nmt.evaluation.scores import make_goal
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
-from hpobench_nmt.render.plots.run_workers import plot_workers
+from hpobench_nmt.render.plots.workers import plot_workers
 
 NAN = np.nan
 # bleu at each checkpoint, a second apart, and the seconds that decoding takes

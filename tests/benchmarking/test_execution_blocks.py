@@ -1,6 +1,5 @@
 """Where blocks of trials run, and in what order: the results are the same everywhere."""
 
-import dataclasses
 import inspect
 import threading
 
@@ -11,7 +10,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.benchmarking import execution
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.trials import plan
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.objectives import Metric
@@ -160,7 +159,7 @@ def test_a_plan_covers_every_trial_once_in_blocks_of_25(two):
     for block in blocks:
         assert block.data.losses is instances[block.table].losses
         assert len(block.data.goals) == 1
-    whole = dataclasses.replace(suite, stop="exhausted")
+    whole = changed(suite, stop="exhausted")
     exhausting = plan(whole, {"toy": make_instance(whole, two[0])}, methods, seed=0)
     assert all(block.data.goals == () for block in exhausting)
 

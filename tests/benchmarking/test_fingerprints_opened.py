@@ -16,7 +16,7 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.manifest import read_manifest
 from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import Suite
 
@@ -159,7 +159,7 @@ def run(toy_home, toy, tmp_path):
         said = []
         instances = {"toy": make_instance(SUITE, hb.load_table("toy"))}
         methods = resolve_methods([method])
-        found = run_to_folder(tmp_path / "r", SUITE, instances, methods, jobs=jobs, notify=said.append)
+        found = run_suite(SUITE, instances, methods, jobs=jobs, folder=tmp_path / "r", notify=said.append)
         return said, [trial.rows.tolist() for trial in found.trials["toy", methods[0].name]]
 
     return run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.benchmarking.instance import make_instance, suite_instances
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.space import Hyperparameter
@@ -48,7 +48,7 @@ def test_one_objective_by_hand():
         ("fb", 1, 4),
     ]
     assert targets(SINGLE) == {"ftb": [1, 2], "ftc": [1, 2], "fb": [1, 2]}
-    assert targets(dataclasses.replace(SINGLE, ties="first"))["ftb"] == [1]
+    assert targets(changed(SINGLE, ties="first"))["ftb"] == [1]
     np.testing.assert_array_equal(instance.goals[2].gaps, [2, 0, 0, 1, np.nan, 3])
 
 
@@ -63,7 +63,7 @@ def test_two_objectives_by_hand():
 
 
 def test_settings_of_the_suite():
-    suite = dataclasses.replace(
+    suite = changed(
         SINGLE,
         n_initial=2,
         lookups=5,
@@ -79,7 +79,7 @@ def test_settings_of_the_suite():
     assert instance.goals[2].score_at == 5
     assert targets(suite) == {"ftb": [1], "ftc": [0, 1, 2], "fb": [1]}
     assert targets(suite, small(name="other"))["ftc"] == [1]
-    assert make_instance(dataclasses.replace(suite, lookups=7), small()).problem.lookups == 6
+    assert make_instance(changed(suite, lookups=7), small()).problem.lookups == 6
     # Three objectives of the table's own, of which the suite takes as many as its scores need.
     assert len(make_instance(SINGLE, small(objectives=("time", "bleu"))).objectives) == 1
     assert make_instance(SINGLE, small(objectives=("time", "bleu"))).objectives[0].metric == "time"
@@ -95,7 +95,7 @@ def test_settings_of_the_suite():
         ),
         (SINGLE, small(objectives=()), r"table 't' names 0 objectives of its own, ftb, ftc, fb need 1"),
         (
-            dataclasses.replace(SINGLE, n_initial=7, score_at={"default": 7}),
+            changed(SINGLE, n_initial=7, score_at={"default": 7}),
             small(),
             r"table 't' has 6 rows, fewer than the 7 initial ones",
         ),
@@ -106,24 +106,24 @@ def test_settings_of_the_suite():
         ),
         (SINGLE, small([(3, 1), (np.nan, 2), (3, 3)]), "table 't': objective 'bleu' is 3 in every row"),
         (
-            dataclasses.replace(MULTI, objectives=("bleu", "bleu:max")),
+            changed(MULTI, objectives=("bleu", "bleu:max")),
             small(),
             "table 't': the same objective twice",
         ),
         (MULTI, small([(1, 7), (2, 7), (3, 7)]), "table 't': objective 'time' is 7 in every row"),
         (MULTI, small([(1, np.nan), (2, np.nan), (np.nan, 1), (np.nan, 2)]), "no row has all of bleu, time"),
         (
-            dataclasses.replace(SINGLE, score_at={"u": 4}),
+            changed(SINGLE, score_at={"u": 4}),
             small(),
             "suite 's', table 't': score 'fb' needs score_at",
         ),
         (
-            dataclasses.replace(SINGLE, lookups=3),
+            changed(SINGLE, lookups=3),
             small(),
             "suite 's', table 't': fb is taken after 4 look-ups, but a trial may make only 3",
         ),
         (
-            dataclasses.replace(SINGLE, tolerance={"t": 3.0}),
+            changed(SINGLE, tolerance={"t": 3.0}),
             small(),
             "suite 's', table 't': every row is within the tolerance of 3",
         ),
@@ -136,9 +136,9 @@ def test_what_gives_nothing_to_optimise_is_refused(suite, table, message):
 
 def test_what_is_just_enough():
     for suite in (
-        dataclasses.replace(SINGLE, n_initial=6, score_at={"default": 6}),
-        dataclasses.replace(SINGLE, lookups=4),
-        dataclasses.replace(SINGLE, tolerance={"t": 2.9}),
+        changed(SINGLE, n_initial=6, score_at={"default": 6}),
+        changed(SINGLE, lookups=4),
+        changed(SINGLE, tolerance={"t": 2.9}),
         # A tolerance and score_at that no score needs do no harm.
         Suite("s", ("ftb",), tolerance={"t": 3.0}, score_at={"t": 9}, lookups=4),
     ):
@@ -165,17 +165,17 @@ def test_tables_by_name_by_folder_and_by_collection(bare, tmp_path):
         put(small(claims={"collection": "mine"}), bare / "tables", name)
     put(small(), bare / "tables", "c")
     put(small(), tmp_path, "d")
-    suite = dataclasses.replace(SINGLE, tables=("c", str(tmp_path / "d"), "mine"))
+    suite = changed(SINGLE, tables=("c", str(tmp_path / "d"), "mine"))
     found = suite_instances(suite)
     assert list(found) == ["c", "d", "a", "b"]
     assert all(instance.table.name == name for name, instance in found.items())
     put(small(), tmp_path, "C")
     for twice in (("c", str(tmp_path / "C")), ("a", "mine")):
         with pytest.raises(InputError, match=r"table '[Ca]' is asked for twice\."):
-            suite_instances(dataclasses.replace(SINGLE, tables=twice))
+            suite_instances(changed(SINGLE, tables=twice))
     with pytest.raises(InputError, match=r"table 'c' names 1 objective"):
         put(small(objectives=("bleu",)), bare / "tables", "c")
-        suite_instances(dataclasses.replace(MULTI, tables=("c",)))
+        suite_instances(changed(MULTI, tables=("c",)))
 
 
 def test_installed_tables_that_cannot_be_used_are_left_out_and_named(bare):

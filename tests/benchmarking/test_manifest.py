@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from importlib.metadata import version
 
@@ -20,7 +19,7 @@ from hpobench_nmt.benchmarking.manifest import (
     read_manifest,
 )
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
 
 SUITE = Suite(
@@ -87,18 +86,18 @@ def test_what_is_written_is_read(made, tmp_path):
     found = read_manifest(tmp_path)
     assert found == made
     # The suite of a manifest is of its tables and methods.
-    assert found.make_suite() == dataclasses.replace(SUITE, methods=("RS", "BO_EI_M"))
+    assert found.make_suite() == changed(SUITE, methods=("RS", "BO_EI_M"))
     # score_at is read under its own name too.
     content = json.loads(made.to_json())
     content["suite"]["score_at"] = content["suite"].pop("budget")
     write(tmp_path, content)
     assert read_manifest(tmp_path) == made
-    full = dataclasses.replace(SUITE, objectives=("bleu",), lookups=9, tolerance={"toy": 0.5}, ties="first")
+    full = changed(SUITE, objectives=("bleu",), lookups=9, tolerance={"toy": 0.5}, ties="first")
     settings = msgspec.structs.replace(
         made.suite, objectives=("bleu",), lookups=9, tolerance={"toy": 0.5}, ties="first"
     )
     write(tmp_path, msgspec.structs.replace(made, suite=settings))
-    assert read_manifest(tmp_path).make_suite() == dataclasses.replace(full, methods=("RS", "BO_EI_M"))
+    assert read_manifest(tmp_path).make_suite() == changed(full, methods=("RS", "BO_EI_M"))
 
 
 def test_targets_are_those_of_each_score(toy):

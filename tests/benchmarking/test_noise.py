@@ -10,9 +10,9 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.run_curves import surrogate_curves
-from hpobench_nmt.benchmarking.noise import replicates_of
+from hpobench_nmt.benchmarking.noise import noisy as with_noise
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.replicates import Replicates
+from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 
 TIMES = 4
@@ -33,10 +33,9 @@ def noisy(toy, home):
     """The toy table as means of four trainings, installed; and the trainings, shape (TIMES, N, metrics)."""
     moves = np.random.default_rng(4).normal(scale=2.0, size=(TIMES, *toy.values.shape)).round(3)
     moves -= moves.mean(axis=0)
-    table = replace(toy, averaged=True)
-    frame = trainings_of(table, moves).sample(frac=1.0, random_state=1)  # in any order
-    save_folder(table, home / "tables" / "toy", frame)
-    return load_folder(home / "tables" / "toy"), table.values + moves
+    frame = trainings_of(toy, moves).sample(frac=1.0, random_state=1)  # in any order
+    save_folder(toy.with_replicates(frame, averaged=True), home / "tables" / "toy")
+    return load_folder(home / "tables" / "toy"), toy.values + moves
 
 
 class Told:
@@ -132,7 +131,7 @@ def test_on_a_clock_a_training_is_drawn_and_what_is_recorded_are_the_means(noisy
 def test_noise_of_the_rows_that_have_a_curve(curved, home):
     """Whole trainings, whose cost is that of their curves."""
     frame = trainings_of(curved, np.random.default_rng(4).normal(size=(TIMES, *curved.values.shape)))
-    save_folder(curved, home / "tables" / "toy", frame)
+    save_folder(curved.with_replicates(frame), home / "tables" / "toy")
     found = hb.benchmark("toy", ["RS", "BO_EI_M_std"], trials=3, noise="replicates", clock="cost", workers=2,
                          scores=["ftb"])  # fmt: skip
     assert found.failures() == []
@@ -145,13 +144,12 @@ def test_noise_of_the_rows_that_have_a_curve(curved, home):
     )
 
 
-def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
+def test_rows_that_are_single_trainings_count_as_one_more(toy):
     moves = np.random.default_rng(4).normal(size=(TIMES, *toy.values.shape))
     frame = trainings_of(toy, moves)
     frame.loc[frame.index[:3], "bleu"] = np.nan
-    save_folder(toy, home / "tables" / "toy", frame)
     goals = [toy.objective("bleu"), toy.objective("seconds")]
-    found, measured = replicates_of(toy, goals, "toy")
+    found, measured = with_noise(toy.with_replicates(frame), goals, [])
     means = measured.losses(goals)
     assert np.diff(found.starts).tolist() == [TIMES + 1] * len(toy)
     expected = toy.losses(goals) + np.vstack([np.zeros((1, *toy.values.shape)), moves])[..., :2].mean(
@@ -164,12 +162,11 @@ def test_rows_that_are_single_trainings_count_as_one_more(toy, home):
 
 
 @pytest.mark.parametrize("averaged", [False, True])
-def test_constraints_and_costs_are_of_the_mean_too(toy, home, averaged):
+def test_constraints_and_costs_are_of_the_mean_too(toy, averaged):
     frame = trainings_of(toy, np.full((TIMES, *toy.values.shape), 30.0))
-    table = replace(toy, averaged=averaged)
-    save_folder(table, home / "tables" / "toy", frame)
+    table = toy.with_replicates(frame, averaged)
     rules = {"noise": "replicates", "clock": "cost", "cost": "seconds", "constraints": ["memory<=1500"]}
-    found = hb.benchmark("toy", ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
+    found = hb.benchmark(table, ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
     # Of the four trainings, 30 above the table's own, or of all five.
     shift = 0 if averaged else 30 * TIMES / (TIMES + 1)
     np.testing.assert_allclose(found.violations[:, 0], toy.column("memory") + shift - 1500)
@@ -177,20 +174,20 @@ def test_constraints_and_costs_are_of_the_mean_too(toy, home, averaged):
     np.testing.assert_allclose(found.losses[:, 0], toy.losses(["bleu"])[:, 0] - shift)
     # Results are of these trainings.
     frame["memory"] += 1
-    save_folder(table, home / "tables" / "toy", frame)
-    again = hb.benchmark("toy", ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
+    table = toy.with_replicates(frame, averaged)
+    again = hb.benchmark(table, ["RS"], trials=2, scores=["ftb"], **rules).instances["toy"]
     assert (again.replicates.sha256 == found.replicates.sha256) == averaged
 
 
 def test_a_hyperparameter_may_be_called_row(toy, noisy, home):
-    usual, measured = replicates_of(noisy[0], [toy.objective("bleu")], "toy")
+    usual, measured = with_noise(noisy[0], [toy.objective("bleu")], [])
     assert measured is noisy[0]
     names = {"width": "row"}
     axes = tuple(replace(h, name=names.get(h.name, h.name)) for h in toy.hyperparameters)
-    table = replace(noisy[0], hyperparameters=axes)
     frame = trainings_of(noisy[0], noisy[1] - noisy[0].values).rename(columns=names)
-    save_folder(table, home / "tables" / "toy", frame)
-    found, same = replicates_of(table, [toy.objective("bleu")], "toy")
+    table = replace(toy, hyperparameters=axes).with_replicates(frame, averaged=True)
+    save_folder(table, home / "tables" / "toy")
+    found, same = with_noise(load_folder(home / "tables" / "toy"), [toy.objective("bleu")], [])
     np.testing.assert_array_equal(found.starts, usual.starts)
     np.testing.assert_array_equal(same.values, measured.values)
 
@@ -198,8 +195,8 @@ def test_a_hyperparameter_may_be_called_row(toy, noisy, home):
 def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
     frame = trainings_of(toy, np.ones((TIMES, *toy.values.shape)))
     frame.loc[:2, "memory"] = 0.0  # the datasheet says that 0 stands for a missing value
-    save_folder(toy, home / "tables" / "toy", frame[frame["replicate"] == 1])
-    found, measured = replicates_of(toy, [toy.objective("memory")])
+    save_folder(toy.with_replicates(frame[frame["replicate"] == 1]), home / "tables" / "toy")
+    found, measured = with_noise(load_folder(home / "tables" / "toy"), [toy.objective("memory")], [])
     means = measured.losses(["memory"])
     assert np.diff(found.starts).tolist() == [2] * len(toy)
     assert np.isnan(found.losses[found.starts[:3] + 1, 0]).all() and np.isnan(means[:3, 0]).all()
@@ -207,17 +204,17 @@ def test_two_trainings_are_enough_and_one_may_lack_a_metric(toy, home):
 
 
 def test_a_draw_is_one_of_the_rows_own():
-    replicates = Replicates(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
+    replicates = ReplicateLosses(np.array([0, 2, 5]), np.arange(10.0).reshape(5, 2))
     drawn = np.array([replicates.drawn(np.random.default_rng(i)) for i in range(300)])
     assert set(drawn[:, 0, 0]) == {0.0, 2.0}
     assert set(drawn[:, 1, 0]) == {4.0, 6.0, 8.0}
     assert (drawn[..., 1] == drawn[..., 0] + 1).all()
-    moved = Replicates(np.array([0, 3, 5]), replicates.losses)
+    moved = ReplicateLosses(np.array([0, 3, 5]), replicates.losses)
     assert moved.sha256 != replicates.sha256
-    missing = [Replicates(np.array([0, 2]), np.array([[nan], [1.0]])) for nan in (np.nan, -np.nan)]
+    missing = [ReplicateLosses(np.array([0, 2]), np.array([[nan], [1.0]])) for nan in (np.nan, -np.nan)]
     assert missing[0].sha256 == missing[1].sha256
-    changed = Replicates(replicates.starts, replicates.losses + 1e-9)
-    assert changed.sha256 != replicates.sha256 == Replicates(replicates.starts, replicates.losses).sha256
+    changed = ReplicateLosses(replicates.starts, replicates.losses + 1e-9)
+    assert changed.sha256 != replicates.sha256 == ReplicateLosses(replicates.starts, replicates.losses).sha256
 
 
 def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
@@ -228,8 +225,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
     refused("noise must be '' or 'replicates', not 'some'", noise="some")
     refused("one learning curve a row: remove noise, or remove curves", curves=True, clock="cost")
     refused("several trainings of every row, and 36 of its 36 rows have only one", tables="toy-missing")
-    refused("holds other rows", tables=replace(toy, values=toy.values + 1))
-    refused("unknown table 'elsewhere'", tables=replace(toy, name="elsewhere"))
+    # A table in memory has the replicates that it is given, not those of an installed one of its name.
+    refused("and 36 of its 36 rows have only one", tables=toy)
 
 
 def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
@@ -249,7 +246,8 @@ def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
     with pytest.raises(InputError, match="one training of each row"):
         surrogate_curves(results, "toy")
     # The same means of other trainings.
-    save_folder(table, home / "tables" / "toy", trainings_of(table, (trainings - table.values) * 0.5))
+    other = trainings_of(table, (trainings - table.values) * 0.5)
+    save_folder(table.with_replicates(other, averaged=True), home / "tables" / "toy")
     with pytest.raises(InputError, match="made with other trainings of table 'toy'"):
         hb.load_results(tmp_path / "r")
     assert "holds a run with trainings of 'toy' of hash" in run_command(*run, check=2).stderr

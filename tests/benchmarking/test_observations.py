@@ -223,6 +223,11 @@ def test_other_types_of_the_same_content_are_read(path, instance, trials, change
     assert found.failures == REASONS
 
 
+def with_losses(instance, losses):
+    clock = dataclasses.replace(instance.clock, trainings=Trainings.whole(losses))
+    return dataclasses.replace(instance, clock=clock)
+
+
 def test_a_file_of_something_else_is_refused(path, instance, tmp_path):
     good = path.read_bytes()
     for bad in (b"", b"PAR1", good[:-1], good[: len(good) // 2], b"table,method\n"):
@@ -237,18 +242,10 @@ def test_a_file_of_something_else_is_refused(path, instance, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read_trials(path, *asked, instance)
-    one = dataclasses.replace(instance, trainings=Trainings.whole(instance.losses[:, :1]))
+    one = with_losses(instance, instance.losses[:, :1])
     with pytest.raises(InputError, match="is damaged"):
         read_trials(path, FIRST, 5, "RS", one)
     with pytest.raises(InputError, match="not those of table"):
-        read_trials(
-            path, FIRST, 5, "RS", dataclasses.replace(instance, trainings=Trainings.whole(-instance.losses))
-        )
+        read_trials(path, FIRST, 5, "RS", with_losses(instance, -instance.losses))
     with pytest.raises(InputError, match="not those of table"):
-        read_trials(
-            path,
-            FIRST,
-            5,
-            "RS",
-            dataclasses.replace(instance, trainings=Trainings.whole(instance.losses[:-1])),
-        )
+        read_trials(path, FIRST, 5, "RS", with_losses(instance, instance.losses[:-1]))

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ import pytest
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
-from hpobench_nmt.benchmarking.suite import load_suite, suite_files
+from hpobench_nmt.benchmarking.suite import changed, load_suite, suite_files
 from hpobench_nmt.lookup.collections import nmthpo, nmtlc
 from hpobench_nmt.methods import BUILT_IN
 
@@ -57,10 +56,10 @@ def rows_of(name: str) -> dict[str, dict[str, str]]:
         if suite.n_objectives in method.objectives
         and (suite.workers == 1 or hasattr(method.load(), "suggest"))
     ]
-    suite = replace(suite, trials=1, methods=tuple(fitting))
+    suite = changed(suite, trials=1, methods=tuple(fitting))
     if suite.lookups is None and not suite.curves:
         score_at = {key: min(at, MOST_LOOKUPS // suite.workers) for key, at in suite.score_at.items()}
-        suite = replace(suite, lookups=MOST_LOOKUPS, score_at=score_at)
+        suite = changed(suite, lookups=MOST_LOOKUPS, score_at=score_at)
     instances = suite_instances(suite)
     methods = resolve_methods(suite.methods)
     found = [run_suite(suite, instances, methods, seed=seed).trials for seed in SEEDS]

@@ -16,8 +16,9 @@ from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.manifest import manifest_of, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.store import ResultsFolder, load_results, unfinished
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.results_folder import ResultsFolder
+from hpobench_nmt.benchmarking.store import load_results, unfinished
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.trials import Took, plan
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.trajectory import Trajectory, Trials
@@ -288,7 +289,7 @@ def test_a_folder_is_loaded_as_far_as_it_is_finished(whole):
     for (table, method), trials in found.trials.items():
         same(trials, Trials.joined([whole.trials(b) for b in whole.of(table, method)]))
     assert (found.seed, found.methods, list(found.instances)) == (3, ("A", "B"), ["toy", "other"])
-    assert found.suite == dataclasses.replace(SUITE, methods=("A", "B"))
+    assert found.suite == changed(SUITE, methods=("A", "B"))
     assert found.loaded == {}
     assert found.instances["other"].table.sha256 == whole.instances["other"].table.sha256
     assert unfinished(found) == [("other", "B")]
@@ -310,7 +311,7 @@ def test_nothing_finished_is_said(run, home, two):
     alone.files.start(alone.manifest())
     alone.keep(alone.blocks[0])
     with pytest.raises(
-        InputError, match=r"/r: nothing is finished yet\. Run the same command again to go on"
+        InputError, match=r"/r: nothing is finished yet\. Run the same command again to resume"
     ):
         load_results(run.files.path)
 
@@ -344,7 +345,7 @@ def test_a_table_that_is_another_one_now(whole, home, two):
 def test_a_datasheet_that_asks_for_something_else_now(whole, home, two, change):
     table = two[0]
     if "tolerance" in change:
-        suite = dataclasses.replace(SUITE, scores=("ftc",), score_at={})
+        suite = changed(SUITE, scores=("ftc",), score_at={})
         again = Run(ResultsFolder(home / "r2"), {"toy": make_instance(suite, table)}, [], [A])
         again.files.start(manifest_of(suite, again.instances, [A], 3, {}))
         path = home / "r2"

@@ -14,7 +14,7 @@ from hpobench_nmt.analysis.verdicts import trial_notes
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.observations import to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import Suite, published_figures
 from hpobench_nmt.core.errors import InputError
 
@@ -37,7 +37,7 @@ def again(folder, methods=("RS",), published="", **options):
         "s", ("ftb", "fb"), tables=("toy",), trials=30, score_at={"default": 5}, published=published
     )
     instances = suite_instances(suite)
-    return run_to_folder(folder, suite, instances, resolve_methods(methods), **options)
+    return run_suite(suite, instances, resolve_methods(methods), folder=folder, **options)
 
 
 def edited(folder, edit):

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.benchmarking.trials import (
     Block,
     Took,
@@ -152,5 +152,5 @@ def test_a_plan_is_in_order_and_shares_what_a_table_has(two, notes):
         assert block.data.problem is instance.problem
         assert block.data.losses is instance.losses
         assert block.data.goals == instance.goals
-    exact = plan(dataclasses.replace(suite, trials=25), instances, [notes], 3)
+    exact = plan(changed(suite, trials=25), instances, [notes], 3)
     assert [(b.first, b.stop) for b in exact] == [(0, 25)] * 2

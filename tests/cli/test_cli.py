@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hpobench_nmt.benchmarking.call import every_method
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.cli.main import main
-from hpobench_nmt.cli.methods import every_method
 from hpobench_nmt.lookup.catalogue import find_folder
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.methods import BUILT_IN, BuiltIn
@@ -53,7 +53,7 @@ def words(text):
         ("run --tables toy,toy", "tables has the same name twice"),
         ("run --tables toy --methods BO_EI_MM", "unknown method 'BO_EI_MM'. Did you mean 'BO_EI_M'?"),
         ("run --tables toy --methods BO_M", "method 'BO_M' is for 2 to 10 objectives, and there is 1 for"),
-        ("run --tables toy --methods RS,RS", "methods has the same name twice"),
+        ("run --tables toy --methods RS,RS", "method 'RS' is given twice"),
         ("run --tables toy --out a-file", "a-file: is a file, not a folder"),
         ("run --tables toy --objectives blue", "unknown metric 'blue'. Did you mean 'bleu'?"),
         ("run --tables toy --objectives bleu:up", "the direction after ':' must be 'min' or 'max'"),
@@ -260,7 +260,7 @@ def test_few_look_ups_need_a_smaller_budget(toy_home, call):
     assert code == 2
     assert "fb is taken after 20 look-ups, but a trial may make only 5" in err.splitlines()[-1]
     run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1")
-    code, out, _ = call(*run, "--lookups", "5", "--budget", "5")
+    code, out, _ = call(*run, "--lookups", "5", "--score-at", "5")
     assert code == 0
     assert "fb @5" in out
 
@@ -329,13 +329,11 @@ def test_output_to_a_closed_pipe_is_no_error(toy_home):
     assert "Traceback" not in done.stderr
 
 
-def test_options_of_the_first_version_still_work(toy_home, call):
-    run = ("run", "quick", "--tables", "toy", "--methods", "RS", "--trials", "3", "--lookups", "6", "--quiet")
-    assert call(*run, "--score-at", "5", "--out", "new")[0] == 0
-    assert call(*run, "--budget", "5", "--out", "old")[0] == 0
-    new, old = (Path(name, "manifest.json").read_bytes() for name in ("new", "old"))
-    assert new == old
-    assert "--budget" not in call("run", "--help")[1]
+def test_an_option_of_the_first_version_is_hidden_and_warns_in_one_line(toy_home, run_command):
+    assert "--budget" not in run_command("run", "--help").stdout
+    run = ("run", "--tables", "toy", "--methods", "RS", "--trials", "3", "--quiet", "--budget", "5")
+    deprecated = "Warning: --budget is deprecated since version 1.1 and will be removed in version 2.0"
+    assert run_command(*run).stderr == f"{deprecated}: use --score-at.\n"
 
 
 BROKEN = """
@@ -380,7 +378,7 @@ def test_a_run_in_which_every_trial_of_a_method_failed_ends_with_1(toy_home, cal
 def test_what_takes_long_to_import_is_imported_late():
     """Workers can start before pandas is there, and the scores of one table need no scipy.stats."""
     code = (
-        "import sys, hpobench_nmt.benchmarking.run, hpobench_nmt.lookup.catalogue as catalogue\n"
+        "import sys, hpobench_nmt.benchmarking.call, hpobench_nmt.lookup.catalogue as catalogue\n"
         "catalogue.load_table('sotu-ngram')\n"
         "print([name for name in ('pandas', 'scipy', 'numba', 'torch') if name in sys.modules])\n"
         "import hpobench_nmt.render.terminal.leaderboard\n"
@@ -413,14 +411,13 @@ def test_a_method_whose_library_is_missing_is_shown_with_the_command_that_instal
     code, out, _ = call("methods", "optuna.TPE")
     assert code == 0
     assert "pip install 'hpobench-nmt[optuna]'" in out
-    suite = Suite("s", ("fto",), methods=("all",))
-    names = every_method(suite)
+    names = every_method(Suite("s", ("fto",)), print)
     assert {"RS", "BO_M", "NSGA2"} <= set(names)
     assert not any("." in name or "EI" in name or name == "ASHA" for name in names)
 
 
 def test_all_methods_are_those_that_can_have_so_many_workers():
-    found = {n: every_method(Suite("s", ("fto",), methods=("all",), workers=n)) for n in (1, 2)}
+    found = {n: every_method(Suite("s", ("fto",), workers=n), print) for n in (1, 2)}
     assert "pymoo.NSGA2" in found[1]  # it has no suggest
     assert set(found[2]) == {name for name in found[1] if name in BUILT_IN}
 
@@ -429,7 +426,7 @@ def test_methods_that_cannot_stop_trainings_early_are_named(toy_home, call, tmp_
     run = ("run", "--tables", "toy", "--trials", 1, "--jobs", 1, "--quiet", "--out", tmp_path / "r")
     code, _, said = call(*run, "--methods", "RS,ASHA,Hyperband(eta=4)")
     assert code == 0
-    assert "Without --curves every training runs to its end: ASHA, Hyperband+eta-4 cannot stop any." in said
+    assert "Without curves every training runs to its end: ASHA, Hyperband+eta-4 cannot stop any." in said
 
 
 def test_all_methods_run(toy_home, call, tmp_path, monkeypatch):

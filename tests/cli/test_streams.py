@@ -190,7 +190,7 @@ def test_ctrl_c_at_any_moment_is_one_line_and_ends_all_workers(toy_home, when):
     assert process.returncode == 130, (process.returncode, err)
     assert "Traceback" not in err, err
     assert [line for line in lines_of(err) if line.startswith("Error")] == [
-        "Error: stopped. Run the same command again to go on."
+        "Error: stopped. Run the same command again to resume."
     ], err
 
 
@@ -216,4 +216,4 @@ def test_ctrl_c_while_an_object_is_deleted_is_not_lost():
     # Python prints an exception in __del__ and goes on: there the interrupt has to be given again.
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.strip() == "Error: stopped. Run the same command again to go on."
+    assert done.stderr.strip() == "Error: stopped. Run the same command again to resume."

@@ -46,5 +46,5 @@ def test_what_holds_where_nothing_is_said():
     problem = Problem(FEATURES, 1, 3, 2)
     assert problem.resources.tolist() == [1.0] and not problem.resources.flags.writeable
     assert (problem.workers, problem.resume, problem.clock, problem.time) == (1, True, "lookups", math.inf)
-    assert (problem.budget, problem.constraints, problem.sources) == (3, (), ())
+    assert (problem.lookups, problem.constraints, problem.sources) == (3, (), ())
     assert problem != Problem(FEATURES, 1, 3, 2) and len({problem, problem}) == 1  # by identity

@@ -172,13 +172,20 @@ class Suggests:
 
 
 class Observes(Suggests):
+    tell = None
+
     def observe(self, progress):
         assert progress.done and progress.resources.tolist() == progress.costs.tolist() == [1.0]
         assert progress.losses.tolist() == [progress.best.tolist()] == [LOSSES[progress.row].tolist()]
         self.left.remove(progress.row)
 
 
-@pytest.mark.parametrize("kind", [Suggests, Observes])
+class Both(Suggests):
+    def observe(self, progress):
+        raise AssertionError("a look-up has no curve")
+
+
+@pytest.mark.parametrize("kind", [Suggests, Observes, Both])
 def test_what_a_function_makes_may_have_suggest_alone(kind):
     trajectory = run(lambda problem, rng: kind(problem, rng))
     assert (trajectory.failure, trajectory.rows.tolist()) == ("", [6, 1, 3, 0, 2, 4, 5, 7])

@@ -170,7 +170,7 @@ def test_what_the_datasheet_does_not_say_is_left_out(tmp_path, toy):
 
 
 def test_the_number_that_stands_for_missing_is_named_where_it_is_written(tmp_path, toy, again):
-    save_folder(toy, tmp_path / "t", again(toy, [0, 1]))
+    save_folder(toy.with_replicates(again(toy, [0, 1])), tmp_path / "t")
     rows, replicates = (
         {field["name"]: field["description"] for field in records["field"] if "description" in field}
         for records in croissant(tmp_path / "t")["recordSet"]
@@ -193,7 +193,7 @@ def test_only_files_of_the_datasheet_are_in_it(tmp_path, toy, again):
     (tmp_path / "t" / "replicates.csv").symlink_to(tmp_path / "secret")
     (tmp_path / "t" / "curves.csv").write_text("password\n")
     assert [each["name"] for each in croissant(tmp_path / "t")["distribution"]] == ["table.csv"]
-    save_folder(toy, tmp_path / "u", again(toy, [0, 1]))
+    save_folder(toy.with_replicates(again(toy, [0, 1])), tmp_path / "u")
     (tmp_path / "u" / "replicates.csv").unlink()
     (tmp_path / "u" / "replicates.csv").symlink_to(tmp_path / "secret")
     with pytest.raises(InputError, match="is a symbolic link, which is not followed"):

@@ -18,7 +18,6 @@ from hpobench_nmt.lookup.catalogue import shipped_folder
 from hpobench_nmt.lookup.folder import (
     add_table,
     load_folder,
-    load_replicates,
     save_folder,
     table_name,
     undescribed_files,
@@ -142,9 +141,10 @@ def test_add_keeps_replicates_that_lie_beside_the_rows(own, place, section):
         add_table(source, None, own / "installed")
     (own / "replicates.csv").write_text("lr,replicate,seed,ppl\n0.01,1,7,41\n0.01,2,8,-1\n0.1,1,7,\n")
     table, folder = add_table(source, None, own / "installed")
-    assert load_replicates(folder).to_numpy()[:, :3].tolist() == [[0.01, 1, 7], [0.01, 2, 8], [0.1, 1, 7]]
-    np.testing.assert_array_equal(load_replicates(folder)["ppl"], [41, np.nan, np.nan])
-    assert table.averaged == load_folder(folder).averaged == ("true" in section)
+    again = load_folder(folder).replicates
+    assert again.to_frame().to_numpy()[:, :3].tolist() == [[0.01, 1, 7], [0.01, 2, 8], [0.1, 1, 7]]
+    np.testing.assert_array_equal(again.to_frame()["ppl"], [41, np.nan, np.nan])
+    assert table.replicates.averaged == again.averaged == ("true" in section)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_add_takes_a_folder_whose_replicates_have_no_hash_yet(folder, tmp_path):
     sheet["replicates"] = {}
     (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet))
     with pytest.raises(InputError, match=r"\[replicates\] has no sha256\. Install the folder"):
-        load_replicates(folder)
-    assert len(load_replicates(add_table(folder, None, tmp_path / "installed")[1])) == 10
+        load_folder(folder).replicates.to_frame()
+    assert len(load_folder(add_table(folder, None, tmp_path / "installed")[1]).replicates.to_frame()) == 10
 
 
 def test_add_takes_a_folder_whose_curves_have_no_hash_yet(curved, tmp_path):
@@ -327,27 +327,24 @@ def test_the_numbers_in_both_parts_of_a_datasheet_and_its_file_belong_together(f
 def test_replicates_survive_the_disk(toy, again, tmp_path):
     frame = again(toy, [0, 1])
     frame.loc[3, "bleu"] = np.nan
-    save_folder(toy, tmp_path / "toy", frame)
-    read = load_replicates(tmp_path / "toy")
+    save_folder(toy.with_replicates(frame), tmp_path / "toy")
+    read = load_folder(tmp_path / "toy").replicates.to_frame()
     names = ["layers", "width", "learning_rate", "replicate", "seed", "bleu", "seconds", "memory"]
     assert list(read) == names
     pd.testing.assert_frame_equal(read, frame[names].astype(np.float64))
 
 
 def test_a_table_without_replicates_has_none(toy, tmp_path):
-    for none in (None, pd.DataFrame()):
-        save_folder(toy, tmp_path / "toy", none)
-        found = load_replicates(tmp_path / "toy")
-        assert len(found) == 0
-        assert list(found)[2:6] == ["learning_rate", "replicate", "seed", "bleu"]
-        assert set(found.dtypes) == {np.dtype(np.float64)}
+    for table in (toy, toy.with_replicates(pd.DataFrame())):
+        save_folder(table, tmp_path / "toy")
+        assert load_folder(tmp_path / "toy").replicates is None
         assert not (tmp_path / "toy" / "replicates.csv").exists()
 
 
 @pytest.mark.parametrize(("section", "name"), [("rows", "table.csv"), ("replicates", "replicates.csv")])
 def test_the_hash_of_each_file_is_compared(folder, section, name):
     def read():
-        return load_folder(folder) if section == "rows" else load_replicates(folder)
+        return load_folder(folder) if section == "rows" else load_folder(folder).replicates.to_frame()
 
     good = (folder / name).read_text()
     (folder / name).write_text(good.replace("256", "512", 1))
@@ -425,8 +422,9 @@ def test_writing_into_a_folder_keeps_what_else_is_there(toy, again, tmp_path):
     folder = tmp_path / "toy"
     folder.mkdir()
     (folder / "ledger.jsonl").write_bytes(b"ledger")
-    write_into_folder(toy, folder, again(toy, [0, 1]))
-    save_folder(toy, tmp_path / "other", again(toy, [0, 1]))
+    table = toy.with_replicates(again(toy, [0, 1]))
+    write_into_folder(table, folder)
+    save_folder(table, tmp_path / "other")
     names = ["datasheet.toml", "replicates.csv", "table.csv"]
     assert sorted(p.name for p in folder.iterdir()) == ["datasheet.toml", "ledger.jsonl", *names[1:]]
     for name in names:
@@ -443,7 +441,7 @@ def test_links_in_the_tables_that_ship_are_followed(folder, tmp_path, monkeypatc
     assert shipped_folder() == folders._SHIPPED
     monkeypatch.setattr(folders, "_SHIPPED", folder.parent)
     assert load_folder(folder).name == "toy"
-    assert len(load_replicates(folder)) == 10
+    assert len(load_folder(folder).replicates.to_frame()) == 10
 
 
 @pytest.mark.parametrize("where", ["rows", "sheet"])
@@ -461,7 +459,8 @@ def test_a_claim_that_cannot_be_is_found_on_loading(folder, where):
 @pytest.fixture
 def folder(tmp_path, toy, again):
     """An installed table with replicates, a spec and a ledger."""
-    save_folder(toy, tmp_path / "toy", again(toy, [0, 1]), {"spec.toml": b"spec", "ledger.jsonl": b"ledger"})
+    table = toy.with_replicates(again(toy, [0, 1]))
+    save_folder(table, tmp_path / "toy", {"spec.toml": b"spec", "ledger.jsonl": b"ledger"})
     return tmp_path / "toy"
 
 
@@ -480,7 +479,7 @@ def test_a_link_in_a_table_folder_is_not_followed(tmp_path, folder, name):
             load_folder(folder)
     if name in ("replicates.csv", "datasheet.toml"):
         with pytest.raises(InputError, match="symbolic link"):
-            load_replicates(folder)
+            load_folder(folder).replicates.to_frame()
 
 
 def test_a_link_to_nowhere_is_no_file_to_leave_out(tmp_path, folder):
@@ -505,5 +504,6 @@ def test_all_of_a_folder_comes_along(tmp_path, folder):
     _, target = add_table(folder, None, tmp_path / "installed")
     for name in ("table.csv", "spec.toml", "ledger.jsonl"):
         assert (target / name).read_bytes() == (folder / name).read_bytes()
-    assert len(load_replicates(target)) == 10
-    pd.testing.assert_frame_equal(load_replicates(target), load_replicates(folder))
+    assert len(load_folder(target).replicates.to_frame()) == 10
+    frames = [load_folder(place).replicates.to_frame() for place in (target, folder)]
+    pd.testing.assert_frame_equal(*frames)

@@ -12,7 +12,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.lookup.checks import check_table
-from hpobench_nmt.lookup.folder import add_table, load_folder, load_replicates, save_folder
+from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
 from hpobench_nmt.lookup.table import Table
 
 AXES = (
@@ -64,7 +64,7 @@ def test_it_survives_the_disk_exactly(table, tmp_path):
             {**CONFIGS[0], "decay": None, "replicate": 1, "seed": 6, "ppl": 3.0, "time": 1.0},
         ]
     )
-    save_folder(table, tmp_path / "labels", again)
+    save_folder(table.with_replicates(again), tmp_path / "labels")
     back = load_folder(tmp_path / "labels")
     assert back.hyperparameters == AXES and back.sha256 == table.sha256
     np.testing.assert_array_equal(back.configs, table.configs)
@@ -76,7 +76,7 @@ def test_it_survives_the_disk_exactly(table, tmp_path):
     ]
     assert '"a ""b"", c"' in text
     assert "format = 2" in (tmp_path / "labels" / "datasheet.toml").read_text()
-    replicates = load_replicates(tmp_path / "labels")
+    replicates = load_folder(tmp_path / "labels").replicates.to_frame()
     assert replicates["rule"].tolist() == ["adam", "sgd"] and replicates["tied"].tolist() == [True, False]
     assert np.isnan(replicates["decay"][1]) and replicates["size"].tolist() == ["large", "small"]
 

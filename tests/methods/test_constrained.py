@@ -112,7 +112,6 @@ def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
     for _ in range(9):
         row = method.ask()
         assert row == naive_row(m, seen, standardise)
-        assert method.ask() == row
         method.tell_constrained(row, LOSSES[row, :m], VIOLATIONS[row])
         seen.append(row)
     assert len({*seen} - {*infeasible.tolist()}) > 5
@@ -124,23 +123,17 @@ def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
 def test_with_several_workers_too(factory, m, standardise):
     method = factory(problem(m), np.random.default_rng(0))
     running, seen = {}, []
-    first = [method.suggest(running), method.suggest(running)]
-    assert first[0] == first[1]
-    running[first[0]] = math.inf
-    assert method.suggest(running) == method.suggest(running) != first[0]
     for step in range(14):
         while len(running) < 3:
             row = method.suggest(running)
             if len(seen) > 1:
-                assert row == method.suggest(running) == naive_row(m, seen, standardise, list(running))
+                assert row == naive_row(m, seen, standardise, list(running))
             running[row] = math.inf
         done = list(running)[step % 3]
         del running[done]
         method.tell_constrained(done, LOSSES[done, :m], VIOLATIONS[done])
         seen.append(done)
     assert len(seen) == len(set(seen))
-    rest = dict.fromkeys(set(range(40)) - set(seen), math.inf)
-    assert method.suggest(rest) is None
 
 
 def test_rows_that_lack_a_loss_or_a_violation_only_leave():
@@ -165,9 +158,9 @@ def test_told_without_violations_or_without_any_loss_a_row_only_leaves():
     method = BO_M_std(problem(1), np.random.default_rng(0))
     asked = set()
     for _ in range(40):
-        asked.add(method.ask())
-        assert method.ask() in asked
-        method.tell(method.ask(), np.zeros(1))
+        row = method.ask()
+        asked.add(row)
+        method.tell(row, np.zeros(1))
     assert asked == set(range(40))
 
 

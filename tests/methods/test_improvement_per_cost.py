@@ -13,6 +13,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.improvement_per_cost import ImprovementPerCost
+from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.testing import checks_for
 
 
@@ -39,7 +40,7 @@ def test_by_hand():
         return (1 + d + d * d / 3) * math.exp(-d)
 
     ones, off = 1 + 1e-6, k(1.0)
-    found = method.scores(method.posterior.var, method.posterior.unseen)
+    found = method.scores(Given(method.posterior.var, method.posterior.unseen, None))
     for row, x in ((2, 0.25), (3, 0.9)):
         # The inverse of [[ones, off], [off, ones]] is [[ones, -off], [-off, ones]] / (ones^2 - off^2).
         a, b, det = k(x), k(1 - x), ones**2 - off**2

@@ -15,7 +15,7 @@ from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
 from hpobench_nmt.methods.rgpe import DRAWS, RGPE, PortfolioBO, RankedDraws, ensemble_weights, own_misranked
-from hpobench_nmt.methods.source_models import SourceModel, dominated_by, portfolio, source_models
+from hpobench_nmt.methods.transfer_models import TransferModel, dominated_by, portfolio, transfer_models
 from hpobench_nmt.testing import checks_for
 
 N_ROWS = 80
@@ -84,7 +84,7 @@ def test_conformance(factory, n_losses):
 def test_a_sources_model_is_a_dense_posterior():
     given = source(0.3, 1, n_losses=2, missing=(0, 7))
     problem = problem_with([given], 2)
-    model = SourceModel(given, problem.features)
+    model = TransferModel(given, problem.features)
     mean, covariance = dense(given, problem.features)
     np.testing.assert_allclose(model.mean, mean, atol=1e-9)
     np.testing.assert_allclose(model.var, np.diag(covariance), atol=1e-9)
@@ -94,7 +94,7 @@ def test_a_sources_model_is_a_dense_posterior():
 def test_draws_of_a_source_have_the_moments_of_its_joint_posterior():
     given = source(0.3, 1)
     problem = problem_with([given])
-    model, rows = SourceModel(given, problem.features), [4, 20, 4, 63, 7]
+    model, rows = TransferModel(given, problem.features), [4, 20, 4, 63, 7]
     mean, covariance = dense(given, problem.features)
     values = []
     for seed in range(40):
@@ -220,7 +220,7 @@ def test_portfolio_by_hand():
         problem = Problem(np.zeros((4, 1)), 1, 4, 0)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "hpobench_nmt.methods.source_models.source_models", lambda _: tuple(map(Known, ranks))
+                "hpobench_nmt.methods.transfer_models.transfer_models", lambda _: tuple(map(Known, ranks))
             )
             assert portfolio(problem, size) == expected
 
@@ -238,7 +238,7 @@ def test_it_begins_with_the_five_rows_of_the_portfolio_that_are_left(factory):
     for row in (rows[0], rows[3], rows[4]):
         assert method.ask() == row
         method.tell(row, losses[row])
-    assert method.posterior.count == 4
+    assert len(method.posterior.seen) == 4
     assert method.ask() not in rows
     with pytest.raises(InputError, match="for 1 or 2 objectives, not 3"):
         factory(Problem(problem.features, 3, 9, 3), np.random.default_rng(0))
@@ -249,13 +249,13 @@ def test_sources_without_a_whole_row_and_constant_losses():
     nothing.losses[:, 1] = np.nan
     constant.losses[:, 0] = 7.0
     problem = problem_with([nothing, constant], 2)
-    [model] = source_models(problem)
+    [model] = transfer_models(problem)
     assert model.mean[0].tolist() == [0.0] * N_ROWS
-    np.testing.assert_allclose(model.mean[1], SourceModel(source(0.3, 2, 2), problem.features).mean[1])
+    np.testing.assert_allclose(model.mean[1], TransferModel(source(0.3, 2, 2), problem.features).mean[1])
     assert portfolio(problem_with([nothing], 2), 5) == ()
     assert (model.var >= 0).all()
     here = Source("here", problem.features[:30], smooth(problem.features[:30], 0.3))
-    assert (SourceModel(here, problem.features).var[:30] < 0.01).all()
+    assert (TransferModel(here, problem.features).var[:30] < 0.01).all()
 
 
 def test_dominated_by():

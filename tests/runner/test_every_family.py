@@ -1,8 +1,10 @@
 """Every family through the command line: trained for a few updates, killed, gone on with, made a table."""
 
+import ast
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 import hpobench_nmt as hb
-from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.families import FAMILIES, load_family
+from hpobench_nmt.runner.settings import settings_of
 
 TEXT = """
 [corpus]
@@ -20,69 +23,17 @@ train = "train.txt"
 dev = "dev.txt"
 test = "test.txt"
 """
-SPECS = {
-    "dynamic-evaluation": """
-objectives = ["dev_ppl", "dev_time"]
-[grid]
-dynamic_learning_rate = [0.001, 0.002]
-dynamic_segment = [10]
-[fixed]
-layers = 1
-embedding_size = 8
-hidden_size = 8
-batch_size = 4
-bptt = 10
-max_epochs = 3
-learning_rate = 5
-[replicates]
-configurations = 1
-trainings = 1
-""",
-    "melis": """
-objectives = ["dev_ppl", "train_time"]
-[grid]
-depth = [2]
-learning_rate = [0.005, 0.01]
-[fixed]
-budget = 20320
-input_embedding_ratio = 0.5
-batch_size = 4
-bptt = 10
-check_updates = 30
-drops = 0
-max_epochs = 2
-""",
-    "mlstm": """
-objectives = ["dev_bpc", "train_time"]
-[grid]
-hidden_size = [8]
-learning_rate = [0.005, 0.01]
-[fixed]
-embedding_size = 8
-batch_size = 20
-bptt = 20
-check_updates = 30
-max_epochs = 1
-""",
-    "sockeye": """
-objectives = ["dev_bleu", "dev_gpu_time"]
-[grid]
-num_layers = [1]
-learning_rate = [0.01, 0.02]
-[fixed]
-bpe_symbols = 30
-num_embed = 32
-num_hidden = 48
-num_heads = 2
-max_length = 20
-batch_size = 400
-dropout = 0
-checkpoint_interval = 40
-max_updates = 80
-checkpoint_sentences = 10
-beam_size = 2
-""",
-}
+
+
+def spec_of(path):
+    """The constant SPEC of a file of tests: a small spec of its family, without a [corpus]."""
+    for statement in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "SPEC":
+            return ast.literal_eval(statement.value)
+    raise AssertionError(f"{path}: has no SPEC")
+
+
+TESTS = Path(__file__).with_name("families")
 PARALLEL = '[corpus]\nname = "parallel"\nsource = "de"\ntarget = "en"\n' + "".join(
     f'{part}_{side} = "{part}.{side}"\n' for part in ("train", "dev", "test") for side in ("source", "target")
 )
@@ -107,16 +58,16 @@ def running(*words):
     return found
 
 
-@pytest.mark.parametrize("family", SPECS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_killed_gone_on_with_and_made_a_table(family, place, start, wait_for, parallel_files):
     missing = load_family(family).missing()
     if missing:
         pytest.skip(f"needs: {missing}")
     corpus = {"text": TEXT, "parallel": PARALLEL}[load_family(family).corpus]
     parallel_files(place)
-    if family == "mlstm":
-        corpus = TEXT + 'unit = "character"\n'
-    head, _, rest = SPECS[family].partition("[grid]")
+    if "_bpc" in load_family(family).metrics[0].name:
+        corpus += 'unit = "character"\n'
+    head, _, rest = spec_of(TESTS / f"test_{FAMILIES[family]}.py").partition("[grid]")
     spec = f'name = "{family}-tiny"\nfamily = "{family}"\n{head}{corpus}[grid]{rest}'
     (place / f"{family}.toml").write_text(spec)
     folder = place / family
@@ -146,3 +97,23 @@ def test_killed_gone_on_with_and_made_a_table(family, place, start, wait_for, pa
     assert len(table) == sum(record["replicate"] == 0 for record in after)
     for objective in table.objectives:
         assert (table.column(objective) > 0).all()
+
+
+def test_families_can_be_read_without_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from hpobench_nmt.runner.families import FAMILIES, load_family\n"
+        "print([load_family(name).missing() for name in FAMILIES])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.count("pip install") >= len(FAMILIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_defaults_are_in_range_and_everything_is_described(family):
+    found = load_family(family)
+    assert found.models and found.source
+    for setting in settings_of(found.settings).values():
+        assert setting.default is None or setting.check(setting.default, "here") == setting.default
+        assert setting.about.description
+    assert all(metric.description for metric in found.metrics)

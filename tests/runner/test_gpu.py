@@ -7,8 +7,9 @@ torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpob
 
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
-from hpobench_nmt.runner.families.awd_lstm import build, fit  # noqa: E402
+from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, build  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
@@ -30,7 +31,7 @@ def settings(**changes):
         "max_epochs": 2,
     }
     given |= {"learning_rate": 5, "dynamic_rule": "none", "cache_window": 50, "tuning_tokens": 0, **changes}
-    return {s.name: s.check(given[s.name], "test") if s.name in given else s.default for s in FAMILY.settings}
+    return FAMILY.settings(**given)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def corpus():
 
 def test_a_seed_gives_the_same_bytes(corpus):
     def trained():
-        model, training = fit(settings(), corpus, 3, "cuda")
+        model, training = fit(ARCHITECTURE, settings(), corpus, 3, "cuda")
         return b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters()), training.updates
 
     assert trained() == trained()
@@ -57,7 +58,7 @@ def test_a_seed_gives_the_same_bytes(corpus):
 def test_dynamic_evaluation_is_that_of_the_cpu(corpus, rule):
     found = {}
     for device in ("cpu", "cuda"):
-        model = build(settings(), 40, torch.Generator("cpu").manual_seed(1)).to(set_up(device))
+        model = build(settings(), 40, "word", torch.Generator("cpu").manual_seed(1)).to(set_up(device))
         asked = UpdateRule(rule, 0.01, 5, 0.02, 0.001, 8)
         units = asked.units if rule == "sparse" else 0
         rms = gradient_rms(model, corpus.train[:500], 2, 5, units) if asked.needs_rms else None
@@ -67,7 +68,7 @@ def test_dynamic_evaluation_is_that_of_the_cpu(corpus, rule):
 
 def test_all_that_is_measured(corpus):
     chosen = settings(dynamic_rule="rms-rms-prior", dynamic_statistics=500)
-    model, _ = fit(chosen, corpus, 1, "cuda")
+    model, _ = fit(ARCHITECTURE, chosen, corpus, 1, "cuda")
     metrics = measure(model, corpus, chosen).metrics
     assert metrics["gpu_memory"] > 0
     assert metrics["dev_ppl_dynamic"] < 40
@@ -78,7 +79,9 @@ def test_all_that_is_measured(corpus):
 def test_a_training_in_16_bits_ends_near_one_in_32(corpus, precision):
     found = {}
     for chosen in ("fp32", precision):
-        model, _ = fit(settings(precision=chosen, accumulate=2, max_epochs=4), corpus, 1, "cuda")
+        model, _ = fit(
+            ARCHITECTURE, settings(precision=chosen, accumulate=2, max_epochs=4), corpus, 1, "cuda"
+        )
         assert {p.dtype for p in model.parameters()} == {torch.float32}
         found[chosen] = np.exp(static_nll(model, corpus.dev).mean())
     assert found[precision] == pytest.approx(found["fp32"], rel=0.1)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hpobench_nmt as hb
-from hpobench_nmt.core.problem import Progress, Request
 from hpobench_nmt.methods.acquisition import Belief
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import matern52
@@ -36,12 +35,12 @@ class Own:
 class Parallel(Own):
     """A method that stops trainings early."""
 
-    def suggest(self, running: Mapping[int, float]) -> Request | None:
+    def suggest(self, running: Mapping[int, float]) -> hb.Request | None:
         """A row that is not running."""
         row = self.ask()
-        return None if row in running else Request(row, 2.0)
+        return None if row in running else hb.Request(row, 2.0)
 
-    def observe(self, progress: Progress) -> None:
+    def observe(self, progress: hb.Progress) -> None:
         """Learn nothing."""
         self.unseen[progress.row] = not progress.done
 
@@ -60,11 +59,19 @@ def main() -> None:
     """Everything that the package exports."""
     table: hb.Table = hb.load_table("sotu-ngram")
     variant = bayesian_optimisation(matern52, standardise=True, acquisition=acquisition)
-    results: hb.Results = hb.benchmark(table, ["RS", Own, variant], trials=2)
+    results: hb.Results = hb.run(tables=[table, "sotu-awd-lstm"], methods=["RS", Own, variant], trials=2)
     print(results.scores().to_string(), results.trials[table.name, "RS"][0].rows.tolist())
     hb.plot_regret(results).savefig("regret.png")
-    again: hb.Results = hb.load_results(Path("results"))
+    kept: Path = results.save("results")
+    again: hb.Results = hb.load_results(kept, methods=["RS", "mine.py:Mine", Own])
     print(again.failures())
+    suite = hb.Suite("mine", ("ftb", "fb"), score_at={"default": 20})
+    more = hb.run(suite, out=Path("more"), jobs=None, seed=1, lookups=50, notify=print)
+    print(hb.benchmark(table, ["RS", Own], trials=2, score_at=5).scores())
+    files: list[Path] = hb.report([more, kept], out="report.html")
+    print(files, hb.__version__)
+    names: list[str] = hb.list_methods()["method"].tolist() + hb.list_suites()["suite"].tolist()
+    print(names, hb.list_tables().to_string(), hb.fetch("nmthpo", source="files"))
     found: hb.Minimum = hb.minimize(loss, {"x": (0.0, 1.0)}, budget=5)
     print(found.best, found.loss)
     optimizer = hb.Optimizer({"x": [1, 2, 3]}, "RS")

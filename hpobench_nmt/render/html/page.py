@@ -16,7 +16,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell, setting, subject_to
+from hpobench_nmt.analysis.leaderboard import Cell, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.selection import EXACT
@@ -38,12 +38,12 @@ _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def write_report(
-    folders: Sequence[Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
+    sources: Sequence[Results | Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
 ) -> Path:
-    """Write the report of one or more results folders.
+    """Write the report of one or more runs.
 
     Args:
-        folders: each of one run.
+        sources: results or results folders, each of one run.
         out: the HTML file.
         jobs: processes that analyse and draw.
         methods: methods of your own, from resolve_methods: those with a surrogate get its curves.
@@ -53,7 +53,7 @@ def write_report(
             no run.
         RunError: the file cannot be written.
     """
-    page = render(load_runs(folders, methods), jobs)
+    page = render(load_runs(sources, methods), jobs)
     try:
         write_whole(out, page.encode())
     except OSError as error:
@@ -80,11 +80,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
     )
     return environment.from_string(_asset("report.html.jinja")).render(
         title=" and ".join(run.name for run in runs),
@@ -198,10 +194,9 @@ def _lead(runs: Sequence[Run], methods: Sequence[str]) -> str:
 
 def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """(name, description) of each score of the runs."""
-    suites = [run.results.suite for run in runs]
-    names = dict.fromkeys((score, suite.timed) for suite in suites for score in suite.scores)
-    better = {name: "lower" if SCORES[name].lower_is_better else "higher" for name, _ in names}
-    return [(name, f"{SCORES[name].meaning(timed)}; {better[name]} is better") for name, timed in names]
+    named = [(score, run.results.suite) for run in runs for score in run.results.suite.scores]
+    better = {name: "lower" if SCORES[name].lower_is_better else "higher" for name, _ in named}
+    return list(dict.fromkeys((s, f"{meaning(suite, s)}; {better[s]} is better") for s, suite in named))
 
 
 def _method(name: str, place: int, style: Style) -> dict[str, Any]:

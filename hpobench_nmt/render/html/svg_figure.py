@@ -24,7 +24,7 @@ _HOVER_POINTS = 60
 def page_figure(spec: FigureSpec, methods: Sequence[str]) -> DrawnFigure:
     """The figure as SVG; `methods` are all of the report's."""
     bare = replace(spec, draw=None, series=None)
-    if spec.draw is None:
+    if spec.problem or spec.draw is None:
         return DrawnFigure(bare)
     import matplotlib
 
@@ -75,7 +75,8 @@ def _series_hover(figure: Figure, series: HoverSeries, places: Mapping[str, int]
                 for a, b in zip(at["low"], at["high"], strict=True)
             ]
         lines.append(line)
-    values = [f"{v:.0f}" if series.whole else short(v) for v in grid]
+    whole = bool((grid == np.rint(grid)).all())
+    values = [f"{v:.0f}" if whole else short(v) for v in grid]
     left, top, right, bottom = frame_of(figure)
     across = pixels(figure, grid.tolist(), np.ones(len(grid)).tolist())
     return {

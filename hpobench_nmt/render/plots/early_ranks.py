@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
+from hpobench_nmt.render.figure_spec import TablePlot
 from hpobench_nmt.render.plots.style import COLOURS, new_panels, plain, plain_log_ticks
 
 if TYPE_CHECKING:
@@ -54,3 +55,6 @@ def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
         axes.tick_params(labelsize=7.5)
     figure.suptitle(f"{found.table}: learning curves of {counted(found.n_rows, 'row')}", fontsize=11)
     return plain(figure)
+
+
+TABLE_PLOTS = (TablePlot("curves", lambda s: plot_early_ranks(s.analysis, s.unit)),)

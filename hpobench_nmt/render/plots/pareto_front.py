@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpobench_nmt.analysis.run_fronts import pairs_of_objectives
+from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.table_front import Front
 from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.render.figure_spec import HoverPoints, TablePlot
 from hpobench_nmt.render.plots.style import (
     COLOURS,
     GREY,
@@ -78,3 +80,16 @@ def plot_front_pairs(front: Front, title: str = "") -> Figure:
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title)
     return figure
+
+
+def _points(section: Section) -> HoverPoints:
+    front: Front = section.analysis
+    rows = drawn_rows(len(front.points), front.rows.index.to_numpy(np.int64))
+    return HoverPoints((front.metrics[0], front.metrics[1]), rows)
+
+
+def _draw(section: Section) -> Figure:
+    return plot_front(section.analysis, f"{section.table}: scatter and Pareto front")
+
+
+TABLE_PLOTS = (TablePlot("front", _draw, points=_points),)

@@ -20,6 +20,7 @@ from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
+from hpobench_nmt.render.figure_spec import TablePlot
 from hpobench_nmt.render.plots.style import (
     COLOURS,
     GREY,
@@ -298,3 +299,13 @@ def _spread_out(groups: NDArray[np.int64], values: Floats | None = None) -> Floa
         # A sequence that never repeats and fills the width evenly, whatever the number of points.
         offsets[members] = ((np.arange(len(members)) * 0.618034 + 0.5) % 1.0 - 0.5) * 0.5
     return offsets
+
+
+TABLE_PLOTS = (
+    TablePlot("correlation", lambda s: plot_rank_correlation(s.analysis), on_white=True),
+    TablePlot("importance", lambda s: plot_importance(s.analysis)),
+    TablePlot("sensitivity", lambda s: plot_sensitivity(s.analysis, s.unit)),
+    TablePlot("sensitivity", lambda s: plot_search_cost(s.analysis), "{table}-search", "cost of a search"),
+    TablePlot("noise", lambda s: plot_seed_noise(s.analysis, s.unit)),
+    TablePlot("noise", lambda s: plot_best_rows(s.analysis, s.unit), "{stem}-best", "best rows and noise"),
+)

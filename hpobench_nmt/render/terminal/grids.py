@@ -87,13 +87,16 @@ def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
         start = end
 
 
-def print_frame(frame: pd.DataFrame, console: Console, digits: int | None = None) -> None:
+def print_frame(
+    frame: pd.DataFrame, console: Console, digits: int | None = None, wrapped: Container[str] = ()
+) -> None:
     """Print a frame without its index.
 
     Args:
         frame: any.
         console: where to print.
         digits: of each number; where left out, five at most and the same decimals in a column.
+        wrapped: columns whose text may be wrapped.
     """
     head = [str(name) for name in frame.columns]
     right = {str(name) for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
@@ -101,7 +104,7 @@ def print_frame(frame: pd.DataFrame, console: Console, digits: int | None = None
         column_text(frame[name]) if digits is None else [cell_text(value, digits) for value in frame[name]]
         for name in frame.columns
     ]
-    print_grid(head, list(zip(*columns, strict=True)), console, right=right)
+    print_grid(head, list(zip(*columns, strict=True)), console, right=right, wrapped=wrapped)
 
 
 def print_text(text: str, console: Console, style: str = "") -> None:

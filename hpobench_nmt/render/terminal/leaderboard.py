@@ -17,21 +17,15 @@ from hpobench_nmt.analysis.leaderboard import (
     figure,
     heading,
     interval,
+    meaning,
     milliseconds,
     setting,
     shown,
     subject_to,
 )
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.verdicts import (
-    ENDLESS_NOTE,
-    METHOD_NOTE,
-    Statistics,
-    run_statistics,
-    trial_notes,
-)
+from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics, trial_notes
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
 
@@ -47,7 +41,7 @@ def print_leaderboard(results: Results, console: Console) -> None:
         by_row.setdefault((cell.table, cell.method), []).append(cell)
     # Explained before they are used.
     for name in results.suite.scores:
-        print_text(f"{name}: {SCORES[name].meaning(results.suite.timed)}", console, "dim")
+        print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
     for table in results.instances:
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:

@@ -32,10 +32,7 @@ _MOST_ROWS = 12
 
 
 def print_charts(
-    table: Table,
-    console: Console,
-    objectives: tuple[str, str] | None = None,
-    constraints: Sequence[str] = (),
+    table: Table, console: Console, objectives: tuple[str, str] | None = None, constraints: Sequence[str] = ()
 ) -> None:
     """Print the spread of every metric, the median at every value, and two metrics with their front.
 
@@ -115,9 +112,7 @@ def scatter(
     for row in np.flatnonzero(known):
         at[i[row], j[row]] = one if at[i[row], j[row]] == " " else more
     at[i[front], j[front]] = best
-    lines = [
-        plain(_axis(table.metric(up.metric), up), "bold"),
-    ]
+    lines = [plain(_axis(table.metric(up.metric), up), "bold")]
     for line in range(height - 1, -1, -1):
         label = {height - 1: labels[0], 0: labels[1]}.get(line, "")
         text = Text(f"{label:>{margin}} {wall}")
@@ -140,12 +135,13 @@ def _print_spreads(table: Table, console: Console, bars: str, dash: str) -> None
     rows = []
     for metric in table.metrics:
         values = table.column(metric.name)
-        name = f"{metric.name} ({metric.unit})" if metric.unit else metric.name
         if np.isnan(values).all():
-            rows.append((name, dash, dash, dash, metric.direction))
+            rows.append((metric.label, dash, dash, dash, metric.direction))
             continue
         low, high = _ends(values[~np.isnan(values)])
-        rows.append((name, f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}", metric.direction))
+        rows.append(
+            (metric.label, f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}", metric.direction)
+        )
     print_grid(("metric", "lowest", "spread", "highest", "best"), rows, console, right=("lowest",))
 
 
@@ -182,12 +178,8 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
 
 
 def _axis(metric: Metric, objective: Objective) -> str:
-    better = "higher" if objective.direction == "max" else "lower"
-    return (
-        f"{metric.name} ({metric.unit}, {better} is better)"
-        if metric.unit
-        else f"{metric.name} ({better} is better)"
-    )
+    better = f"{'higher' if objective.direction == 'max' else 'lower'} is better"
+    return f"{metric.name} ({metric.unit + ', ' if metric.unit else ''}{better})"
 
 
 def _ends(values: Floats) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from hpobench_nmt.runner.corpora.corpus import ParallelCorpus, TextCorpus
 from hpobench_nmt.runner.corpora.load import (
     check_section,
     corpus_kind,
+    corpus_of,
     filled_section,
     load_corpus,
     split_text,
@@ -14,6 +15,7 @@ __all__ = [
     "TextCorpus",
     "check_section",
     "corpus_kind",
+    "corpus_of",
     "filled_section",
     "load_corpus",
     "split_text",

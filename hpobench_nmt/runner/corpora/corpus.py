@@ -8,16 +8,16 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.family import Unit
 
 PARTS = ("train", "dev", "test")
-Unit = Literal["word", "character"]
 Lines = tuple[str, ...]
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Generic, Literal
 
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.family import Setting
-
-Options = Mapping[str, Any]
+from hpobench_nmt.runner.family import S, Unit
+from hpobench_nmt.runner.settings import About, Settings
 
 
 @dataclass(frozen=True)
-class CorpusReader:
+class CorpusReader(Generic[S]):
     """How one kind of corpus is read.
 
     Attributes:
@@ -32,27 +31,28 @@ class CorpusReader:
 
     name: str
     kind: Literal["text", "parallel"]
-    options: tuple[Setting, ...]
-    depends: Callable[[Options, Path, Path], list[str]]
-    read: Callable[[Options, Path, Path], Corpus]
-    split: Callable[[Options, bytes, Path], list[str]]
-    check: Callable[[Options], None] = lambda options: None
+    options: type[S]
+    depends: Callable[[S, Path, Path], list[str]]
+    read: Callable[[S, Path, Path], Corpus]
+    split: Callable[[S, bytes, Path], list[str]]
+    check: Callable[[S], None] = lambda options: None
 
 
-VOCABULARY_OPTIONS = (
-    Setting(
-        "vocabulary", 0, int, 0, description="the most frequent of train, <unk> and <eos> counted; 0: all"
-    ),
-    Setting("min_count", 1, int, 1, description="rarer ones of train are <unk>"),
-)
-# All of dev and test unless a spec says otherwise, however short train is: other defaults would change the
-# corpora of ledgers that are there.
-LENGTH_OPTIONS = (
-    Setting("train_tokens", 0, int, 0, description="only the last so many tokens of train; 0: all"),
-    Setting("dev_tokens", 0, int, 0, description="only the first so many tokens of dev; 0: all"),
-    Setting("test_tokens", 0, int, 0, description="only the first so many tokens of test; 0: all"),
-)
-UNIT_OPTION = Setting("unit", "word", str, choices=("word", "character"), description="what a token is")
-TOKENISE_OPTION = Setting(
-    "tokenise", False, bool, description="split words from punctuation, Chinese and Japanese into characters"
-)
+Vocabulary = Annotated[int, About("the most frequent of train, <unk> and <eos> counted; 0: all", low=0)]
+Words = Annotated[Unit, About("what a token is")]
+Tokenise = Annotated[bool, About("split words from punctuation, Chinese and Japanese into characters")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Settings):
+    """Options of every corpus for language models.
+
+    All of dev and test are taken unless a spec says otherwise, however short train is: other defaults would
+    change the corpora of ledgers that are there.
+    """
+
+    vocabulary: Vocabulary = 0
+    min_count: Annotated[int, About("rarer ones of train are <unk>", low=1)] = 1
+    train_tokens: Annotated[int, About("only the last so many tokens of train; 0: all", low=0)] = 0
+    dev_tokens: Annotated[int, About("only the first so many tokens of dev; 0: all", low=0)] = 0
+    test_tokens: Annotated[int, About("only the first so many tokens of test; 0: all", low=0)] = 0

@@ -10,34 +10,52 @@ import shutil
 import subprocess
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Options
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader
 from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts, tidy
 from hpobench_nmt.runner.corpora.sentence_pairs import Pair, clean, split
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import About, Settings
 
 # Debian has help in these and in a few more, whose scripts the tokenizer does not know.
 # fmt: off
-LANGUAGES = (
+Language = Literal[
     "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fi", "fr", "gl", "hu", "id", "it", "ja", "ko",
     "nl", "pl", "pt", "pt-br", "ru", "sk", "sl", "sv", "tr", "vi", "zh", "zh-tw",
-)
+]
 # fmt: on
 _DEBIAN = {"en": "en-US", "zh": "zh-CN", "zh-tw": "zh-TW", "pt-br": "pt-BR"}
 
 
-def _depends(options: Options, base: Path, cache: Path) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class HelpOptions(Settings):
+    """Options of LibreOffice's help."""
+
+    source: Annotated[Language, About("the language to translate from")]
+    target: Annotated[Language, About("the language to translate to")]
+    train: Annotated[int, About("pairs to train on", low=1)] = 24_000
+    dev: Annotated[int, About("pairs to tune on", low=1)] = 1_000
+    test: Annotated[int, About("pairs to test on", low=1)] = 1_000
+    min_words: Annotated[int, About("a pair's shorter side has as many tokens or more", low=1)] = 1
+    max_words: Annotated[int, About("a pair's longer side has as many tokens or fewer", low=1)] = 60
+    catalogs: Annotated[bool, About("take the interface's texts too, not only help pages")] = True
+    seed: Annotated[int, About("of the random split", low=0)] = 1
+    folder: Annotated[str, About("where the packages are unpacked; none: download them")] = ""
+
+
+def _depends(options: HelpOptions, base: Path, cache: Path) -> list[str]:
     """The packages' revisions, and the name, size and time of every file that is read."""
     folder, other = _folder(options, base, cache), _debian(_foreign(options))
     roots = [folder / "usr/share/libreoffice/help" / language / "text" for language in ("en-US", other)]
-    if options["catalogs"]:
+    if options.catalogs:
         roots.append(folder / "usr/lib/libreoffice/program/resource" / other.replace("-", "_"))
     digest = hashlib.sha256()
     for root in roots:
@@ -52,21 +70,21 @@ def _depends(options: Options, base: Path, cache: Path) -> list[str]:
     return [_revisions(folder, options), digest.hexdigest()]
 
 
-def _read(options: Options, base: Path, cache: Path) -> Corpus:
+def _read(options: HelpOptions, base: Path, cache: Path) -> Corpus:
     folder, foreign = _folder(options, base, cache), _foreign(options)
-    languages = (options["source"], options["target"])
-    texts = _pairs(folder, _debian(foreign), options["catalogs"])
-    if foreign == options["source"]:
+    languages = (options.source, options.target)
+    texts = _pairs(folder, _debian(foreign), options.catalogs)
+    if foreign == options.source:
         texts = ((other, english) for english, other in texts)
-    pairs = clean(texts, languages, options["min_words"], options["max_words"])
+    pairs = clean(texts, languages, options.min_words, options.max_words)
     return split(
         "lohelp",
         languages,
         pairs,
-        {part: options[part] for part in ("train", "dev", "test")},
-        options["seed"],
+        {"train": options.train, "dev": options.dev, "test": options.test},
+        options.seed,
         {
-            "source": f"LibreOffice help{' and interface' if options['catalogs'] else ''}, Debian packages "
+            "source": f"LibreOffice help{' and interface' if options.catalogs else ''}, Debian packages "
             f"{', '.join(_packages(options))}; {len(pairs):,} pairs after cleaning",
             "version": _revisions(folder, options),
             "licence": "MPL-2.0",
@@ -84,8 +102,8 @@ def _pairs(folder: Path, other: str, catalogs: bool) -> Iterator[Pair]:
         yield from catalog_texts(folder, other.replace("-", "_"))
 
 
-def _foreign(options: Options) -> str:
-    return str(options["target"] if options["source"] == "en" else options["source"])
+def _foreign(options: HelpOptions) -> str:
+    return options.target if options.source == "en" else options.source
 
 
 def _debian(language: str) -> str:
@@ -93,13 +111,13 @@ def _debian(language: str) -> str:
     return _DEBIAN.get(language, language)
 
 
-def _packages(options: Options) -> list[str]:
+def _packages(options: HelpOptions) -> list[str]:
     other = _debian(_foreign(options)).lower()
-    catalogs = [f"libreoffice-l10n-{other}"] if options["catalogs"] else []
+    catalogs = [f"libreoffice-l10n-{other}"] if options.catalogs else []
     return ["libreoffice-help-en-us", f"libreoffice-help-{other}", *catalogs]
 
 
-def _revisions(folder: Path, options: Options) -> str:
+def _revisions(folder: Path, options: HelpOptions) -> str:
     """The Debian revision of each package, from the first line of its change log."""
     found = {}
     for package in _packages(options):
@@ -115,17 +133,17 @@ def _revisions(folder: Path, options: Options) -> str:
     return ", ".join(f"{package} {revision}" for package, revision in found.items())
 
 
-def _folder(options: Options, base: Path, cache: Path) -> Path:
+def _folder(options: HelpOptions, base: Path, cache: Path) -> Path:
     """Where the packages are unpacked: the section's folder, or a download in the cache."""
-    if options["folder"]:
-        folder = user_path(base, options["folder"], "[corpus] folder")
+    if options.folder:
+        folder = user_path(base, options.folder, "[corpus] folder")
         if not (folder / "usr/share/libreoffice/help").is_dir():
             raise InputError(
                 f"[corpus] folder: {folder} has no usr/share/libreoffice/help. Unpack there (dpkg-deb -x): "
                 f"{', '.join(_packages(options))}."
             )
         return folder
-    kind = "help-and-interface" if options["catalogs"] else "help"
+    kind = "help-and-interface" if options.catalogs else "help"
     return make_once(
         cache / "libreoffice" / f"{_foreign(options)}-{kind}",
         lambda new: _download(_packages(options), new),
@@ -161,38 +179,19 @@ def _call(command: list[str], folder: Path) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
-def _check(options: Options) -> None:
-    languages = (options["source"], options["target"])
+def _check(options: HelpOptions) -> None:
+    languages = (options.source, options.target)
     if languages.count("en") != 1:
         raise InputError(
             f"[corpus] source and target are {languages[0]!r} and {languages[1]!r}: one must be 'en', "
             "and the other not."
         )
-    if options["min_words"] > options["max_words"]:
-        raise InputError(f"[corpus] min_words is above max_words ({options['max_words']}).")
+    if options.min_words > options.max_words:
+        raise InputError(f"[corpus] min_words is above max_words ({options.max_words}).")
 
 
-def _split(options: Options, content: bytes, path: Path) -> list[str]:
+def _split(options: HelpOptions, content: bytes, path: Path) -> list[str]:
     return [" ".join(tokenise(tidy(line))) for line in lines_of(decoded(content, path))]
 
 
-LOHELP = CorpusReader(
-    name="lohelp",
-    kind="parallel",
-    options=(
-        Setting("source", None, str, choices=LANGUAGES, description="the language to translate from"),
-        Setting("target", None, str, choices=LANGUAGES, description="the language to translate to"),
-        Setting("train", 24_000, int, 1, description="pairs to train on"),
-        Setting("dev", 1_000, int, 1, description="pairs to tune on"),
-        Setting("test", 1_000, int, 1, description="pairs to test on"),
-        Setting("min_words", 1, int, 1, description="a pair's shorter side has as many tokens or more"),
-        Setting("max_words", 60, int, 1, description="a pair's longer side has as many tokens or fewer"),
-        Setting("catalogs", True, bool, description="take the interface's texts too, not only help pages"),
-        Setting("seed", 1, int, 0, description="of the random split"),
-        Setting("folder", "", str, description="where the packages are unpacked; none: download them"),
-    ),
-    depends=_depends,
-    read=_read,
-    split=_split,
-    check=_check,
-)
+LOHELP = CorpusReader("lohelp", "parallel", HelpOptions, _depends, _read, _split, _check)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown
 from hpobench_nmt.runner.corpora.corpus import Corpus, read_prepared, write_prepared
-from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Options
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions
 from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
 from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
 from hpobench_nmt.runner.disk.locks import make_once
+from hpobench_nmt.runner.family import Job
+from hpobench_nmt.runner.settings import Settings, settings_of
 
-READERS: Mapping[str, CorpusReader] = {
+READERS: Mapping[str, CorpusReader[Any]] = {
     reader.name: reader for reader in (SOTU, TEXT, PTB, WIKITEXT_2, ENWIK8, TEXT8, LOHELP, PARALLEL)
 }
 
@@ -46,7 +49,7 @@ def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
         InputError: as check_section.
     """
     reader, options = _options(section)
-    return {"name": reader.name, **options}
+    return {"name": reader.name, **asdict(options)}
 
 
 def split_text(section: Mapping[str, Any], content: bytes, path: Path) -> list[str]:
@@ -85,14 +88,29 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
         write_prepared(reader.read(options, base, cache), new)
 
     try:
-        identity = [FORMAT, reader.name, dict(options), reader.depends(options, base, cache)]
+        identity = [FORMAT, reader.name, asdict(options), reader.depends(options, base, cache)]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         return read_prepared(make_once(cache / "corpora" / f"{reader.name}-{key}.npz", make))
     except OSError as error:
         raise RunError(f"cannot keep the prepared corpus in {cache}: {error.strerror or error}.") from error
 
 
-def _options(section: Mapping[str, Any]) -> tuple[CorpusReader, Options]:
+def corpus_of(job: Job[Any]) -> Any:
+    """The corpus of a job, a TextCorpus or a ParallelCorpus.
+
+    Raises:
+        InputError: its section is wrong, or its files have changed since the run began.
+    """
+    corpus = load_corpus(job.corpus, job.base, job.cache)
+    if job.corpus_sha256 not in ("", corpus.provenance["sha256"]):
+        raise InputError(
+            f"corpus {corpus.name!r} has changed since this run began, and a ledger is of one corpus. "
+            "Put its files back, or train into another folder."
+        )
+    return corpus
+
+
+def _options(section: Mapping[str, Any]) -> tuple[CorpusReader[Any], Settings]:
     """The section's reader, and its options with defaults filled in."""
     name = section.get("name")
     if not isinstance(name, str):
@@ -101,19 +119,19 @@ def _options(section: Mapping[str, Any]) -> tuple[CorpusReader, Options]:
         raise unknown("corpus", name, READERS, "([corpus] name)")
     reader = READERS[name]
     where = f"[corpus], corpus {name!r}"
-    settings = {setting.name: setting for setting in reader.options}
+    known = settings_of(reader.options)
     for key in section:
-        if key != "name" and key not in settings:
-            raise unknown("option", key, settings, f"({where})")
-    options: dict[str, Any] = {}
-    for key, setting in settings.items():
+        if key != "name" and key not in known:
+            raise unknown("option", key, known, f"({where})")
+    given = {}
+    for key, option in known.items():
         if key in section:
-            options[key] = setting.check(section[key], where)
-        elif setting.default is None:
-            raise InputError(f"{where}: {key} is missing ({setting.description}).")
-        else:
-            options[key] = setting.default
-    if 0 < options.get("vocabulary", 0) < 3:
-        raise InputError(f"{where}: vocabulary must be 3 or more ({settings['vocabulary'].description}).")
+            given[key] = option.check(section[key], where)
+        elif option.default is None:
+            raise InputError(f"{where}: {key} is missing ({option.about.description}).")
+    options = reader.options(**given)
+    if isinstance(options, TextOptions) and 0 < options.vocabulary < 3:
+        described = known["vocabulary"].about.description
+        raise InputError(f"{where}: vocabulary must be 3 or more ({described}).")
     reader.check(options)
     return reader, options

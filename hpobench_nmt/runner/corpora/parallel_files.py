@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus, Lines
-from hpobench_nmt.runner.corpora.corpus_reader import TOKENISE_OPTION, CorpusReader, Options
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, Tokenise
 from hpobench_nmt.runner.corpora.sentence_pairs import parallel_corpus
 from hpobench_nmt.runner.corpora.text_reading import decoded, lines_of, read_lines, status
 from hpobench_nmt.runner.corpora.tokenise import tokenise
 from hpobench_nmt.runner.disk.user_paths import user_path
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import About, Settings
 
 _FILES = tuple(f"{part}_{side}" for part in PARTS for side in ("source", "target"))
 
 
-def _path(options: Options, base: Path, option: str) -> Path:
-    return user_path(base, options[option], f"[corpus] {option}")
+_File = Annotated[str, About("a UTF-8 text file, one text per line")]
 
 
-def _depends(options: Options, base: Path, cache: Path) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class ParallelOptions(Settings):
+    """Options of parallel texts in files."""
+
+    source: Annotated[str, About("the language to translate from, such as de")]
+    target: Annotated[str, About("the language to translate to, such as en")]
+    train_source: _File
+    train_target: _File
+    dev_source: _File
+    dev_target: _File
+    test_source: _File
+    test_target: _File
+    tokenise: Tokenise = False
+    max_words: Annotated[int, About("a line with more tokens is an error", low=1)] = 250
+
+
+def _path(options: ParallelOptions, base: Path, option: str) -> Path:
+    return user_path(base, getattr(options, option), f"[corpus] {option}")
+
+
+def _depends(options: ParallelOptions, base: Path, cache: Path) -> list[str]:
     return [status(_path(options, base, option), option) for option in _FILES]
 
 
-def _read(options: Options, base: Path, cache: Path) -> Corpus:
+def _read(options: ParallelOptions, base: Path, cache: Path) -> Corpus:
     sides = {option: _lines(_path(options, base, option), option, options) for option in _FILES}
     for part in PARTS:
         source, target = len(sides[f"{part}_source"]), len(sides[f"{part}_target"])
@@ -39,7 +60,7 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
             )
     return parallel_corpus(
         "parallel",
-        (options["source"], options["target"]),
+        (options.source, options.target),
         {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS},
         {
             "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
@@ -63,12 +84,12 @@ def _misaligned_from(source: Lines, target: Lines) -> int:
     return int(len(few) - np.argmin(cost[::-1].round(9)))
 
 
-def _split(options: Options, content: bytes, path: Path) -> list[str]:
-    split = tokenise if options["tokenise"] else str.split
+def _split(options: ParallelOptions, content: bytes, path: Path) -> list[str]:
+    split = tokenise if options.tokenise else str.split
     return [" ".join(split(line)) for line in lines_of(decoded(content, path))]
 
 
-def _lines(path: Path, option: str, options: Options) -> Lines:
+def _lines(path: Path, option: str, options: ParallelOptions) -> Lines:
     """A file's tokenised lines.
 
     Raises:
@@ -76,14 +97,14 @@ def _lines(path: Path, option: str, options: Options) -> Lines:
     """
     lines = []
     for number, line in enumerate(read_lines(path, option), 1):
-        found = tokenise(line) if options["tokenise"] else line.split()
+        found = tokenise(line) if options.tokenise else line.split()
         if not found:
             raise InputError(
                 f"{path}, line {number}: empty. Remove the line, and its partner in the other file."
             )
-        if len(found) > options["max_words"]:
+        if len(found) > options.max_words:
             raise InputError(
-                f"{path}, line {number}: {len(found):,} tokens, but max_words is {options['max_words']}. "
+                f"{path}, line {number}: {len(found):,} tokens, but max_words is {options.max_words}. "
                 "Remove the line and its partner in the other file, or set max_words higher."
             )
         lines.append(" ".join(found))
@@ -92,20 +113,4 @@ def _lines(path: Path, option: str, options: Options) -> Lines:
     return tuple(lines)
 
 
-PARALLEL = CorpusReader(
-    name="parallel",
-    kind="parallel",
-    options=(
-        Setting("source", None, str, description="the language to translate from, such as de"),
-        Setting("target", None, str, description="the language to translate to, such as en"),
-        *(
-            Setting(option, None, str, description="a UTF-8 text file, one text per line")
-            for option in _FILES
-        ),
-        TOKENISE_OPTION,
-        Setting("max_words", 250, int, 1, description="a line with more tokens is an error"),
-    ),
-    depends=_depends,
-    read=_read,
-    split=_split,
-)
+PARALLEL = CorpusReader("parallel", "parallel", ParallelOptions, _depends, _read, _split)

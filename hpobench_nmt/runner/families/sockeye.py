@@ -8,20 +8,20 @@ training ends where it has not improved for `max_not_improved` checkpoints. The 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
-from hpobench_nmt.runner.family import Family, Job, Outcome, Setting, TrainingFailed
+from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
+from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
@@ -31,95 +31,6 @@ SOCKEYE = "3.1.34"
 
 MIN_BLEU = 0.5
 """A configuration with a lower dev BLEU has learned nothing and counts as failed."""
-
-SETTINGS = (
-    # The six of the paper's Table 1, by their names in the published tables. There bpe_symbols counts merges,
-    # here the vocabulary, unless bpe_count says otherwise.
-    Setting("bpe_symbols", None, int, 10, 200_000, description="subwords of each side, characters included"),
-    Setting("num_layers", None, int, 1, 100, description="layers of the encoder, and of the decoder"),
-    Setting("num_embed", None, int, 4, 16_384, scale="log", description="model size"),
-    Setting("num_hidden", None, int, 1, 65_536, scale="log", description="feed-forward size"),
-    Setting("num_heads", None, int, 1, 256, scale="log", description="attention heads"),
-    Setting("learning_rate", None, float, 1e-7, 1.0, scale="log", description="Adam's initial step"),
-    Setting(
-        "bpe_count",
-        "vocabulary",
-        str,
-        choices=("vocabulary", "merges"),
-        description="what bpe_symbols counts: all subwords, or merges alone as in the published tables",
-    ),
-    Setting("max_length", 95, int, 1, 10_000, unit="subwords", description="longest training sentence"),
-    Setting("batch_size", 4096, int, 1, 1_000_000, unit="subwords", description="target words of a batch"),
-    Setting("dropout", 0.1, float, 0.0, 0.95, description="between layers"),
-    Setting("attention_dropout", 0.1, float, 0.0, 0.95, description="of attention weights"),
-    Setting("feed_forward_dropout", 0.1, float, 0.0, 0.95, description="inside feed-forward layers"),
-    Setting("embed_dropout", 0.0, float, 0.0, 0.95, description="of embeddings"),
-    Setting("label_smoothing", 0.1, float, 0.0, 0.95, description="probability spread over all words"),
-    Setting("warmup", 0, int, 0, 1_000_000, unit="updates", description="rise of the learning rate"),
-    Setting("reduce_factor", 0.7, float, 0.01, 1.0, description="of the learning rate; 1 never lowers it"),
-    Setting("reduce_after", 3, int, 1, 1000, unit="checkpoints", description="without improvement"),
-    Setting("checkpoint_interval", 1000, int, 1, 1_000_000, description="updates between checkpoints"),
-    Setting("max_not_improved", 8, int, 1, 1000, unit="checkpoints", description="then training ends"),
-    Setting(
-        "stop_on",
-        "perplexity",
-        str,
-        choices=("perplexity", "bleu"),
-        on_grid=False,
-        description="of dev: decides on the best checkpoint, the learning rate and the end of training; "
-        "bleu is that of the subwords of checkpoint_sentences",
-    ),
-    Setting("min_improvement", 0.0, float, 0.0, 1e6, description="of stop_on over max_not_improved"),
-    Setting("max_updates", 10**6, int, 1, 10**8, description="updates after which training ends anyway"),
-    Setting(
-        "checkpoint_sentences",
-        -1,
-        int,
-        -1,
-        10**6,
-        description="dev sentences decoded at each checkpoint, the curve's dev_bleu; -1: all, 0: none; "
-        "of a sample it is called dev_bleu_sample",
-    ),
-    Setting("update_interval", 1, int, 1, 1000, description="batches of an update, with their mean gradient"),
-    Setting(
-        "learning_rate_scheduler",
-        "plateau-reduce",
-        str,
-        choices=("plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"),
-        description="Sockeye's --learning-rate-scheduler-type: lowered where dev perplexity stops improving, "
-        "over the root of the update, to 0 at max_updates, or not at all",
-    ),
-    Setting(
-        "workers",
-        1,
-        int,
-        1,
-        64,
-        on_grid=False,
-        description="processes of one training, each with a batch of an update; on CUDA devices each has a "
-        "GPU, from the training's own on; times and memory are those of the first",
-    ),
-    Setting("amp", False, bool, description="mixed precision in training; on a CUDA device only"),
-    Setting("tf32", True, bool, description="short products of 32-bit numbers, on GPUs that have them"),
-    Setting(
-        "decode_dtype",
-        "float32",
-        str,
-        choices=("float32", "float16", "bfloat16"),
-        description="numbers of the model that decodes dev and test",
-    ),
-    Setting("beam_size", 5, int, 1, 100, description="of decoding dev and test"),
-    Setting("decode_batch_size", 16, int, 1, 10_000, unit="sentences", description="decoded at once"),
-    Setting(
-        "decode_times",
-        1,
-        int,
-        1,
-        100,
-        on_grid=False,
-        description="how often dev is decoded; its times are the least, which other work disturbs least",
-    ),
-)
 
 METRICS = (
     Metric("dev_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of dev"),
@@ -153,17 +64,17 @@ METRICS = (
 )
 
 
-def check(settings: Mapping[str, Any]) -> None:
+def check(settings: SockeyeSettings) -> None:
     """Refuse sizes that no transformer can have, in the words of the settings."""
-    if settings["num_embed"] % settings["num_heads"]:
+    if settings.num_embed % settings.num_heads:
         raise InputError(
-            f"num_embed {settings['num_embed']} can't be divided among num_heads {settings['num_heads']}: "
+            f"num_embed {settings.num_embed} can't be divided among num_heads {settings.num_heads}: "
             "take a multiple."
         )
-    if settings["stop_on"] == "bleu" and not settings["checkpoint_sentences"]:
+    if settings.stop_on == "bleu" and not settings.checkpoint_sentences:
         raise InputError("stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of them.")
-    if settings["num_embed"] % 2:
-        raise InputError(f"num_embed {settings['num_embed']} must be even: positions are sines and cosines.")
+    if settings.num_embed % 2:
+        raise InputError(f"num_embed {settings.num_embed} must be even: positions are sines and cosines.")
 
 
 def missing() -> str:
@@ -183,23 +94,23 @@ def missing() -> str:
     return " && ".join(commands)
 
 
-def train(job: Job) -> Outcome:
+def train(job: Job[SockeyeSettings]) -> Outcome:
     """Prepare (or reuse), train, translate dev and test, and score."""
-    if job.device == "cpu" and job.settings["amp"]:
+    if job.device == "cpu" and job.settings.amp:
         raise InputError("amp = true needs a CUDA device: on a CPU, Sockeye trains with 32-bit numbers only.")
     corpus = _load(job)
     settings = job.settings
-    first_devices([job.device], settings["workers"])  # an error where there are too few GPUs
+    first_devices([job.device], settings.workers)  # an error where there are too few GPUs
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = measuring_lock(job.cache)
     prepared = prepare(
         corpus,
-        settings["bpe_symbols"],
-        settings["max_length"],
+        settings.bpe_symbols,
+        settings.max_length,
         job.cache,
         job.scratch / "prepare.log",
         measuring,
-        settings["bpe_count"] == "merges",
+        settings.bpe_count == "merges",
     )
     training = train_model(job, prepared, measuring)
     checkpoints, model = training.checkpoints, training.model
@@ -207,7 +118,7 @@ def train(job: Job) -> Outcome:
     if last.diverged:
         raise TrainingFailed(f"diverged: dev perplexity {last.perplexity:.6g} after {last.update} updates.")
     curve = _curve(job, prepared, training)
-    if not last.converged and last.update < settings["max_updates"]:
+    if not last.converged and last.update < settings.max_updates:
         return Outcome({}, curve, paused=True)
 
     bpe = prepared.target_bpe()
@@ -218,7 +129,7 @@ def train(job: Job) -> Outcome:
         decode_log = job.scratch / f"{part}.log"
         if part == "dev":
             with exclusive(measuring):
-                times = str(settings["decode_times"])
+                times = str(settings.decode_times)
                 run_command("hpobench_nmt.runner.nmt.timed_translate", [times, *command], decode_log)
             clock, processor = read_times(decode_log.read_text("utf-8"))
         else:
@@ -264,16 +175,16 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
 
 
-def _load(job: Job) -> ParallelText:
-    from hpobench_nmt.runner.corpora import ParallelCorpus
+def _load(job: Job[SockeyeSettings]) -> ParallelText:
+    from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 
-    corpus = job.load_corpus()
+    corpus = corpus_of(job)
     if not isinstance(corpus, ParallelCorpus):
         raise InputError(f"corpus {corpus.name!r} has one language: family 'sockeye' needs a parallel one.")
     return corpus
 
 
-def _curve(job: Job, prepared: Prepared, training: Training) -> list[dict[str, float]]:
+def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) -> list[dict[str, float]]:
     """Dev perplexity and cost at every checkpoint, and BLEU of what Sockeye decoded in training.
 
     Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords;
@@ -285,7 +196,7 @@ def _curve(job: Job, prepared: Prepared, training: Training) -> list[dict[str, f
     seconds = {cost.checkpoint: cost.seconds for cost in training.costs}
     reference = model / "decode.target.0"
     references = bpe.decode(_lines(reference)) if reference.exists() else None
-    name = "dev_bleu" if job.settings["checkpoint_sentences"] == -1 else "dev_bleu_sample"
+    name = "dev_bleu" if job.settings.checkpoint_sentences == -1 else "dev_bleu_sample"
     curve = []
     for checkpoint in training.checkpoints:
         point: dict[str, float] = {"update": checkpoint.update, "dev_ppl": checkpoint.perplexity}
@@ -311,8 +222,10 @@ def _versions() -> dict[str, str]:
 
 FAMILY = Family(
     name="sockeye",
+    models="transformers for translation, by Sockeye's own commands",
+    source="Zhang and Duh 2020",
     corpus="parallel",
-    settings=SETTINGS,
+    settings=SockeyeSettings,
     metrics=METRICS,
     train=train,
     check=check,

@@ -85,11 +85,11 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     rows = {spec.row(record.config) for record in done}
     # A configuration that failed has no row, though it may have succeeded with another seed.
     with_row = [record for record in ledger.records if spec.row(record.config) in rows]
-    replicates = _replicates(spec, with_row, names)
-    told = "; ".join(filter(None, (_noise(table, name, replicates) for name in table.objectives)))
+    table = table.with_replicates(_replicates(spec, with_row, names))
+    told = "; ".join(filter(None, (_noise(table, name) for name in table.objectives)))
     if told:
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
-    write_into_folder(table, path.parent, replicates)
+    write_into_folder(table, path.parent)
     return table, path.parent
 
 
@@ -124,10 +124,12 @@ def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> 
     return pd.DataFrame(rows, columns=[*(a.name for a in spec.axes), "replicate", "seed", *names])
 
 
-def _noise(table: Table, metric: str, replicates: pd.DataFrame) -> str:
+def _noise(table: Table, metric: str) -> str:
     """What trainings with other seeds say of a metric; empty where they say nothing."""
+    if table.replicates is None:
+        return ""
     try:
-        found = seed_noise(table.response(metric), replicates)
+        found = seed_noise(table.response(metric), table.replicates.to_frame())
     except InputError:  # no configuration was trained twice
         return ""
     if found.pooled.sd == 0:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,7 +32,7 @@ def seconds(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def lock_of(job: Job) -> Path | None:
+def lock_of(job: Job[Any]) -> Path | None:
     """The lock under which the job measures times, and for which its training stands still; None on a CPU."""
     return None if job.device == "cpu" else measuring_lock(job.cache)
 

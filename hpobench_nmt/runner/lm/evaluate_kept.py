@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,9 @@ from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
 from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
 from hpobench_nmt.runner.lm.measure import rule_of, statistics, tune_cache, tuned_rule
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, RULES
+from hpobench_nmt.runner.lm.settings import RULES, EvaluationSettings
 from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
+from hpobench_nmt.runner.settings import settings_of
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ def _timed(
 
 def _cache(kept: KeptLanguageModel) -> NeuralCache:
     """The cache of the training, or the default one, tuned as a training would."""
-    window = kept.settings.get("cache_window", 0)
-    values = {**_DEFAULTS, **kept.settings, **kept.about.tuned}
-    cache = NeuralCache(window or _DEFAULTS["cache_window"], values["cache_theta"], values["cache_lambda"])
-    tuning = kept.corpus.dev[: values["tuning_tokens"]]
+    window = kept.settings.cache_window if isinstance(kept.settings, EvaluationSettings) else 0
+    values = _evaluation(kept, kept.about.tuned)
+    cache = NeuralCache(window or EvaluationSettings.cache_window, values.cache_theta, values.cache_lambda)
+    tuning = kept.corpus.dev[: values.tuning_tokens]
     return cache if window or len(tuning) < 2 else tune_cache(kept.model, tuning, cache)
 
 
@@ -136,9 +137,8 @@ def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tens
     Raises:
         InputError: the kept training text is too short for its gradient statistics.
     """
-    own = kept.settings["dynamic_rule"]
-    tuned = kept.about.tuned if name == own else {}
-    values = {**_DEFAULTS, **kept.settings, **tuned, "dynamic_rule": name}
+    own = kept.settings.dynamic_rule
+    values = _evaluation(kept, {**(kept.about.tuned if name == own else {}), "dynamic_rule": name})
     rule = rule_of(values, kept.corpus)
     rms = kept.statistics
     if rms is None or not rule.needs_rms or (name == "sparse") != (own == "sparse"):
@@ -146,10 +146,15 @@ def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tens
             rms = statistics(kept.model, kept.corpus.train, rule, values)
         except TrainingFailed as error:
             raise InputError(f"dynamic evaluation with {name}: {error}") from None
-    tuning = kept.corpus.dev[: values["tuning_tokens"]]
+    tuning = kept.corpus.dev[: values.tuning_tokens]
     if name != own and len(tuning) > 1:
         rule = tuned_rule(kept.model, tuning, rule, rms)
     return rule, rms
 
 
-_DEFAULTS: Mapping[str, Any] = {setting.name: setting.default for setting in EVALUATION_SETTINGS}
+def _evaluation(kept: KeptLanguageModel, others: Mapping[str, Any]) -> EvaluationSettings:
+    """The settings of the training with other values; the defaults of those that its family does not have."""
+    values = {**asdict(kept.settings), **others}
+    return EvaluationSettings(
+        **{name: values[name] for name in settings_of(EvaluationSettings) if name in values}
+    )

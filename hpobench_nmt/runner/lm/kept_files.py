@@ -1,4 +1,4 @@
-"""The files of a kept language model (kept_models.py has the folder, and model.json).
+"""The files of a kept language model (disk/kept_model.py has the folder, and model.json).
 
 weights.pt        every parameter by name, 32-bit floats: a dict that torch.save wrote
 vocabulary.json   "unit", "word" or "character", and "tokens", the token of each number
@@ -32,14 +32,10 @@ from hpobench_nmt.runner.disk.archives import (
     read_archive,
     save_tensors,
 )
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, read_kept
+from hpobench_nmt.runner.family import Architecture
 from hpobench_nmt.runner.lm.language_model import set_up
-from hpobench_nmt.runner.training.kept_models import (
-    KeptModel,
-    checked_settings,
-    describe_kept,
-    kept_file,
-    read_kept,
-)
+from hpobench_nmt.runner.lm.settings import DynamicSettings
 
 WEIGHTS, VOCABULARY, TOKENS = "weights.pt", "vocabulary.json", "tokens.npz"
 LOSSES, STATISTICS = "losses.npz", "statistics.pt"
@@ -70,7 +66,7 @@ class KeptLanguageModel:
     """
 
     about: KeptModel
-    settings: Mapping[str, Any]
+    settings: DynamicSettings
     model: nn.Module
     corpus: TextCorpus
     statistics: list[Tensor] | None
@@ -81,7 +77,7 @@ def save_language_model(
     *,
     model: nn.Module,
     corpus: TextCorpus,
-    settings: Mapping[str, Any],
+    settings: DynamicSettings,
     losses: Mapping[str, tuple[Floats, Floats]],
     statistics: Sequence[Tensor] | None,
 ) -> None:
@@ -100,7 +96,7 @@ def save_language_model(
     (folder / VOCABULARY).write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
     small = np.min_scalar_type(len(corpus.vocabulary))
     # Of train what the rules need, and two tokens at least, as of every part.
-    train = corpus.train[: max(2, settings["dynamic_statistics"] or len(corpus.train))]
+    train = corpus.train[: max(2, settings.dynamic_statistics or len(corpus.train))]
     parts = {"train": train, "dev": corpus.dev, "test": corpus.test}
     # Any: for a type checker a keyword of savez may be its allow_pickle. NumPy before 2.2 has no such option.
     kept: dict[str, Any] = {part: tokens.astype(small) for part, tokens in parts.items()}
@@ -115,27 +111,23 @@ def save_language_model(
         save_tensors(folder / STATISTICS, [tensor.cpu() for tensor in statistics])
 
 
-def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
-    """A kept language model. Its numbers are the same to the last bit as when it was saved.
+def read_language_model(
+    folder: Path, about: KeptModel, architecture: Architecture[Any], settings: DynamicSettings, device: str
+) -> KeptLanguageModel:
+    """The files above, as a model of this architecture with these settings on the device.
 
     Raises:
-        InputError: there is none, it is of another kind, or a file of it is damaged.
+        InputError: a file is missing, damaged, or not of such a model.
     """
-    about = read_kept(folder)
-    family, settings = checked_settings(folder, about)
-    if family.architecture is None:
-        raise InputError(
-            f"{folder}: {describe_kept(about)} is no language model: use `hpobench-nmt translate`."
-        )
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)
     weights = read_archive(path, load_named_tensors)
     shape = (settings, len(words.tokens), words.unit)
-    expected, found = family.architecture.parameters(*shape), sum(w.numel() for w in weights.values())
+    expected, found = architecture.parameters(*shape), sum(w.numel() for w in weights.values())
     if found != expected:  # before memory is taken for what the settings ask
         raise InputError(f"{path}: holds {found:,} numbers; a model of these settings has {expected:,}.")
     where = set_up(device)
-    model: nn.Module = family.architecture.build(*shape, torch.Generator(where))
+    model: nn.Module = architecture.build(*shape, torch.Generator(where))
     parameters = dict(model.named_parameters())
     shapes = [{n: (t.dtype, t.shape) for n, t in each.items()} for each in (weights, parameters)]
     if shapes[0] != shapes[1]:
@@ -154,10 +146,10 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     return KeptLanguageModel(about, settings, model, corpus, statistics)
 
 
-def _shapes_of_statistics(model: Any, settings: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    if settings["dynamic_rule"] != "sparse":
+def _shapes_of_statistics(model: Any, settings: DynamicSettings) -> list[tuple[int, ...]]:
+    if settings.dynamic_rule != "sparse":
         return [tuple(p.shape) for p in model.parameters()]
-    return [(min(settings["dynamic_units"], n),) * 2 for n in model.hidden_sizes]
+    return [(min(settings.dynamic_units, n),) * 2 for n in model.hidden_sizes]
 
 
 def load_losses(folder: Path) -> dict[str, Floats]:

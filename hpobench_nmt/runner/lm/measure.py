@@ -7,7 +7,7 @@ import ctypes
 import gc
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,16 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import TextCorpus
-from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed
+from hpobench_nmt.runner.corpora import TextCorpus, corpus_of
+from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
+from hpobench_nmt.runner.lm.fit import fit
 from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
+from hpobench_nmt.runner.lm.settings import DynamicSettings, EvaluationSettings
 from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
 from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
@@ -48,16 +50,16 @@ _MASK_SEED = 0
 _SLACK = 2.0
 
 
-def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSummary]]) -> Outcome:
+def train_and_measure(job: Job[Any], architecture: Architecture[Any]) -> Outcome:
     """Train a language model, measure it, and put both into one outcome.
 
     Args:
-        job: one configuration.
-        fit: (settings, corpus, seed, device, checkpoints) -> (model, training).
+        job: one configuration; its settings are EvaluationSettings, too.
+        architecture: of the model.
     """
-    corpus = job.load_corpus()
+    corpus = corpus_of(job)
     checkpoints = checkpoints_of(job, corpus.provenance["sha256"])
-    model, training = fit(job.settings, corpus, job.seed, job.device, checkpoints)
+    model, training = fit(architecture, job.settings, corpus, job.seed, job.device, checkpoints)
     if training.paused:
         return Outcome({}, learning_curve(corpus, training), paused=True)
     measured = measure(model, corpus, job.settings, lock_of(job))
@@ -71,7 +73,7 @@ def train_and_measure(job: Job, fit: Callable[..., tuple[nn.Module, TrainingSumm
 
 
 def measure(
-    model: nn.Module, corpus: TextCorpus, settings: Mapping[str, Any], lock: Path | None = None
+    model: nn.Module, corpus: TextCorpus, settings: EvaluationSettings, lock: Path | None = None
 ) -> Outcome:
     """Metrics of a trained model on dev and test.
 
@@ -84,7 +86,7 @@ def measure(
     Args:
         model: a LanguageModel; not changed.
         corpus: the corpus that it was trained on.
-        settings: the values of EVALUATION_SETTINGS, among others.
+        settings: what to measure, and how.
         lock: under which times are measured (clock.py); None: other processes do not matter.
 
     Returns:
@@ -113,14 +115,14 @@ def measure(
         losses[suffix.removeprefix("_") or "static"] = dev, test
 
     evaluate("", "eval_time", lambda tokens: static_nll(lm, tokens))
-    tuning = corpus.dev[: settings["tuning_tokens"]]
-    if settings["cache_window"]:
-        cache = NeuralCache(settings["cache_window"], settings["cache_theta"], settings["cache_lambda"])
+    tuning = corpus.dev[: settings.tuning_tokens]
+    if settings.cache_window:
+        cache = NeuralCache(settings.cache_window, settings.cache_theta, settings.cache_lambda)
         if len(tuning) > 1:
             cache = tune_cache(lm, tuning, cache)
         evaluate("_cache", "cache_time", lambda tokens: cache_nll(lm, tokens, cache))
         used |= {"cache_theta": cache.theta, "cache_lambda": cache.weight}
-    if settings["dynamic_rule"] != "none":
+    if settings.dynamic_rule != "none":
         rule = rule_of(settings, corpus)
         rms = statistics(model, corpus.train, rule, settings)
         if len(tuning) > 1:
@@ -131,11 +133,11 @@ def measure(
                 evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms))
                 used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
-    if settings["mc_masks"]:
+    if settings.mc_masks:
 
         def averaged(tokens: Tokens) -> Floats:
             generator = torch.Generator(lm.output_weight.device).manual_seed(_MASK_SEED)
-            return mc_nll(lm, tokens, settings["mc_masks"], settings["mc_steps"], generator)
+            return mc_nll(lm, tokens, settings.mc_masks, settings.mc_steps, generator)
 
         evaluate("_mc", "mc_time", averaged)
     metrics.update(size_metrics(model))
@@ -204,22 +206,22 @@ def forget_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def rule_of(settings: Mapping[str, Any], corpus: TextCorpus) -> UpdateRule:
+def rule_of(settings: DynamicSettings, corpus: TextCorpus) -> UpdateRule:
     """The dynamic-evaluation rule that the settings ask for."""
     return UpdateRule(
-        settings["dynamic_rule"],
-        settings["dynamic_learning_rate"],
-        settings["dynamic_segment"] or _SEGMENTS[corpus.unit],
-        settings["dynamic_decay"],
-        settings["dynamic_epsilon"],
-        settings["dynamic_units"],
-        settings["dynamic_decay_scale"],
-        settings["dynamic_horizon"],
+        settings.dynamic_rule,
+        settings.dynamic_learning_rate,
+        settings.dynamic_segment or _SEGMENTS[corpus.unit],
+        settings.dynamic_decay,
+        settings.dynamic_epsilon,
+        settings.dynamic_units,
+        settings.dynamic_decay_scale,
+        settings.dynamic_horizon,
     )
 
 
 def statistics(
-    model: nn.Module, train: Tokens, rule: UpdateRule, settings: Mapping[str, Any]
+    model: nn.Module, train: Tokens, rule: UpdateRule, settings: DynamicSettings
 ) -> list[Tensor] | None:
     """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed.
 
@@ -229,10 +231,10 @@ def statistics(
     if not rule.needs_rms:
         return None
     lm: Any = model
-    train = train[: settings["dynamic_statistics"] or len(train)]
+    train = train[: settings.dynamic_statistics or len(train)]
     units = rule.units if rule.name == "sparse" else 0
     try:
-        return gradient_rms(lm, train, settings["dynamic_batch"], rule.segment, units)
+        return gradient_rms(lm, train, settings.dynamic_batch, rule.segment, units)
     except InputError as error:
         raise TrainingFailed(str(error)) from error
 

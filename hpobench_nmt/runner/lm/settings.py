@@ -3,138 +3,176 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
 
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.runner.family import Setting
+from hpobench_nmt.runner.settings import About, Settings
 
-RULES = ("sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse")
+Rule = Literal["sgd", "sgd-prior", "rms-prior", "rms-rms-prior", "sparse"]
 """Update rules of dynamic evaluation, see lm/dynamic.py."""
+RULES: tuple[Rule, ...] = get_args(Rule)
 
-PRECISIONS = ("fp32", "bf16", "fp16")
+Precision = Literal["fp32", "bf16", "fp16"]
 """Of matrix products in training, see lm/precision.py."""
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-DECAY_SCALES = ("elements", "tensors")
+DecayScale = Literal["elements", "tensors"]
 """The averages by which eq. 8 of Krause et al. (2018) scales the decay, see lm/dynamic.py."""
+DECAY_SCALES: tuple[DecayScale, ...] = get_args(DecayScale)
 
-TRAINING_SETTINGS = (
-    Setting(
-        "precision",
-        "fp32",
-        str,
-        choices=PRECISIONS,
-        description="of matrix products in training, see lm/precision.py; evaluation always has 32 bits",
-    ),
-    Setting(
-        "accumulate",
-        1,
-        int,
-        1,
-        10_000,
-        unit="batches",
-        description="of batch_size streams, read one after the other, whose mean gradient makes an update: "
-        "the memory of one batch, the effective batch of all",
-    ),
-)
 
-DYNAMIC_SETTINGS = (
-    Setting(
-        "dynamic_learning_rate", 1e-4, float, 0.0, 1e3, scale="log", description="dynamic evaluation: eta"
-    ),
-    Setting("dynamic_decay", 0.005, float, 0.0, 1.0, scale="log", description="dynamic evaluation: lambda"),
-    Setting(
-        "dynamic_epsilon", 1e-4, float, 0.0, 1e3, scale="log", description="dynamic evaluation: stabilisation"
-    ),
-    Setting(
-        "dynamic_segment",
-        0,
-        int,
-        0,
-        10_000,
-        unit="tokens",
-        description="dynamic evaluation: n; 0: 5 for words, 20 for characters, as in the paper",
-    ),
-    Setting(
-        "dynamic_batch", 20, int, 1, 10_000, scale="log", description="parallel streams of a batch of MS_g"
-    ),
-    Setting(
-        "dynamic_units",
-        100,
-        int,
-        1,
-        100_000,
-        description="hidden units of each layer that rule sparse adapts",
-    ),
-    Setting(
-        "dynamic_statistics",
-        200_000,
-        int,
-        0,
-        description="training tokens that MS_g is measured on; 0: all",
-        unit="tokens",
-    ),
-    Setting(
-        "dynamic_decay_scale",
-        "elements",
-        str,
-        choices=DECAY_SCALES,
-        description="dynamic evaluation: lambda is in units of the mean RMS gradient of all parameters "
-        "(elements, as in the paper) or of the mean of the tensors' means (tensors, as in its code)",
-    ),
-    Setting(
-        "dynamic_horizon",
-        0,
-        int,
-        0,
-        10**10,
-        unit="tokens",
-        description="dynamic evaluation: tokens after which eta has fallen linearly to 0; 0: it is constant",
-    ),
-)
+def dropout(what: str) -> About:
+    """A rate of dropout."""
+    return About(f"dropout of {what}", low=0.0, high=0.95)
 
-MC_SETTINGS = (
-    Setting(
-        "mc_masks",
-        0,
-        int,
-        0,
-        10**6,
-        description="dropout masks over which probabilities are averaged at evaluation, each a reading of "
-        "dev and test; 0: no such evaluation",
-    ),
-    Setting(
-        "mc_steps",
-        35,
-        int,
-        1,
-        10**6,
-        unit="steps",
-        description="of a sequence: how long masks of whole sequences hold in that evaluation",
-    ),
-)
 
-EVALUATION_SETTINGS = (
-    Setting("cache_window", 2000, int, 0, 100_000, unit="tokens", description="neural cache; 0: none"),
-    Setting("cache_theta", 0.5, float, 0.0, 1e3, scale="log", description="neural cache: flatness"),
-    Setting("cache_lambda", 0.1, float, 0.0, 0.99, description="neural cache: its share of the probability"),
-    Setting(
-        "dynamic_rule",
-        "rms-rms-prior",
-        str,
-        choices=(*RULES, "none"),
-        description="dynamic evaluation: update rule",
-    ),
-    *DYNAMIC_SETTINGS,
-    Setting(
-        "tuning_tokens",
-        5000,
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(Settings):
+    """Of the training of every language model."""
+
+    precision: Annotated[
+        Precision,
+        About("of matrix products in training, see lm/precision.py; evaluation always has 32 bits"),
+    ] = "fp32"
+    accumulate: Annotated[
         int,
-        0,
-        unit="tokens",
-        description="first dev tokens on which cache_theta, cache_lambda, dynamic_learning_rate and "
-        "dynamic_decay are tuned, starting from their values; 0: they are used as they are",
-    ),
-    *MC_SETTINGS,
-)
+        About(
+            "of batch_size streams, read one after the other, whose mean gradient makes an update: the "
+            "memory of "
+            "one batch, the effective batch of all",
+            low=1, high=10_000, unit="batches",
+        ),
+    ] = 1  # fmt: skip
+
+
+LearningRate = Annotated[float, About("of Adam, to begin with", low=0.0, high=10.0, scale="log")]
+Clip = Annotated[float, About("norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")]
+Patience = Annotated[
+    int,
+    About("without the best dev so far, before the learning rate drops", low=1, high=10_000, unit="checks"),
+]
+Drop = Annotated[float, About("what the learning rate is then multiplied by", low=0.0, high=1.0)]
+MaxEpochs = Annotated[int, About("the end, converged or not", low=1, high=100_000, unit="epochs")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateauSettings(Settings):
+    """Of Adam with a learning rate that drops at plateaus of dev, see lm/plateau_adam.py."""
+
+    learning_rate: LearningRate = 0.001
+    weight_decay: Annotated[float, About("L2, in the gradient", low=0.0, high=1.0, scale="log")] = 0.0
+    beta1: Annotated[float, About("of Adam", low=0.0, high=0.9999)] = 0.9
+    beta2: Annotated[float, About("of Adam", low=0.0, high=0.999999)] = 0.999
+    epsilon: Annotated[float, About("of Adam", low=0.0, high=1.0, scale="log")] = 1e-8
+    clip: Clip = 1.0
+    batch_size: Annotated[
+        int, About("parallel streams", low=1, high=100_000, scale="log", unit="streams")
+    ] = 100
+    bptt: Annotated[int, About("length of a sequence", low=1, high=100_000, scale="log", unit="steps")] = 200
+    check_updates: Annotated[int, About("between dev evaluations", low=1, high=10**9, unit="updates")] = 400
+    patience: Patience = 5
+    drop: Drop = 0.25
+    drops: Annotated[int, About("of the learning rate; the next would end the training", low=0, high=100)] = 2
+    max_epochs: MaxEpochs = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateauTrainingSettings(TrainingSettings, PlateauSettings):
+    """Of a training with that optimiser."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CacheSettings(Settings):
+    cache_window: Annotated[int, About("neural cache; 0: none", low=0, high=100_000, unit="tokens")] = 2000
+    cache_theta: Annotated[float, About("neural cache: flatness", low=0.0, high=1e3, scale="log")] = 0.5
+    cache_lambda: Annotated[
+        float, About("neural cache: its share of the probability", low=0.0, high=0.99)
+    ] = 0.1
+
+
+DynamicUnits = Annotated[
+    int, About("hidden units of each layer that rule sparse adapts", low=1, high=100_000)
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicSettings(Settings):
+    """Of dynamic evaluation."""
+
+    dynamic_rule: Annotated[Rule | Literal["none"], About("dynamic evaluation: update rule")] = (
+        "rms-rms-prior"
+    )
+    dynamic_learning_rate: Annotated[
+        float, About("dynamic evaluation: eta", low=0.0, high=1e3, scale="log")
+    ] = 1e-4
+    dynamic_decay: Annotated[float, About("dynamic evaluation: lambda", low=0.0, high=1.0, scale="log")] = (
+        0.005
+    )
+    dynamic_epsilon: Annotated[
+        float, About("dynamic evaluation: stabilisation", low=0.0, high=1e3, scale="log")
+    ] = 1e-4
+    dynamic_segment: Annotated[
+        int,
+        About(
+            "dynamic evaluation: n; 0: 5 for words, 20 for characters, as in the paper",
+            low=0, high=10_000, unit="tokens",
+        ),
+    ] = 0  # fmt: skip
+    dynamic_batch: Annotated[
+        int, About("parallel streams of a batch of MS_g", low=1, high=10_000, scale="log")
+    ] = 20
+    dynamic_units: DynamicUnits = 100
+    dynamic_statistics: Annotated[
+        int, About("training tokens that MS_g is measured on; 0: all", low=0, unit="tokens")
+    ] = 200_000
+    dynamic_decay_scale: Annotated[
+        DecayScale,
+        About(
+            "dynamic evaluation: lambda is in units of the mean RMS gradient of all parameters (elements, "
+            "as in "
+            "the paper) or of the mean of the tensors' means (tensors, as in its code)"
+        ),
+    ] = "elements"
+    dynamic_horizon: Annotated[
+        int,
+        About(
+            "dynamic evaluation: tokens after which eta has fallen linearly to 0; 0: it is constant",
+            low=0, high=10**10, unit="tokens",
+        ),
+    ] = 0  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(DynamicSettings, _CacheSettings):
+    """Of everything that is measured of a trained model."""
+
+    tuning_tokens: Annotated[
+        int,
+        About(
+            "first dev tokens on which cache_theta, cache_lambda, dynamic_learning_rate and dynamic_decay "
+            "are "
+            "tuned, starting from their values; 0: they are used as they are",
+            low=0, unit="tokens",
+        ),
+    ] = 5000  # fmt: skip
+    mc_masks: Annotated[
+        int,
+        About(
+            "dropout masks over which probabilities are averaged at evaluation, each a reading of dev and "
+            "test; "
+            "0: no such evaluation",
+            low=0, high=10**6,
+        ),
+    ] = 0  # fmt: skip
+    mc_steps: Annotated[
+        int,
+        About(
+            "of a sequence: how long masks of whole sequences hold in that evaluation",
+            low=1, high=10**6, unit="steps",
+        ),
+    ] = 35  # fmt: skip
+
 
 CLOCK = "processor time on a CPU, wall clock on a CUDA device"
 

@@ -19,6 +19,7 @@ from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.clock import is_disturbing, seconds, wait_for_others
 from hpobench_nmt.runner.lm.language_model import LanguageModel, detach, streams
 from hpobench_nmt.runner.lm.precision import loss_scaler, products_in
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule, check_interval, draw_length
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
@@ -51,39 +52,6 @@ class Optimiser(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
         ...
-
-
-@dataclass(frozen=True)
-class TrainingSchedule:
-    """How the training data is read and learned from.
-
-    Attributes:
-        batch_size: parallel streams of a batch.
-        bptt: time steps of an update; the mean where `vary` is set.
-        vary: draw the number of steps anew for each update, and scale the learning rate with it.
-        clip: largest norm of the gradient; 0: not clipped.
-        max_epochs: passes over the training data, at most.
-        checks_per_epoch: dev evaluations per pass.
-        check_updates: if not 0, dev is evaluated every so many updates instead.
-        accumulate: batches, of other streams each, that are read one after the other for an update. Its
-            gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
-        precision: of matrix products, "fp32", "bf16" or "fp16" (precision.py). Dev is evaluated in fp32.
-    """
-
-    batch_size: int
-    bptt: int
-    vary: bool
-    clip: float
-    max_epochs: int
-    checks_per_epoch: int = 1
-    check_updates: int = 0
-    accumulate: int = 1
-    precision: str = "fp32"
-
-    @property
-    def streams(self) -> int:
-        """Parallel streams of an update."""
-        return self.batch_size * self.accumulate
 
 
 @dataclass(frozen=True)
@@ -169,97 +137,162 @@ def train(
         TrainingFailed: the loss is not finite; the result is no better than a uniform guess; or the training
             has converged, and the result is no better than a guess by the words' frequencies.
     """
-    lm: Any = model
     checkpoints = checkpoints or Checkpoints()
     parameters = list(model.parameters())
     device = parameters[0].device
     data = streams(torch.from_numpy(np.array(train_tokens, dtype=np.int64)), schedule.streams).to(device)
-    last = len(data) - 1
-    if last < 1:
+    if len(data) < 2:
         raise TrainingFailed(f"the training data is too short for a batch size of {schedule.streams}")
-    every = _check_interval(len(data), schedule)
-    scaler = loss_scaler(schedule.precision, device)
-    steps_of: Any = SimpleNamespace(param_groups=[{"params": parameters}], step=optimiser.step)
-    course = _Course([p.detach().clone() for p in parameters])
-    file = StateFile(checkpoints)
-    if (saved := file.read()) is not None:
-        course = _restored(saved, model, optimiser, scaler, generator)
-        file.write_curve(course.curve)
-    del saved  # the weights are in it once more
-    started = seconds(device)
-
-    def check(epochs: float) -> None:
-        with optimiser.evaluated():
-            nll = static_nll(lm, dev_tokens, min(_DEV_STREAMS, max(1, len(dev_tokens) // 2)))
-            loss = float(nll.mean())
-            if not math.isfinite(loss):
-                raise TrainingFailed(f"diverged: the dev loss is {loss} after {course.update} updates")
-            if loss < course.best:
-                course.best, course.best_update = loss, course.update
-                course.best_values = [p.detach().clone() for p in parameters]
-        point = {
-            "update": course.update,
-            "epoch": epochs,
-            "dev_ppl": perplexity(nll),
-            "seconds": course.spent,
-        }
-        course.curve.append(point)
-        file.write_curve(course.curve)
-        sys.stdout.write(_log_line(point, last * schedule.streams, schedule.max_epochs))
-        sys.stdout.flush()  # the process's log can be followed while it trains
-        course.converged = optimiser.checked(loss)
-
-    model.train()
-    while not course.ended and not course.paused(checkpoints.until):
-        if is_disturbing(checkpoints.stands_still_for):
-            course.spent += seconds(device) - started
-            wait_for_others(checkpoints.stands_still_for)
-            started = seconds(device)
-        if course.position == 0:
-            course.stream = (lm.initial_state(schedule.batch_size),) * schedule.accumulate
-        steps = min(_length(schedule, generator), last - course.position)
-        piece = data[course.position : course.position + steps + 1]
-        loss, course.stream = _gradient(lm, piece, detach(course.stream), schedule.precision, scaler)
-        if course.update % 50 == 0 and not math.isfinite(value := float(loss)):
-            raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
-        scaler.unscale_(steps_of)
-        if schedule.clip:
-            nn.utils.clip_grad_norm_(parameters, schedule.clip)
-        scaler.step(steps_of, steps / schedule.bptt if schedule.vary else 1.0)
-        scaler.update()
-        course.position, course.update = course.position + steps, course.update + 1
-        epochs = course.epoch + course.position / last
-        over = course.position == last
-        if over:
-            course.epoch, course.position, course.stream = course.epoch + 1, 0, None
-        final = course.epoch == schedule.max_epochs
-        check_now = (course.update % every == 0 or final) if every else over
-        if check_now or file.due:
-            course.spent += seconds(device) - started
-            if check_now:
-                check(epochs)
-            course.ended = course.converged or final
-            if file.due or course.ended or course.paused(checkpoints.until):
-                file.write(_state(course, model, optimiser, scaler, generator))
-            started = seconds(device)
-    if not course.ended:
-        return TrainingSummary(
-            tuple(course.curve), course.update, course.best_update, course.spent, converged=False, paused=True
-        )
-    with torch.no_grad():
-        for p, best_value in zip(parameters, course.best_values, strict=True):
-            p.copy_(best_value)
-    words = len(lm.output_bias)
-    # One that was cut off by the limit of epochs may only have begun to learn.
-    guess = (
-        unigram_loss(train_tokens, dev_tokens, words) - _LEAST_GAIN if course.converged else math.log(words)
+    run = _Run(
+        model,
+        parameters,
+        device,
+        data,
+        dev_tokens,
+        optimiser,
+        schedule,
+        generator,
+        loss_scaler(schedule.precision, device),
+        SimpleNamespace(param_groups=[{"params": parameters}], step=optimiser.step),
+        checkpoints,
+        StateFile(checkpoints),
     )
+    course = _begun(run)
+    model.train()
+    _learn(run, course)
+    if course.ended:
+        _take_best(run, course)
+        _refuse_guess(run, course, train_tokens)
+    return TrainingSummary(
+        tuple(course.curve),
+        course.update,
+        course.best_update,
+        course.spent,
+        course.converged,
+        paused=not course.ended,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What a training works with: the arguments of `train`, and what is made of them once.
+
+    Attributes:
+        data: the training tokens as parallel streams, shape (T, streams).
+        steps_of: the optimiser in the shape that the scaler knows.
+        file: of the state.
+    """
+
+    model: Any
+    parameters: list[nn.Parameter]
+    device: torch.device
+    data: Tensor
+    dev: Tokens
+    optimiser: Optimiser
+    schedule: TrainingSchedule
+    generator: torch.Generator
+    scaler: torch.amp.GradScaler
+    steps_of: Any
+    checkpoints: Checkpoints
+    file: StateFile
+
+    @property
+    def last(self) -> int:
+        """Time steps of a pass."""
+        return len(self.data) - 1
+
+
+def _begun(run: _Run) -> _Course:
+    """The course of the training from its beginning, or from the state that was saved last."""
+    saved = run.file.read()
+    if saved is None:
+        return _Course([p.detach().clone() for p in run.parameters])
+    course = _restored(run, saved)
+    run.file.write_curve(course.curve)
+    return course
+
+
+def _learn(run: _Run, course: _Course) -> None:
+    """Update after update, with checks between them, until the training has ended or is to pause."""
+    until, lock = run.checkpoints.until, run.checkpoints.stands_still_for
+    every = check_interval(len(run.data), run.schedule)
+    started = seconds(run.device)
+    while not course.ended and not course.paused(until):
+        if is_disturbing(lock):
+            course.spent += seconds(run.device) - started
+            wait_for_others(lock)
+            started = seconds(run.device)
+        _update(run, course)
+        final = course.epoch == run.schedule.max_epochs
+        check_now = (course.update % every == 0 or final) if every else course.position == 0
+        if check_now or run.file.due:
+            course.spent += seconds(run.device) - started
+            if check_now:
+                _check(run, course)
+            course.ended = course.converged or final
+            if run.file.due or course.ended or course.paused(until):
+                run.file.write(_state(run, course))
+            started = seconds(run.device)
+
+
+def _update(run: _Run, course: _Course) -> None:
+    """One update with the mean gradient of its batches."""
+    schedule, scaler = run.schedule, run.scaler
+    if course.position == 0:
+        course.stream = (run.model.initial_state(schedule.batch_size),) * schedule.accumulate
+    steps = min(draw_length(schedule, run.generator), run.last - course.position)
+    piece = run.data[course.position : course.position + steps + 1]
+    loss, course.stream = _gradient(run.model, piece, detach(course.stream), schedule.precision, scaler)
+    if course.update % 50 == 0 and not math.isfinite(value := float(loss)):
+        raise TrainingFailed(f"diverged: the training loss is {value} after {course.update} updates")
+    scaler.unscale_(run.steps_of)
+    if schedule.clip:
+        nn.utils.clip_grad_norm_(run.parameters, schedule.clip)
+    scaler.step(run.steps_of, steps / schedule.bptt if schedule.vary else 1.0)
+    scaler.update()
+    course.position, course.update = course.position + steps, course.update + 1
+    if course.position == run.last:
+        course.epoch, course.position, course.stream = course.epoch + 1, 0, None
+
+
+def _check(run: _Run, course: _Course) -> None:
+    """Evaluate dev, take note of the best weights, and tell how far the training is."""
+    with run.optimiser.evaluated():
+        nll = static_nll(run.model, run.dev, min(_DEV_STREAMS, max(1, len(run.dev) // 2)))
+        loss = float(nll.mean())
+        if not math.isfinite(loss):
+            raise TrainingFailed(f"diverged: the dev loss is {loss} after {course.update} updates")
+        if loss < course.best:
+            course.best, course.best_update = loss, course.update
+            course.best_values = [p.detach().clone() for p in run.parameters]
+    point = {
+        "update": course.update,
+        "epoch": course.epoch + course.position / run.last,
+        "dev_ppl": perplexity(nll),
+        "seconds": course.spent,
+    }
+    course.curve.append(point)
+    run.file.write_curve(course.curve)
+    sys.stdout.write(_log_line(point, run.last * run.schedule.streams, run.schedule.max_epochs))
+    sys.stdout.flush()  # the process's log can be followed while it trains
+    course.converged = run.optimiser.checked(loss)
+
+
+def _take_best(run: _Run, course: _Course) -> None:
+    """Leave the model with its best weights."""
+    with torch.no_grad():
+        for p, best_value in zip(run.parameters, course.best_values, strict=True):
+            p.copy_(best_value)
+
+
+def _refuse_guess(run: _Run, course: _Course, train_tokens: Tokens) -> None:
+    """Raise TrainingFailed where the best weights are no better than a guess."""
+    words = len(run.model.output_bias)
+    # One that was cut off by the limit of epochs may only have begun to learn.
+    guess = unigram_loss(train_tokens, run.dev, words) - _LEAST_GAIN if course.converged else math.log(words)
     if course.best >= guess:
         ppl, of_guess = math.exp(min(course.best, 700.0)), math.exp(guess)
         raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g}; a guess has {of_guess:.4g}")
-    return TrainingSummary(
-        tuple(course.curve), course.update, course.best_update, course.spent, course.converged
-    )
 
 
 def unigram_loss(train: Tokens, dev: Tokens, words: int) -> float:
@@ -271,40 +304,27 @@ def unigram_loss(train: Tokens, dev: Tokens, words: int) -> float:
     return float(-np.log(counts / counts.sum())[dev[1:]].mean())
 
 
-def _state(
-    course: _Course,
-    model: Any,
-    optimiser: Optimiser,
-    scaler: torch.amp.GradScaler,
-    generator: torch.Generator,
-) -> dict[str, Any]:
+def _state(run: _Run, course: _Course) -> dict[str, Any]:
     """The whole state of a training between two updates. Tensors are not copied."""
     stream = None if course.stream is None else detach(course.stream)
     return {
         "course": {f.name: getattr(course, f.name) for f in fields(course)} | {"stream": stream},
-        "model": model.state_dict(),
-        "masks": model.generator.get_state(),
-        "optimiser": optimiser.state_dict(),
-        "scaler": scaler.state_dict(),
-        "lengths": generator.get_state(),
+        "model": run.model.state_dict(),
+        "masks": run.model.generator.get_state(),
+        "optimiser": run.optimiser.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "lengths": run.generator.get_state(),
     }
 
 
-def _restored(
-    saved: dict[str, Any],
-    model: Any,
-    optimiser: Optimiser,
-    scaler: torch.amp.GradScaler,
-    generator: torch.Generator,
-) -> _Course:
+def _restored(run: _Run, saved: dict[str, Any]) -> _Course:
     """Put everything back as it was when the state was saved, and return how far it was."""
-    device = next(model.parameters()).device
-    model.load_state_dict(saved["model"])
-    model.generator.set_state(saved["masks"])
-    optimiser.load_state_dict(_moved(saved["optimiser"], device))
-    scaler.load_state_dict(saved["scaler"])
-    generator.set_state(saved["lengths"])
-    return _Course(**_moved(saved["course"], device))
+    run.model.load_state_dict(saved["model"])
+    run.model.generator.set_state(saved["masks"])
+    run.optimiser.load_state_dict(_moved(saved["optimiser"], run.device))
+    run.scaler.load_state_dict(saved["scaler"])
+    run.generator.set_state(saved["lengths"])
+    return _Course(**_moved(saved["course"], run.device))
 
 
 def _moved(value: Any, device: torch.device) -> Any:
@@ -354,22 +374,3 @@ def _gradient(
         losses.append(loss.detach())
         after.append(state)
     return torch.stack(losses).mean(), tuple(after)
-
-
-def _length(schedule: TrainingSchedule, generator: torch.Generator) -> int:
-    """Time steps of the next update: mostly near bptt, one time in twenty near half of it."""
-    if not schedule.vary:
-        return schedule.bptt
-    half = float(torch.rand((), generator=generator)) >= 0.95
-    mean = schedule.bptt / 2 if half else float(schedule.bptt)
-    drawn = int(mean + 5.0 * float(torch.randn((), generator=generator)))
-    return max(min(5, schedule.bptt), drawn)
-
-
-def _check_interval(steps: int, schedule: TrainingSchedule) -> int:
-    """Updates between checks; 0: one at the end of each epoch."""
-    if schedule.check_updates:
-        return schedule.check_updates
-    if schedule.checks_per_epoch == 1:
-        return 0
-    return max(1, round((steps - 1) / schedule.bptt / schedule.checks_per_epoch))

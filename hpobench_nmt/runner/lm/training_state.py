@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,10 @@ class Checkpoints:
     stands_still_for: Path | None = None
 
 
-def checkpoints_of(job: Job, corpus_sha256: str) -> Checkpoints:
+def checkpoints_of(job: Job[Any], corpus_sha256: str) -> Checkpoints:
     """The checkpoints of a job's training."""
     identity = {
-        "settings": dict(job.settings),
+        "settings": asdict(job.settings),
         "seed": job.seed,
         "corpus": corpus_sha256,
         "device": job.device.partition(":")[0],

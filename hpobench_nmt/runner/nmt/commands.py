@@ -13,8 +13,7 @@ from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.runner.disk.locks import is_held
-from hpobench_nmt.runner.family import TrainingStarved, tells_of_no_memory
-from hpobench_nmt.runner.training.processes import STOPPING
+from hpobench_nmt.runner.family import STOPPING, TrainingStarved, tells_of_no_memory
 
 _INTERVAL = 0.05
 _LOG_PREFIX = re.compile(r"^\[(INFO|WARNING|ERROR|CRITICAL):[^\]]*\]\s*")

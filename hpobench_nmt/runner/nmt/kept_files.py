@@ -1,4 +1,4 @@
-"""The files of a kept Sockeye model (kept_models.py has the folder, and model.json).
+"""The files of a kept Sockeye model (disk/kept_model.py has the folder, and model.json).
 
 config, version, params.best            as Sockeye wrote them; params.best is of the best checkpoint
 vocab.src.0.json, vocab.trg.0.json      Sockeye's vocabularies
@@ -18,14 +18,9 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.validation import Natural, load_json
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
+from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
 from hpobench_nmt.runner.nmt.bpe import Bpe
-from hpobench_nmt.runner.training.kept_models import (
-    KeptModel,
-    checked_settings,
-    describe_kept,
-    kept_file,
-    read_kept,
-)
+from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 
 CONFIG, PARAMETERS = "config", "params.best"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "vocab.src.0.json", "vocab.trg.0.json"
@@ -48,7 +43,7 @@ class KeptTranslationModel:
 
     folder: Path
     about: KeptModel
-    settings: Mapping[str, Any]
+    settings: SockeyeSettings
     source: Bpe
     target: Bpe
     known: frozenset[str]
@@ -74,18 +69,12 @@ def save_translation_model(
         (folder / f"{part}.translations").write_text(text, "utf-8", newline="\n")
 
 
-def load_translation_model(folder: Path) -> KeptTranslationModel:
-    """A kept Sockeye model, checked, so that Sockeye can load it.
+def read_translation_model(folder: Path, about: KeptModel, settings: SockeyeSettings) -> KeptTranslationModel:
+    """The files above, checked, so that Sockeye can load them.
 
     Raises:
-        InputError: there is none, it is of another kind, or a file of it is damaged.
+        InputError: a file is missing, damaged, or not of a model of these settings.
     """
-    about = read_kept(folder)
-    family, settings = checked_settings(folder, about)
-    if family.corpus != "parallel":
-        raise InputError(
-            f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt evaluate`."
-        )
     paths = {name: kept_file(folder, about, name) for name in (*SOCKEYE_FILES, *_SUBWORDS)}
     sizes = []
     for name in (SOURCE_VOCABULARY, TARGET_VOCABULARY):
@@ -106,7 +95,7 @@ def _subwords(path: Path) -> Bpe:
         raise InputError(f"{path}: is no model of sentencepiece ({error}).") from None
 
 
-def _check_config(path: Path, settings: Mapping[str, Any], source: int, target: int) -> None:
+def _check_config(path: Path, settings: SockeyeSettings, source: int, target: int) -> None:
     """Refuse sizes that are not those of the settings and vocabularies: Sockeye takes memory by this file."""
     import yaml
 
@@ -122,18 +111,18 @@ def _check_config(path: Path, settings: Mapping[str, Any], source: int, target: 
         config = reader.load(read_bytes(path, follow_link=False), Loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(f"{path}: cannot be used: {type(error).__name__}.") from None
-    longest = settings["max_length"] + _LONGER
+    longest = settings.max_length + _LONGER
     transformer = {
-        "model_size": settings["num_embed"],
-        "feed_forward_num_hidden": settings["num_hidden"],
-        "attention_heads": settings["num_heads"],
-        "num_layers": settings["num_layers"],
-        "depth_key_value": settings["num_embed"],
+        "model_size": settings.num_embed,
+        "feed_forward_num_hidden": settings.num_hidden,
+        "attention_heads": settings.num_heads,
+        "num_layers": settings.num_layers,
+        "depth_key_value": settings.num_embed,
     }
     expected: dict[tuple[str, ...], int] = {("vocab_source_size",): source, ("vocab_target_size",): target}
     for part, size in (("source", source), ("target", target)):
         expected[f"config_embed_{part}", "vocab_size"] = size
-        expected[f"config_embed_{part}", "num_embed"] = settings["num_embed"]
+        expected[f"config_embed_{part}", "num_embed"] = settings.num_embed
     for part in ("encoder", "decoder"):
         expected |= {(f"config_{part}", name): value for name, value in transformer.items()}
     for keys, value in expected.items():
@@ -152,10 +141,10 @@ def _inside(config: Any, keys: Sequence[str]) -> Any:
     return config
 
 
-def _check_parameters(path: Path, settings: Mapping[str, Any], source: int, target: int) -> None:
+def _check_parameters(path: Path, settings: SockeyeSettings, source: int, target: int) -> None:
     """Refuse a file with fewer numbers than the attention, feed-forward and embeddings of such a model."""
-    size, hidden = settings["num_embed"], settings["num_hidden"]
-    layers = settings["num_layers"] * (12 * size**2 + 4 * size * hidden)
+    size, hidden = settings.num_embed, settings.num_hidden
+    layers = settings.num_layers * (12 * size**2 + 4 * size * hidden)
     least = layers + size * (source + target)
     found = sum(tensor.numel() for tensor in read_archive(path, load_named_tensors).values())
     if found < least:

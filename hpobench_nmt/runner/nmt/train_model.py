@@ -14,6 +14,7 @@ from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.nmt.commands import pauses_file, run_command
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared
+from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 from hpobench_nmt.runner.nmt.sockeye_logs import Checkpoint, read_checkpoints
 from hpobench_nmt.runner.nmt.sockeye_train import LOG, Cost, latest_copy, put_back, read_costs
 
@@ -28,7 +29,7 @@ class Training:
     log: str
 
 
-def train_model(job: Job, prepared: Prepared, measuring: Path) -> Training:
+def train_model(job: Job[SockeyeSettings], prepared: Prepared, measuring: Path) -> Training:
     """Train from the last checkpoint that was kept, or from the beginning, to the end or to a pause."""
     kept = job.state or job.scratch / "state"
     model, log = job.scratch / "model", job.scratch / "train.log"
@@ -48,7 +49,7 @@ def train_model(job: Job, prepared: Prepared, measuring: Path) -> Training:
         if last.converged or last.diverged or last.update >= updates_of(job):
             return known
     clock = "processor" if job.device == "cpu" else str(pauses_file(log))
-    whole = [str(job.settings[name]) for name in ("workers", "max_updates")]
+    whole = [str(job.settings.workers), str(job.settings.max_updates)]
     run_command(
         "hpobench_nmt.runner.nmt.sockeye_train",
         [str(kept), str(log), clock, *whole, *arguments],
@@ -81,13 +82,13 @@ def _telling(kept: Path, updates: int) -> Callable[[], None]:
     return tell
 
 
-def updates_of(job: Job) -> int:
+def updates_of(job: Job[SockeyeSettings]) -> int:
     """The updates to make: all, or as many as end with the checkpoint that the job pauses at."""
-    interval, most = job.settings["checkpoint_interval"], int(job.settings["max_updates"])
+    interval, most = job.settings.checkpoint_interval, job.settings.max_updates
     return most if job.until is None else min(most, interval * math.ceil(job.until / interval))
 
 
-def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
+def train_arguments(job: Job[SockeyeSettings], prepared: Prepared, model: Path) -> list[str]:
     """The command line of sockeye.train for a job."""
     s = job.settings
     options = {
@@ -96,58 +97,57 @@ def train_arguments(job: Job, prepared: Prepared, model: Path) -> list[str]:
         "validation-target": prepared.file("dev", "target"),
         "output": model,
         "seed": job.seed % 2**32,
-        "max-seq-len": f"{s['max_length']}:{s['max_length']}",
-        "num-layers": f"{s['num_layers']}:{s['num_layers']}",
-        "transformer-model-size": f"{s['num_embed']}:{s['num_embed']}",
-        "transformer-feed-forward-num-hidden": f"{s['num_hidden']}:{s['num_hidden']}",
-        "transformer-attention-heads": f"{s['num_heads']}:{s['num_heads']}",
+        "max-seq-len": f"{s.max_length}:{s.max_length}",
+        "num-layers": f"{s.num_layers}:{s.num_layers}",
+        "transformer-model-size": f"{s.num_embed}:{s.num_embed}",
+        "transformer-feed-forward-num-hidden": f"{s.num_hidden}:{s.num_hidden}",
+        "transformer-attention-heads": f"{s.num_heads}:{s.num_heads}",
         # The two sides have vocabularies of their own.
         "weight-tying-type": "trg_softmax",
-        "transformer-dropout-prepost": f"{s['dropout']}:{s['dropout']}",
-        "transformer-dropout-attention": f"{s['attention_dropout']}:{s['attention_dropout']}",
-        "transformer-dropout-act": f"{s['feed_forward_dropout']}:{s['feed_forward_dropout']}",
-        "embed-dropout": f"{s['embed_dropout']}:{s['embed_dropout']}",
-        "label-smoothing": s["label_smoothing"],
+        "transformer-dropout-prepost": f"{s.dropout}:{s.dropout}",
+        "transformer-dropout-attention": f"{s.attention_dropout}:{s.attention_dropout}",
+        "transformer-dropout-act": f"{s.feed_forward_dropout}:{s.feed_forward_dropout}",
+        "embed-dropout": f"{s.embed_dropout}:{s.embed_dropout}",
+        "label-smoothing": s.label_smoothing,
         # The same loss as Sockeye's own, computed faster.
         "label-smoothing-impl": "torch",
         "batch-type": "word",
-        "batch-size": s["batch_size"],
-        "initial-learning-rate": s["learning_rate"],
-        "learning-rate-warmup": s["warmup"],
-        "learning-rate-scheduler-type": s["learning_rate_scheduler"],
-        "learning-rate-reduce-factor": s["reduce_factor"],
-        "learning-rate-reduce-num-not-improved": s["reduce_after"],
-        "optimized-metric": s["stop_on"],
-        "checkpoint-interval": s["checkpoint_interval"],
-        "max-num-checkpoint-not-improved": s["max_not_improved"],
+        "batch-size": s.batch_size,
+        "initial-learning-rate": s.learning_rate,
+        "learning-rate-warmup": s.warmup,
+        "learning-rate-scheduler-type": s.learning_rate_scheduler,
+        "learning-rate-reduce-factor": s.reduce_factor,
+        "learning-rate-reduce-num-not-improved": s.reduce_after,
+        "optimized-metric": s.stop_on,
+        "checkpoint-interval": s.checkpoint_interval,
+        "max-num-checkpoint-not-improved": s.max_not_improved,
         # Sockeye's BLEU goes from 0 to 1.
-        "checkpoint-improvement-threshold": s["min_improvement"] / (100 if s["stop_on"] == "bleu" else 1),
+        "checkpoint-improvement-threshold": s.min_improvement / (100 if s.stop_on == "bleu" else 1),
         "max-updates": updates_of(job),
-        "decode-and-evaluate": s["checkpoint_sentences"],
+        "decode-and-evaluate": s.checkpoint_sentences,
         "keep-last-params": 1,
-        "update-interval": s["update_interval"],
-        "tf32": s["tf32"],
+        "update-interval": s.update_interval,
+        "tf32": s.tf32,
     }
     # What it prints is kept whole; a log file of its own would drop its beginning when it gets long.
-    flags = ["--no-logfile", *(["--amp"] if s["amp"] else [])]
-    if s["workers"] > 1:
+    flags = ["--no-logfile", *(["--amp"] if s.amp else [])]
+    if s.workers > 1:
         flags.append("--dist")
     return [*_command_line(options), *flags, *_device(job.device)]
 
 
-def decode_arguments(job: Job, model: Path, source: Path, output: Path) -> list[str]:
+def decode_arguments(job: Job[SockeyeSettings], model: Path, source: Path, output: Path) -> list[str]:
     """The command line of sockeye.translate: the best checkpoint translates the file source into output."""
     options = {
         "models": model,
         "input": source,
         "output": output,
-        "beam-size": job.settings["beam_size"],
-        "batch-size": job.settings["decode_batch_size"],
+        "beam-size": job.settings.beam_size,
+        "batch-size": job.settings.decode_batch_size,
     }
-    # Models that an earlier version kept have settings without it.
-    if job.settings.get("decode_dtype", "float32") != "float32":
-        options["dtype"] = job.settings["decode_dtype"]
-    if not job.settings.get("tf32", True):  # Sockeye's own default is that of the setting
+    if job.settings.decode_dtype != "float32":
+        options["dtype"] = job.settings.decode_dtype
+    if not job.settings.tf32:  # Sockeye's own default is that of the setting
         options["tf32"] = False
     return _command_line(options) + _device(job.device)
 

@@ -10,28 +10,22 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Value
 
 
-class _Noted(Mapping[str, Any]):
+class _Noted:
     """Settings that take note of which of them are read."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: object) -> None:
         self._settings = settings
         self.read: set[str] = set()
 
-    def __getitem__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
         self.read.add(name)
-        return self._settings[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._settings)
-
-    def __len__(self) -> int:
-        return len(self._settings)
+        return getattr(self._settings, name)
 
 
 def check_all(
     grid: Mapping[str, Sequence[Value]],
-    settings: Callable[[Mapping[str, Value]], Mapping[str, Any]],
-    check: Callable[[Mapping[str, Any]], None],
+    settings: Callable[[Mapping[str, Value]], object],
+    check: Callable[[Any], None],
 ) -> Iterator[tuple[dict[str, Value], tuple[str, ...], str]]:
     """Check every configuration of a grid, once for each combination of the values that the check reads.
 
@@ -39,7 +33,7 @@ def check_all(
 
     Args:
         grid: the values of each hyperparameter.
-        settings: all settings of a configuration.
+        settings: of a configuration.
         check: raises InputError where settings are wrong. It depends on nothing but the settings.
 
     Yields:

@@ -22,6 +22,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
 from hpobench_nmt.runner.family import Family
+from hpobench_nmt.runner.settings import settings_of
 
 SAME_SEED = 1_000_000
 """Trainings again with the seed of the row itself are the replicates from SAME_SEED + 1 on."""
@@ -59,7 +60,7 @@ class Spec:
     name: str
     title: str
     note: str
-    family: Family
+    family: Family[Any]
     seed: int
     objectives: tuple[str, ...]
     metrics: tuple[Metric, ...]
@@ -137,13 +138,11 @@ class Spec:
         """The place of each value on its axis, axis by axis."""
         return [{_key(value): place for place, value in enumerate(axis.values)} for axis in self.axes]
 
-    def settings(self, configuration: Configuration) -> dict[str, Any]:
-        """Every setting of the family for a configuration, in the settings' own types."""
+    def settings(self, configuration: Configuration) -> Any:
+        """The family's settings for a configuration."""
+        known, where = settings_of(self.family.settings), str(self.path)
         given = {**self.fixed, **configuration}
-        return {
-            s.name: s.check(given[s.name], str(self.path)) if s.name in given else s.default
-            for s in self.family.settings
-        }
+        return self.family.settings(**{name: known[name].check(v, where) for name, v in given.items()})
 
     def training_seed(self, configuration: Configuration, replicate: int) -> int:
         """The seed of one training: its own, so that the noise of rows is independent, or the family's."""
@@ -171,9 +170,9 @@ class Spec:
             "hyperparameters": sorted(axis.name for axis in self.axes),
             "fixed": dict(sorted(self.fixed.items())),
             "defaults": {
-                s.name: s.default
-                for s in self.family.settings
-                if s.name not in self.fixed and s.name not in self.configuration(0)
+                name: default
+                for name, default in self.family.defaults.items()
+                if name not in self.fixed and name not in self.configuration(0)
             },
             **({"ranges": dict(self.ranges)} if self.ranges else {}),
         }

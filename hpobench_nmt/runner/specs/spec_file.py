@@ -7,7 +7,7 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     note          a text for users of the table, which goes into its datasheet
     family        the kind of model; each has settings and metrics of its own (runner/families/)
     seed          a whole number; the same gives the same models
-    keep          whether the best model of each training is kept, as by `train --keep` (kept_models.py)
+    keep          whether the best model of each training is kept, as by `train --keep`
     objectives    of the table, the single objective first; if left out, the first metric
     metrics       columns of the table; if left out, all that the family measures
     base          folder that files of the corpus are relative to; if left out, the spec's own
@@ -43,7 +43,8 @@ from hpobench_nmt.core.space import Hyperparameter, Scale
 from hpobench_nmt.core.validation import Finite, Natural, Strict, Whole, load_toml
 from hpobench_nmt.runner.disk.user_paths import user_path
 from hpobench_nmt.runner.families import load_family
-from hpobench_nmt.runner.family import Family, Setting
+from hpobench_nmt.runner.family import Family
+from hpobench_nmt.runner.settings import Setting
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 
@@ -109,7 +110,7 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
     for axis in axes:
         if axis.name in fixed:
             raise InputError(f"{path}: {axis.name} is both in [grid] and in [fixed].")
-    needed = (setting.name for setting in family.settings if setting.default is None)
+    needed = (name for name, default in family.defaults.items() if default is None)
     if lacking := [name for name in needed if name not in fixed and name not in file.grid]:
         raise InputError(
             f"{path}: family {family.name!r} needs {', '.join(lacking)}, each in [grid] or in [fixed]."
@@ -196,15 +197,15 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     return replace(spec, drawn=drawn, axes=tuple(axes))
 
 
-def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
+def _axes(family: Family[Any], file: _SpecFile, path: Path) -> tuple[Hyperparameter, ...]:
     if not file.grid:
         raise InputError(f"{path}: [grid] needs at least one hyperparameter, such as layers = [1, 2].")
     axes = []
     for name, values in file.grid.items():
         setting = family.setting(name, f"{path}, [grid]")
-        if not setting.on_grid:
+        if not setting.about.on_grid:
             raise InputError(
-                f"{path}: {name} ({setting.description}) cannot be on the grid: put it in [fixed]."
+                f"{path}: {name} ({setting.about.description}) cannot be on the grid: put it in [fixed]."
             )
         axes.append(_axis(setting, values, file.scale.get(name), path))
     for name in file.scale:
@@ -219,7 +220,7 @@ def _axes(family: Family, file: _SpecFile, path: Path) -> tuple[Hyperparameter, 
 
 
 def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, path: Path) -> Hyperparameter:
-    name, where = setting.name, f"{path}, [grid]"
+    name, unit, where = setting.name, setting.about.unit, f"{path}, [grid]"
     of_numbers = setting.kind in (int, float)
     if not of_numbers and (scale or isinstance(values, _Range)):
         raise InputError(f"{where}: {name} has labels: it takes a list of them, and no scale.")
@@ -227,19 +228,19 @@ def _axis(setting: Setting, values: list[Any] | _Range, scale: Scale | None, pat
         if values.low >= values.high:
             raise InputError(f"{where} {name}: from must be smaller than to.")
         ends = tuple(float(setting.check(v, where)) for v in (values.low, values.high))
-        scale = values.scale or scale or setting.scale
+        scale = values.scale or scale or setting.about.scale
         _refuse_zero_on_log_scale(name, ends, scale, where, 'scale = "linear" in the range')
-        return Hyperparameter(name, ends, scale, setting.unit, integer=setting.kind is int, continuous=True)
+        return Hyperparameter(name, ends, scale, unit, integer=setting.kind is int, continuous=True)
     if not values:
         raise InputError(f"{where} {name} has no values.")
     found = [setting.check(v, where) for v in values]
     if len(set(found)) < len(found):
         raise InputError(f"{where} {name} has a value twice.")
     if not of_numbers:
-        return Hyperparameter(name, tuple(found), unit=setting.unit, kind="categorical")
-    scale = scale or setting.scale
+        return Hyperparameter(name, tuple(found), unit=unit, kind="categorical")
+    scale = scale or setting.about.scale
     _refuse_zero_on_log_scale(name, found, scale, where, f'{name} = "linear" in [scale]')
-    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale, setting.unit)
+    return Hyperparameter(name, tuple(sorted(float(v) for v in found)), scale, unit)
 
 
 def _refuse_zero_on_log_scale(
@@ -253,7 +254,7 @@ def _refuse_zero_on_log_scale(
         )
 
 
-def _metrics(family: Family, names: Sequence[str], path: Path) -> tuple[Metric, ...]:
+def _metrics(family: Family[Any], names: Sequence[str], path: Path) -> tuple[Metric, ...]:
     known = {metric.name: metric for metric in family.metrics}
     for name in names:
         if name not in known:

@@ -24,6 +24,8 @@ from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 # After so many trainings that end in an error, and none that does not, the run ends.
 _MOST_ERRORS = 3
 
+Progress = Callable[[int, int], None]
+OnRecord = Callable[[Record], None]
 Trained = Iterator[tuple[Training, Record | Unfinished]]
 
 
@@ -41,9 +43,9 @@ def train(
     devices: Sequence[str],
     jobs: int,
     backend: Backend = "local",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     notify: Callable[[str], None] = lambda message: None,
-    on_record: Callable[[Record], None] = lambda record: None,
+    on_record: OnRecord = lambda record: None,
 ) -> int:
     """Train configurations and record them in the ledger: how many were paused, as Workspace.until asks.
 

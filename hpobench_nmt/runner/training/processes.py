@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import signal
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
+from hpobench_nmt.runner.family import STOPPING
 
 # Every language model needs measure, and numba with it. torch imports its compiler, unused, with the first
 # optimizer that a process makes, which takes almost as long as torch itself.
@@ -23,9 +23,6 @@ _PRELOADED = [
     "torch",
     "torch._dynamo",
 ]
-
-STOPPING = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
-"""Signals by which somebody asks a process to end; the system itself, short of memory, sends SIGKILL."""
 
 
 class Killed(Exception):

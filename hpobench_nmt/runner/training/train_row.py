@@ -8,19 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import Timeout
 
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
+from hpobench_nmt.runner.disk.kept_model import KEPT
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, describe
-from hpobench_nmt.runner.training.kept_models import KEPT, keep_model
+from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
 from hpobench_nmt.runner.training.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.training.workspace import Workspace, claim
@@ -186,7 +187,7 @@ def _train(
 
 
 def _attempt(
-    spec: Spec, job: Job, processes: Processes, log: Path, last: bool
+    spec: Spec, job: Job[Any], processes: Processes, log: Path, last: bool
 ) -> TrainingResult | Unfinished:
     shutil.rmtree(job.scratch.parent, ignore_errors=True)  # left by a training that was killed
     try:
@@ -211,7 +212,7 @@ def _attempt(
     return result
 
 
-def _refuse_full_disk(job: Job) -> None:
+def _refuse_full_disk(job: Job[Any]) -> None:
     """Raise RunError where there is no room: libraries have errors of their own for it."""
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:

@@ -18,9 +18,9 @@ from typing import Any
 from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.runner.devices import THEN, device_name, library_versions
 from hpobench_nmt.runner.disk.curve_file import CURVE
+from hpobench_nmt.runner.disk.kept_model import KEPT
 from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.family import Job, Outcome, TrainingFailed, TrainingStarved, tells_of_no_memory
-from hpobench_nmt.runner.training.kept_models import KEPT
 
 _NONDETERMINISTIC = r"(\S+) does not have a deterministic implementation"
 
@@ -52,7 +52,7 @@ class TrainingResult:
     nondeterministic: str = ""
 
 
-def train_one(family: str, job: Job) -> TrainingResult:
+def train_one(family: str, job: Job[Any]) -> TrainingResult:
     """Train and measure one configuration. Running out of memory is a failure of the configuration."""
     import torch
 
@@ -108,7 +108,7 @@ def _noted_operations(names: set[str]) -> Iterator[None]:
         yield
 
 
-def _devices(job: Job) -> str:
+def _devices(job: Job[Any]) -> str:
     """The names of the devices that the training has seen, this one the last; kept beside its state."""
     now = device_name(job.device)
     if job.state is None:

@@ -15,11 +15,11 @@ from filelock import FileLock, Timeout
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
+from hpobench_nmt.runner.disk.kept_model import MODELS
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Ledger, refuse_rows_off_the_grid
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, copy_for, short_key
-from hpobench_nmt.runner.training.kept_models import MODELS
 
 _WORK = "work"
 _CLAIM = ".claim"

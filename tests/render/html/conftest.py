@@ -10,7 +10,7 @@ import pytest
 
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.run import run_to_folder
+from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
@@ -65,7 +65,7 @@ def make_run(folder, tables, suite, methods=("RS", "BO_EI_M_std", "GB_EIF_M")):
         loaded = load_folder(place)
         instances[loaded.name] = make_instance(suite, loaded)
         sources[loaded.name] = str(place)
-    run_to_folder(folder, suite, instances, resolve_methods(methods), table_folders=sources)
+    run_suite(suite, instances, resolve_methods(methods), folder=folder, table_folders=sources)
     return folder
 
 

@@ -26,7 +26,7 @@ from hpobench_nmt.benchmarking.manifest import MethodEntry, manifest_of
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
-from hpobench_nmt.benchmarking.suite import load_suite
+from hpobench_nmt.benchmarking.suite import changed, load_suite
 from hpobench_nmt.cli.report import report as report_command
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import UNSAFE
@@ -120,7 +120,7 @@ def test_how_it_was_made(folders, page, tools):
 
 @pytest.mark.parametrize("settings", [{}, {"n_initial": 4}])
 def test_the_command_names_a_shipped_suite_only_where_it_is_that_suite(tmp_path, tools, settings):
-    suite = dataclasses.replace(load_suite("quick"), objectives=("bleu",), trials=2, **settings)
+    suite = changed(load_suite("quick"), objectives=("bleu",), trials=2, **settings)
     table = tools.table()
     folder = tools.run(tmp_path / "a folder" / "results", [table], suite, methods=["RS"])
     (run,) = load_runs([folder])

@@ -19,20 +19,15 @@ from hpobench_nmt.analysis.table_front import table_front
 from hpobench_nmt.analysis.verdicts import RankOutcome, run_statistics
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.evaluation.ranks import rank_test
+from hpobench_nmt.render.figures import run_figures
 from hpobench_nmt.render.html.svg import to_svg
+from hpobench_nmt.render.plots.curves import plot_curve_panels, plot_curves
+from hpobench_nmt.render.plots.fronts import plot_attainment, plot_front_moves
 from hpobench_nmt.render.plots.pareto_front import plot_front, plot_front_pairs
-from hpobench_nmt.render.plots.run_progress import (
-    method_styles,
-    plot_attainment,
-    plot_curve_panels,
-    plot_curves,
-    plot_expected_runtimes,
-    plot_front_moves,
-    plot_runtime_distribution,
-)
-from hpobench_nmt.render.plots.run_statistics import plot_critical_difference, plot_scores, plot_wins
-from hpobench_nmt.render.plots.style import axes_for, short_ticks
-from hpobench_nmt.render.report_figures import table_figures
+from hpobench_nmt.render.plots.runtimes import plot_expected_runtimes, plot_runtime_distribution
+from hpobench_nmt.render.plots.scores import plot_critical_difference, plot_scores, plot_wins
+from hpobench_nmt.render.plots.style import axes_for, method_styles, short_ticks
+from hpobench_nmt.render.subject import Subject
 
 METHODS = ("RS", "BO_EI_M_std", "GB_EIF_M")
 
@@ -154,7 +149,7 @@ def test_figures_of_twelve_methods(single):
 
 
 def test_a_lower_bound_is_dotted_from_a_cross_on(toy):
-    results = hb.benchmark(toy, ["RS"], trials=12, lookups=10, budget=10)
+    results = hb.benchmark(toy, ["RS"], trials=12, lookups=10, score_at=10)
     figure = drawn(plot_runtime_distribution(runtime_distribution(target_runtimes(results))))
     dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     assert dotted[0].get_xdata()[0] == 10
@@ -179,7 +174,7 @@ def test_fronts_of_three_objectives_are_no_staircases_in_two_of_them(toy):
     found = moving_front(results, "toy", "RS", (5, 20), pair=(1, 2))
     lines = legend_lines(drawn(plot_front_moves(found)))
     assert {line.get_linestyle() for label, line in lines.items() if label.startswith("after")} == {"None"}
-    specs = table_figures(results, "r", "toy", method_styles(["RS"]))
+    specs = run_figures(Subject(results, "toy", method_styles(["RS"])), "r-toy")
     stems = [spec.stem for spec in specs if "attained" in spec.stem or "front-moves" in spec.stem]
     pairs = ("1-2", "1-3", "2-3")
     expected = [f"r-toy-attained-{p}" for p in pairs] + [f"r-toy-front-moves-{p}" for p in pairs]
@@ -225,7 +220,7 @@ def test_the_best_and_its_ties_are_filled(single):
 
 
 def test_what_has_no_mean_has_a_note_in_the_figure(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, budget=5)
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std"], trials=12, lookups=5, score_at=5)
     figure = drawn(plot_scores(run_statistics(results).scores, "toy"))
     assert any("not reached" in text.get_text() for text in figure.axes[0].texts)
 

@@ -16,8 +16,8 @@ from hpobench_nmt.evaluation.importance import importance
 from hpobench_nmt.evaluation.noise import seed_noise
 from hpobench_nmt.evaluation.sensitivity import sensitivity
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.plots import table_analyses
-from hpobench_nmt.render.section_files import figures_of
 
 
 def texts(figure):
@@ -131,10 +131,9 @@ def test_small_and_odd_tables_are_drawn():
     axis = Hyperparameter("a", (1.0, 2.0))
     metric = Metric("loss", "min")
     table = Table("two-rows", (axis,), (metric,), np.array([[1.0], [2]]), np.array([[3.0], [4]]), ("loss",))
-    sections = analyze_tables(
-        [table], replicates={"two-rows": pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})}
-    )
+    again = pd.DataFrame({"a": [1.0, 1.0], "loss": [3.0, 3.5]})
+    sections = analyze_tables([table.with_replicates(again)])
     assert [s.kind for s in sections if not s.problem] == ["importance", "sensitivity", "noise"]
     for section in sections:
-        for draw in figures_of(section).values():
-            draw().savefig(io.BytesIO())
+        for spec in section_figures(section):
+            spec.draw().savefig(io.BytesIO())

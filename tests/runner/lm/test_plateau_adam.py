@@ -5,7 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
-from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam  # noqa: E402
+from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam  # noqa: E402
+from hpobench_nmt.runner.lm.settings import PlateauSettings  # noqa: E402
 
 
 def optimiser(parameters, **changes):
@@ -19,7 +20,7 @@ def optimiser(parameters, **changes):
         "drop": 0.1,
         "drops": 2,
     }
-    return PlateauAdam(parameters, AdamSettings(**{**given, **changes}))
+    return PlateauAdam(parameters, PlateauSettings(**{**given, **changes}))
 
 
 @pytest.mark.parametrize("beta1", [0.0, 0.9])

@@ -14,10 +14,12 @@ from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
 from hpobench_nmt.runner.lm.precision import loss_scaler, products_in  # noqa: E402
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.softmax import linear_cross_entropy  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, _gradient, train  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import _gradient, train  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints  # noqa: E402
+from hpobench_nmt.runner.settings import settings_of  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXT = (np.cumsum(np.where(RNG.random(1400) < 0.9, 1, 3)) % 9).astype(np.int64)
@@ -47,8 +49,9 @@ def build(name, seed=1):
         "mlstm": (mlstm, "", ""),
         "qrnn": (awd_lstm, "qrnn", ""),
     }[name]
-    settings = {setting.name: setting.default for setting in module.MODEL_SETTINGS}
-    settings |= {name: 0.0 for name in settings if name.startswith("dropout") or name == "weight_drop"}
+    family = module.FAMILY
+    known = settings_of(family.settings)
+    settings = {name: 0.0 for name in known if name.startswith("dropout") or name == "weight_drop"}
     settings |= {"embedding_size": 48, "hidden_size": 52, "layers": 2, "cell": cell}
     if module is melis:
         settings |= {
@@ -59,8 +62,8 @@ def build(name, seed=1):
             "zero_state": 0.0,
         }
         settings |= {"embeddings": "separate", "input_embedding_ratio": 0.9}
-        settings = melis.resolved(settings, "word")
-    return module.build(settings, 9, seeded(seed))
+    chosen = family.settings(**{name: value for name, value in settings.items() if name in known})
+    return family.architecture.build(chosen, 9, "word", seeded(seed))
 
 
 KINDS = ("awd-lstm", "capped", "tied", "rhn", "nas", "mlstm", "qrnn")

@@ -6,12 +6,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
 
 from hpobench_nmt.core.errors import InputError  # noqa: E402
-from hpobench_nmt.runner.families.awd_lstm import FAMILY, build, fit, parameters  # noqa: E402
+from hpobench_nmt.runner.families.awd_lstm import FAMILY, build, parameters  # noqa: E402
 from hpobench_nmt.runner.families.dynamic_evaluation import _model_settings  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import RULES, UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer  # noqa: E402
 from hpobench_nmt.runner.lm.static import static_nll  # noqa: E402
+from hpobench_nmt.runner.settings import settings_of  # noqa: E402
 
 STEPS, BATCH, INPUTS, UNITS = 7, 3, 4, 5
 
@@ -22,12 +24,12 @@ def seeded(seed=0):
 
 def settings(**changes):
     given = {"cell": "qrnn", "layers": 3, "embedding_size": 5, "hidden_size": 6, **changes}
-    return {s.name: given.get(s.name, s.default) for s in FAMILY.settings}
+    return FAMILY.settings(**given)
 
 
 def model_of(seed=1, **changes):
-    rates = {s.name: 0.0 for s in FAMILY.settings if s.name.startswith("dropout") or s.name == "weight_drop"}
-    model = build(settings(**rates | {"alpha": 0.0, "beta": 0.0} | changes), 9, seeded(seed))
+    rates = {s: 0.0 for s in settings_of(FAMILY.settings) if s.startswith("dropout") or s == "weight_drop"}
+    model = build(settings(**rates | {"alpha": 0.0, "beta": 0.0} | changes), 9, "word", seeded(seed))
     with torch.no_grad():
         for p in model.parameters():
             p.mul_(2.5)  # weights far from zero, so that what a test changes shows
@@ -113,7 +115,7 @@ def test_a_model_has_the_layers_of_the_paper_s_code():
     assert sizes == [[(4, 6), (4, 5)], [(4, 6)], [(4, 5)]]
     for layers in (1, 2, 4):
         chosen = settings(layers=layers)
-        assert parameters(chosen, 9) == parameter_count(build(chosen, 9, seeded()))
+        assert parameters(chosen, 9) == parameter_count(build(chosen, 9, "word", seeded()))
     # As in the code: 4 layers of 1,550 units, 400 of an embedding, the vocabulary of Penn Treebank.
     large = settings(layers=4, hidden_size=1550, embedding_size=400)
     by_hand = 10_000 * 401 + 3 * (1550 * 801 + 2 * 1550 * 1551 + 400 * 1551)
@@ -200,13 +202,19 @@ def test_a_training_learns():
     text = (np.cumsum(np.where(rng.random(1400) < 0.9, 1, 3)) % 9).astype(np.int64)
 
     class Corpus:
-        train, dev, vocabulary = text[:1200], text[1200:], range(9)
+        train, dev, vocabulary, unit = text[:1200], text[1200:], range(9), "word"
 
     chosen = settings(
-        layers=1, zoneout=0.05, batch_size=4, bptt=10, max_epochs=4, learning_rate=10.0, alpha=0.0
+        layers=1,
+        zoneout=0.05,
+        batch_size=4,
+        bptt=10,
+        max_epochs=4,
+        learning_rate=10.0,
+        alpha=0.0,
+        **{name: 0.05 for name in settings_of(FAMILY.settings) if name.startswith("dropout")},
     )
-    chosen |= {name: 0.05 for name in chosen if name.startswith("dropout")}
-    model, training = fit(chosen, Corpus, 1, "cpu")
+    model, training = fit(FAMILY.architecture, chosen, Corpus, 1, "cpu")
     # A model that knows the chain has 1.4; one that knows how frequent words are, 9.
     assert np.exp(static_nll(model, text[1200:]).mean()) < 4
     assert training.best_update > 31  # it goes on learning

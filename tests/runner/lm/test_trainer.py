@@ -9,8 +9,9 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import streams  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
+from hpobench_nmt.runner.lm.schedule import TrainingSchedule  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
-from hpobench_nmt.runner.lm.trainer import TrainingSchedule, _log_line, train, unigram_loss  # noqa: E402
+from hpobench_nmt.runner.lm.trainer import _log_line, train, unigram_loss  # noqa: E402
 
 # A text with something to learn: each word is followed by the next one, most of the time.
 RNG = np.random.default_rng(0)

@@ -16,9 +16,12 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-
 
 from hpobench_nmt.runner.families import awd_lstm, melis, mlstm  # noqa: E402
 from hpobench_nmt.runner.lm import trainer, training_state  # noqa: E402
+from hpobench_nmt.runner.lm.fit import fit as lm_fit  # noqa: E402
 from hpobench_nmt.runner.lm.ntasgd import NTASGD  # noqa: E402
-from hpobench_nmt.runner.lm.plateau_adam import AdamSettings, PlateauAdam  # noqa: E402
+from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam  # noqa: E402
+from hpobench_nmt.runner.lm.settings import PlateauSettings  # noqa: E402
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile  # noqa: E402
+from hpobench_nmt.runner.settings import settings_of  # noqa: E402
 
 RNG = np.random.default_rng(0)
 TEXT = (np.cumsum(np.where(RNG.random(900) < 0.9, 1, 3)) % 9).astype(np.int64)
@@ -28,46 +31,43 @@ class Corpus:
     train, dev, vocabulary, unit = TEXT[:700], TEXT[700:], [str(i) for i in range(9)], "word"
 
 
-def settings_of(module, **values):
-    chosen = {setting.name: setting.default for setting in module.MODEL_SETTINGS}
-    return (
-        chosen
-        | {"embedding_size": 5, "hidden_size": 6, "batch_size": 4, "bptt": 10, "max_epochs": 4}
-        | values
-    )
+def chosen(module, **values):
+    tiny = {"embedding_size": 5, "hidden_size": 6, "batch_size": 4, "bptt": 10, "max_epochs": 4} | values
+    known = settings_of(module.FAMILY.settings)
+    return module.FAMILY.settings(**{name: value for name, value in tiny.items() if name in known})
 
 
-AWD_LSTM = settings_of(
+AWD_LSTM = chosen(
     awd_lstm, layers=1, learning_rate=20.0, averaging_window=0, dropout_hidden=0.1, dropout_input=0.1,
     dropout_output=0.1, weight_drop=0.1,
 )  # fmt: skip
 FITS = {
     # Averaging begins after the second check, whose loss is higher.
     "awd-lstm": (awd_lstm, AWD_LSTM),
-    "awd-lstm, 3 checks an epoch": (awd_lstm, AWD_LSTM | {"checks_per_epoch": 3}),
+    "awd-lstm, 3 checks an epoch": (awd_lstm, replace(AWD_LSTM, checks_per_epoch=3)),
     # The learning rate drops after the first check, because nothing is an improvement by so much.
     "melis": (
         melis,
-        settings_of(
+        chosen(
             melis, depth=2, budget=2247, input_embedding_ratio=0.5, check_updates=7, patience=1,
             learning_rate=0.1, zero_state=0.3,
         ),
     ),
-    "mlstm": (mlstm, settings_of(mlstm, learning_rate=0.01, check_updates=9, patience=2)),
+    "mlstm": (mlstm, chosen(mlstm, learning_rate=0.01, check_updates=9, patience=2)),
     # The second pass begins after the fourth check, at update 36, and ends after the eighth.
     "awd-lstm, fine-tuned": (
         awd_lstm,
-        AWD_LSTM | {"fine_tune": True, "patience": 1, "min_improvement": 0.5, "check_updates": 9},
+        replace(AWD_LSTM, fine_tune=True, patience=1, min_improvement=0.5, check_updates=9),
     ),
     "awd-lstm of QRNNs": (
-        awd_lstm, AWD_LSTM | {"cell": "qrnn", "layers": 2, "zoneout": 0.1, "learning_rate": 10.0},
+        awd_lstm, replace(AWD_LSTM, cell="qrnn", layers=2, zoneout=0.1, learning_rate=10.0),
     ),
     "awd-lstm in bf16, 2 batches an update": (
-        awd_lstm, AWD_LSTM | {"precision": "bf16", "batch_size": 2, "accumulate": 2},
+        awd_lstm, replace(AWD_LSTM, precision="bf16", batch_size=2, accumulate=2),
     ),
     "melis in fp16": (
         melis,
-        settings_of(
+        chosen(
             melis, budget=2063, embeddings="separate", check_updates=7, learning_rate=0.01, precision="fp16"
         ),
     ),
@@ -83,9 +83,13 @@ def undisturbed(family):
     return fit(family)
 
 
-def fit(family, checkpoints=None):
+def trained(family, checkpoints=None):
     module, settings = FITS[family]
-    model, summary = module.fit(settings, Corpus, 3, "cpu", checkpoints)
+    return lm_fit(module.FAMILY.architecture, settings, Corpus, 3, "cpu", checkpoints)
+
+
+def fit(family, checkpoints=None):
+    model, summary = trained(family, checkpoints)
     weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
     curve = [{k: v for k, v in point.items() if k != "seconds"} for point in summary.curve]
     return weights, curve, summary.updates, summary.best_update, summary.converged
@@ -161,18 +165,16 @@ def test_killed_and_paused_in_the_second_pass_it_goes_on_with_the_same_bits(tmp_
     assert saved["course"]["update"] == updates
     assert saved["optimiser"]["_to_beat"] == -math.inf  # as in the second pass
     assert saved["optimiser"]["_averaged"] == updates - 36
-    module, settings = FITS["awd-lstm, fine-tuned"]
-    _, paused = module.fit(settings, Corpus, 3, "cpu", replace(checkpoints, until=51))
+    _, paused = trained("awd-lstm, fine-tuned", replace(checkpoints, until=51))
     assert paused.paused and paused.updates == 54
     assert fit("awd-lstm, fine-tuned", checkpoints) == undisturbed("awd-lstm, fine-tuned")
 
 
 @pytest.mark.parametrize("family", FITS)
 def test_paused_and_gone_on_with_it_has_the_same_bits(family, tmp_path):
-    module, settings = FITS[family]
     done = 0
     for until in (10, 10, 25):
-        _, summary = module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until, seconds=3600.0))
+        _, summary = trained(family, Checkpoints(tmp_path, {}, until, seconds=3600.0))
         assert summary.paused and not summary.converged
         checks = [point["update"] for point in undisturbed(family)[1]]
         # The first check after so many updates; none is done twice.
@@ -199,8 +201,7 @@ def test_the_scale_of_the_loss_of_fp16_is_gone_on_with(tmp_path, stopping_after)
 
 
 def test_the_state_of_another_training_is_ignored(tmp_path, capsys):
-    module, settings = FITS["mlstm"]
-    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {"seed": 3}, until=10))
+    trained("mlstm", Checkpoints(tmp_path, {"seed": 3}, until=10))
     assert StateFile(Checkpoints(tmp_path, {"seed": 4})).read() is None
     assert "of another training" in capsys.readouterr().out
     assert fit("mlstm", Checkpoints(tmp_path, {"seed": 4})) == undisturbed("mlstm")
@@ -208,8 +209,7 @@ def test_the_state_of_another_training_is_ignored(tmp_path, capsys):
 
 @pytest.mark.parametrize("damage", [b"", b"no state", lambda whole: whole[: len(whole) // 2]])
 def test_a_damaged_state_is_said_and_ignored(damage, tmp_path, capsys):
-    module, settings = FITS["mlstm"]
-    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until=10))
+    trained("mlstm", Checkpoints(tmp_path, {}, until=10))
     path = tmp_path / "training.pt"
     path.write_bytes(damage(path.read_bytes()) if callable(damage) else damage)
     assert fit("mlstm", Checkpoints(tmp_path, {})) == undisturbed("mlstm")
@@ -218,8 +218,7 @@ def test_a_damaged_state_is_said_and_ignored(damage, tmp_path, capsys):
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory")], ids=str)
 def test_a_state_for_which_there_is_no_memory_is_not_thrown_away(error, tmp_path, monkeypatch):
-    module, settings = FITS["mlstm"]
-    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until=10))
+    trained("mlstm", Checkpoints(tmp_path, {}, until=10))
 
     def fail(*arguments, **options):
         raise error
@@ -231,8 +230,7 @@ def test_a_state_for_which_there_is_no_memory_is_not_thrown_away(error, tmp_path
 
 
 def test_what_goes_on_from_a_state_holds_no_second_copy_of_the_weights(tmp_path, monkeypatch):
-    module, settings = FITS["mlstm"]
-    module.fit(settings, Corpus, 3, "cpu", Checkpoints(tmp_path, {}, until=10))
+    trained("mlstm", Checkpoints(tmp_path, {}, until=10))
     load, gradient, read = torch.load, trainer._gradient, []
 
     def noted(*arguments, **options):
@@ -300,7 +298,7 @@ def optimiser(name):
     parameter = torch.nn.Parameter(torch.zeros(1))
     if name == "NTASGD":
         return NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=1, patience=4)
-    return PlateauAdam([parameter], AdamSettings(0.1, 0.9, 0.999, 1e-8, 0.0, patience=2, drop=0.5, drops=3))
+    return PlateauAdam([parameter], PlateauSettings(learning_rate=0.1, patience=2, drop=0.5, drops=3))
 
 
 @pytest.mark.parametrize("name", ["NTASGD", "PlateauAdam"])

@@ -12,10 +12,10 @@ import torch
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.families.kept import load_translation_model
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.nmt.bpe import learn
-from hpobench_nmt.runner.nmt.kept_files import load_translation_model
-from hpobench_nmt.runner.training.kept_models import keep_model
+from hpobench_nmt.runner.training.keep_model import keep_model
 
 SIZES = {"num_layers": 2, "num_embed": 8, "num_hidden": 16, "num_heads": 2}
 SETTINGS = SIZES | {"bpe_symbols": 12, "learning_rate": 0.01, "max_length": 20}
@@ -75,8 +75,8 @@ def load(files, tmp_path):
         for name, content in (files | changed).items():
             (new / name).write_bytes(content)
         torch.save({"w": torch.zeros(numbers)}, new / "params.best")
-        defaults = {setting.name: setting.default for setting in load_family(family).settings}
-        keep_model(new, folder, family, defaults | settings, {}, {}, Record({}, 0, 5, "done"))
+        chosen = load_family(family).settings(**settings)
+        keep_model(new, folder, family, chosen, {}, {}, Record({}, 0, 5, "done"))
         return load_translation_model(folder)
 
     return loaded

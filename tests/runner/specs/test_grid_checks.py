@@ -1,6 +1,7 @@
 """A check of a whole grid against one of every configuration."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,18 +12,18 @@ GRID = {"a": [1, 2, 3], "b": [1, 2], "c": [1, 2, 3, 4], "d": [1, 2]}
 
 
 def of_two(s):
-    if s["a"] + s["c"] == s["limit"]:
+    if s.a + s.c == s.limit:
         raise InputError("sum")
 
 
 def by_and_by(s):
     """Reads c only where b is 2, and a only where c is 3."""
-    if s["b"] == 2 and s["c"] == 3 and s["a"] > 1:
+    if s.b == 2 and s.c == 3 and s.a > 1:
         raise InputError("late")
 
 
 def of_all(s):
-    if sum(dict(s).values()) == 12:
+    if s.a + s.b + s.c + s.d + s.limit == 12:
         raise InputError("all")
 
 
@@ -36,7 +37,7 @@ def test_the_first_wrong_configuration_is_that_of_a_full_search(check):
 
     def settings(configuration):
         calls.append(dict(configuration))
-        return {**configuration, "limit": 6}
+        return SimpleNamespace(**configuration, limit=6)
 
     first = next(iter(check_all(GRID, settings, check)), None)
     called = len(calls)
@@ -52,7 +53,7 @@ def test_the_first_wrong_configuration_is_that_of_a_full_search(check):
 
 
 def test_each_combination_of_what_is_read_is_named_once():
-    found = list(check_all(GRID, lambda c: {**c, "limit": 4}, of_two))
+    found = list(check_all(GRID, lambda c: SimpleNamespace(**c, limit=4), of_two))
     assert {names for _, names, _ in found} == {("a", "c")}
     wrong = [configuration for configuration, _, _ in found]
     assert wrong == [{"a": a, "b": 1, "c": 4 - a, "d": 1} for a in (1, 2, 3)]

@@ -104,11 +104,11 @@ def test_all_settings_that_a_spec_lacks_are_named(tmp_path):
 def test_settings_have_the_familys_types_and_defaults(load):
     spec = load()
     settings = spec.settings(spec.configuration(5))
-    assert (settings["layers"], settings["hidden_size"], settings["learning_rate"]) == (1, 32, 10.0)
-    assert isinstance(settings["layers"], int)
-    assert isinstance(settings["learning_rate"], float)
-    assert settings["embedding_size"] == 8
-    assert settings["bptt"] == 70
+    assert (settings.layers, settings.hidden_size, settings.learning_rate) == (1, 32, 10.0)
+    assert isinstance(settings.layers, int)
+    assert isinstance(settings.learning_rate, float)
+    assert settings.embedding_size == 8
+    assert settings.bptt == 70
 
 
 def test_every_training_has_a_seed_of_its_own_that_never_changes(load):

@@ -45,7 +45,7 @@ def happens(layers, tries):
     {happens}
 
 def train_one(family, job):
-    layers = job.settings["layers"]
+    layers = job.settings.layers
     running = HERE / f"running-{{layers}}"
     running.touch()
     neighbours = len(list(HERE.glob("running-*"))) - 1

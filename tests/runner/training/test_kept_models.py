@@ -23,14 +23,16 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import remove_leftovers
 from hpobench_nmt.runner.corpora import filled_section, load_corpus, split_text
+from hpobench_nmt.runner.disk.kept_model import KEPT, kept_file, read_kept
 from hpobench_nmt.runner.families import load_family
+from hpobench_nmt.runner.families.kept import load_language_model
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
 from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
-from hpobench_nmt.runner.lm.kept_files import load_language_model, load_losses
+from hpobench_nmt.runner.lm.kept_files import load_losses
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.specs.spec_file import load_spec
-from hpobench_nmt.runner.training.kept_models import KEPT, keep_model, kept_file, read_kept
+from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.training.training_process import train_one
 from hpobench_nmt.runner.training.workspace import open_workspace
 
@@ -63,9 +65,17 @@ MODELS = {
 
 def trained(place, scratch, family, section=TEXT, keep=True, **settings):
     """The result of a training in this process; its model is kept in scratch/kept."""
-    defaults = {setting.name: setting.default for setting in load_family(family).settings}
     scratch.mkdir(parents=True)
-    job = Job(defaults | settings, 7, section, place, place / "cache", scratch, "cpu", keep=keep)
+    job = Job(
+        load_family(family).settings(**settings),
+        7,
+        section,
+        place,
+        place / "cache",
+        scratch,
+        "cpu",
+        keep=keep,
+    )
     return job, train_one(family, job)
 
 
@@ -123,8 +133,8 @@ def test_the_corpus_own_text_has_the_scores_of_the_training(place, awd_lstm, fam
         tokens = tokens[: section.get(f"{part}_tokens")]
         np.testing.assert_array_equal(tokens, getattr(corpus, part))
         np.testing.assert_array_equal(getattr(kept.corpus, part), tokens)
-        found = evaluate(kept, tokens, kept.settings["dynamic_rule"], cache="cache" in expected)
-        assert {e.name for e in found} == {kept.settings["dynamic_rule"], *expected} - {"dynamic"}
+        found = evaluate(kept, tokens, kept.settings.dynamic_rule, cache="cache" in expected)
+        assert {e.name for e in found} == {kept.settings.dynamic_rule, *expected} - {"dynamic"}
         for each, suffix in zip(found, expected.values(), strict=True):
             assert each.score == metrics[f"{part}_{score}{suffix}"]
         for name, suffix in expected.items():
@@ -140,9 +150,9 @@ def test_another_rule_is_tuned_on_the_kept_dev_part(place, awd_lstm):
     tokens, _ = text_of(place, kept, "test")
     static, dynamic = evaluate(kept, tokens, "sparse")
     assert dynamic.name == "sparse" and dynamic.score != static.score
-    first = kept.settings["dynamic_learning_rate"]
+    first = kept.settings.dynamic_learning_rate
     assert dynamic.used["dynamic_learning_rate"] != first  # 60 tokens of dev ask for a higher one
-    untuned = replace(kept, settings={**kept.settings, "tuning_tokens": 0})
+    untuned = replace(kept, settings=replace(kept.settings, tuning_tokens=0))
     assert evaluate(untuned, tokens, "sparse")[1].used["dynamic_learning_rate"] == first
 
 
@@ -160,7 +170,7 @@ def test_another_rule_is_tuned_on_the_kept_dev_part(place, awd_lstm):
 )
 def test_the_number_of_parameters_is_known_before_a_model_is_made(family, unit, settings):
     found = load_family(family)
-    every = {setting.name: setting.default for setting in found.settings} | settings
+    every = found.settings(**settings)
     model = found.architecture.build(every, 11, unit, torch.Generator().manual_seed(0))
     assert found.architecture.parameters(every, 11, unit) == parameter_count(model)
 
@@ -345,7 +355,8 @@ import resource, signal, sys
 from functools import partial
 from pathlib import Path
 from hpobench_nmt.runner.family import Outcome
-from hpobench_nmt.runner.lm.kept_files import load_language_model, save_language_model
+from hpobench_nmt.runner.families.kept import load_language_model
+from hpobench_nmt.runner.lm.kept_files import save_language_model
 from hpobench_nmt.runner.training.training_process import _save
 kept = load_language_model(Path(sys.argv[1]), "cpu")
 save = partial(save_language_model, model=kept.model, corpus=kept.corpus, settings=kept.settings,
@@ -375,7 +386,7 @@ def test_a_full_disk_leaves_no_half_of_a_model_and_ends_nothing(awd_lstm, tmp_pa
 _KEEP = """
 import os, signal, sys
 from pathlib import Path
-from hpobench_nmt.runner.training.kept_models import keep_model
+from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
 left = int(sys.argv[3])
 def counted(function):

@@ -23,7 +23,7 @@ import hpobench_nmt as hb
 from hpobench_nmt.cli.main import main
 from hpobench_nmt.cli.train import _shape
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.lookup.folder import load_replicates
+from hpobench_nmt.lookup.folder import load_folder
 from hpobench_nmt.runner.devices import find_devices
 from hpobench_nmt.runner.ledgers.ledger import read_ledger
 from hpobench_nmt.runner.specs.spec import SAME_SEED, select
@@ -259,7 +259,7 @@ def test_the_table_of_a_ledger(trained, place):
 
 def test_replicates_stand_beside_the_table_and_are_installed_with_it(trained, place, monkeypatch):
     run(place, "tables", "build", trained)
-    again = load_replicates(trained)
+    again = load_folder(trained).replicates.to_frame()
     spec = load_spec(trained / "spec.toml")
     expected = {
         r.key for r in read_ledger(trained / "ledger.jsonl").records if r.replicate and r.status == "done"
@@ -277,13 +277,13 @@ def test_replicates_stand_beside_the_table_and_are_installed_with_it(trained, pl
     assert run(place, "tables", "add", trained).returncode == 0
     monkeypatch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
     installed = place / "home" / "tables" / "tiny"
-    assert load_replicates(installed).equals(again)
+    assert load_folder(installed).replicates.to_frame().equals(again)
     for name in ("spec.toml", "ledger.jsonl"):  # with the learning curves
         assert (installed / name).read_bytes() == (trained / name).read_bytes()
     assert "✓ built from the ledger beside it" in run(place, "tables", "check", "tiny").stdout
     (installed / "replicates.csv").write_text("x\n1\n")
     with pytest.raises(hb.InputError, match="SHA-256"):
-        load_replicates(installed)
+        load_folder(installed).replicates.to_frame()
 
 
 def test_the_same_seed_gives_the_same_rows_however_they_are_trained(trained, place):
@@ -327,7 +327,7 @@ def test_devices_are_not_mixed_unawares(trained, place):
     shutil.copytree(trained, mixed)
     ledger = mixed / "ledger.jsonl"
     ledger.write_text(ledger.read_text().replace('"device":"cpu, ', '"device":"cuda:0: Some GPU, '))
-    for command in (("train",), ("tune", "--budget", "1")):
+    for command in (("train",), ("tune", "--lookups", "1")):
         done = run(place, *command, "tiny.toml", "--out", "mixed")
         assert done.returncode == 2
         assert "Some GPU" in done.stderr
@@ -422,11 +422,11 @@ def test_without_a_terminal_a_line_tells_of_each_training(place):
 
 def test_tuning_trains_what_a_method_asks_for_and_goes_on_where_it_was(trained, place):
     tune = ("tune", "tiny.toml", "--method", "BO_EI_M", "--out", "tuned", "--device", "cpu", "--seed", "1")
-    first = run(place, *tune, "--budget", "4")
+    first = run(place, *tune, "--lookups", "4")
     assert first.returncode == 0, first.stderr
     ledger = place / "tuned" / "ledger.jsonl"
     assert len(lines(ledger)) == 4
-    second = run(place, *tune, "--budget", "6")
+    second = run(place, *tune, "--lookups", "6")
     assert second.returncode == 0, second.stderr
     assert second.stdout.count("from the ledger") == 4
     assert len(lines(ledger)) == N_CONFIGS
@@ -446,7 +446,7 @@ def test_a_method_that_fails_is_not_passed_over(trained, place):
         "    def ask(self): raise ValueError('no idea')\n"
         "    def tell(self, index, losses): pass\n"
     )
-    tune = ("tune", "tiny.toml", "--method", "sulky.py:Sulky", "--budget", "5", "--out", trained)
+    tune = ("tune", "tiny.toml", "--method", "sulky.py:Sulky", "--lookups", "5", "--out", trained)
     done = run(place, *tune, "--device", "cpu")
     assert done.returncode == 1
     assert "Best: " in done.stdout

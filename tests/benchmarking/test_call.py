@@ -1,13 +1,18 @@
 import dataclasses
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hpobench_nmt as hb
+import hpobench_nmt.benchmarking.run
+from hpobench_nmt.benchmarking.call import _with_every_method
 from hpobench_nmt.benchmarking.instance import make_instance
-from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.benchmarking.suite import Suite, changed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
 
 
@@ -47,7 +52,7 @@ def test_the_whole_benchmark_in_one_call(toy):
         ({"constraints": [3]}, r"hb\.benchmark: constraints\[0\] must be a string"),
         ({"objectives": [3]}, r"hb\.benchmark: objectives\[0\] must be a string"),
         ({"scores": [3]}, "."),
-        ({"time": "x"}, r"hb\.benchmark: time must be "),
+        ({"time": "x"}, r"hb\.benchmark: time\.default must be "),
         ({"sources": [1]}, r"hb\.benchmark: sources\[0\] must be a string"),
     ],
 )
@@ -84,16 +89,6 @@ def test_a_limit_of_time_may_be_a_number(toy):
 
 
 def test_a_class_is_a_method(toy):
-    class Backwards:
-        def __init__(self, problem, rng):
-            self.left = list(range(len(problem.features)))
-
-        def ask(self):
-            return self.left[-1]
-
-        def tell(self, index, losses):
-            self.left.remove(index)
-
     results = hb.benchmark(toy, [Backwards], trials=3)
     best = int(toy.best_rows("bleu")[0])
     for trial in results.trials["toy", "Backwards"]:
@@ -138,7 +133,7 @@ def test_look_ups_can_be_limited_and_what_is_not_reached_is_said(toy):
 
 
 def suite(**changes):
-    return dataclasses.replace(Suite("s", ("ftb", "ftc", "fb"), score_at={"default": 5}), **changes)
+    return changed(Suite("s", ("ftb", "ftc", "fb"), score_at={"default": 5}), **changes)
 
 
 def few_rows(table, n):
@@ -240,27 +235,135 @@ def test_results_say_what_they_are_in_a_line_and_as_a_table(toy):
     assert repr(results.instances["toy"].goals[2]) == "Goal('fb': 1 of 1 row, at 20)"
 
 
-def test_the_budget_of_the_first_version_is_score_at(toy):
-    old, new = (hb.benchmark(toy, ["RS"], trials=3, **{name: 7}) for name in ("budget", "score_at"))
-    assert old.suite == new.suite
-    assert new.suite.score_at == {"default": 7}
+def test_a_suite_in_one_call_is_what_the_command_runs(toy_home, run_command, contents):
+    out = Path("by-command")
+    run_command(
+        "run", "--tables", "toy", "--methods", "RS,BO_EI_M", "--trials", "30", "--jobs", "2", "--out", out
+    )
+    given = {"tables": "toy", "methods": ["RS", "BO_EI_M"], "trials": 30}
+    in_memory, kept = hb.run(**given), hb.run("quick", **given, out="by-call")
+    assert contents(Path("by-call")) == contents(out)
+    assert in_memory.save("saved") == Path("saved")
+    assert contents(Path("saved")) == contents(out)
+    sent = pickle.loads(pickle.dumps(kept))  # noqa: S301  # as to a worker process
+    for results in (kept, sent, hb.load_results("by-call"), hb.load_results("saved")):
+        assert results.scores().equals(in_memory.scores())
+    seconds = hb.load_results("saved").step_seconds["toy", "BO_EI_M"]
+    assert seconds == pytest.approx(in_memory.step_seconds["toy", "BO_EI_M"], abs=1e-6)
 
 
-def test_a_method_can_read_the_limit_under_both_names(toy):
-    seen = []
+def test_a_call_resumes_what_an_earlier_one_kept(toy_home, monkeypatch):
+    hb.run(tables="toy", methods=["RS"], trials=30, out="r")
+    blocks = []
+    execute = hpobench_nmt.benchmarking.run.run_blocks
 
-    class Reads:
-        def __init__(self, problem, rng):
-            seen.append((problem.lookups, problem.budget))
-            self.rows = iter(rng.permutation(len(problem.features)))
-            self.told = set()
+    def counted(todo, *arguments):
+        blocks.extend(block.key for block in todo)
+        return execute(todo, *arguments)
 
-        def ask(self):
-            return next(int(r) for r in self.rows if int(r) not in self.told)
+    monkeypatch.setattr(hpobench_nmt.benchmarking.run, "run_blocks", counted)
+    results = hb.run(tables="toy", methods=["RS", "BO_EI_M"], trials=30, out="r")
+    assert blocks == [("toy", "BO_EI_M", 0), ("toy", "BO_EI_M", 25)]
+    assert results.methods == ("RS", "BO_EI_M")
+    with pytest.raises(InputError, match="holds a run with trials 30, this one has 5"):
+        hb.run(tables="toy", methods=["RS"], trials=5, out="r")
 
-        def tell(self, index, losses):
-            self.told.add(index)
 
-    results = hb.benchmark(toy, [Reads], trials=2, scores=["ftb"], lookups=9)
-    assert seen == [(9, 9)] * 2
-    assert not results.failures()
+def test_results_are_saved_only_where_their_own_run_is(toy_home, toy):
+    results = hb.run(tables=toy, methods=["RS"], trials=2)
+    with pytest.raises(InputError, match="holds a run with seed 1, this one has 0"):
+        results.save(hb.run(tables=toy, methods=["RS"], trials=2, seed=1).save("other"))
+    with pytest.raises(InputError, match="only results of a run can be saved"):
+        dataclasses.replace(results, manifest=None).save("new")
+    # On a clock, of a class, on a table that is not installed.
+    save_folder(toy, Path("tables/toy"))
+    folder = Path("tables/toy")
+    clock = hb.run(tables=folder, methods=[Backwards], trials=3, scores=["ftb"], cost="seconds")
+    again = hb.load_results(clock.save("clock"))
+    assert again.scores().equals(clock.scores())
+    assert again.instances["toy"].time_unit == "s"
+
+
+class Backwards:
+    """The rows from the last one on."""
+
+    def __init__(self, problem, rng):
+        self.left = list(range(len(problem.features)))
+
+    def ask(self):
+        return self.left[-1]
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+
+
+def test_a_suite_is_a_name_a_file_or_a_suite(toy_home, toy):
+    Path("mine.toml").write_text('scores = ["ftb"]\ntables = ["toy"]\ntrials = 4\nmethods = ["RS"]\n')
+    of_file = hb.run(Path("mine.toml"))
+    assert hb.run("mine.toml").scores().equals(of_file.scores())
+    assert hb.run(of_file.suite).scores().equals(of_file.scores())
+    assert (
+        hb.run(hb.Suite("mine", ("ftb",), trials=4), tables=[toy], methods=["RS"])
+        .scores()
+        .equals(of_file.scores())
+    )
+    assert repr(of_file) == "Results(mine: 4 trials of RS on toy, seed 0)"
+
+
+@pytest.mark.parametrize(
+    ("suite", "given", "message"),
+    [
+        ("quik", {}, "unknown suite 'quik'. Did you mean 'quick'"),
+        (5, {}, "suite must be a name, a .toml file or a Suite, not 5"),
+        ("quick", {"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.run\)"),
+        ("quick", {"method": ["RS"]}, "unknown setting 'method'. Did you mean 'methods'"),
+        ("quick", {"trials": 0}, "trials must be a whole number of 1 or more"),
+        ("quick", {"tables": "toi"}, "unknown table 'toi'. Did you mean 'toy'"),
+        ("quick", {"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
+        ("quick", {"methods": ["RS", "RS"]}, "method 'RS' is given twice"),
+        ("quick", {"jobs": 0}, "jobs must be a whole number of 1 or more"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong(toy_home, suite, given, message):
+    with pytest.raises(InputError, match=message):
+        hb.run(suite, **given)
+
+
+def test_a_benchmark_has_no_suite(toy):
+    with pytest.raises(
+        InputError, match=r"hb\.benchmark has no suite: hb\.run\(suite, tables=…, methods=…\) runs one"
+    ):
+        hb.benchmark(toy, ["RS"], suite="quick")
+
+
+def test_what_is_left_out_warns_unless_it_is_caught(toy_home, toy):
+    with pytest.warns(
+        UserWarning, match="Without curves every training runs to its end: ASHA cannot stop any"
+    ):
+        hb.run(tables=toy, methods=["ASHA"], trials=2)
+    said = []
+    hb.run("quick", tables="toy", methods=["RS"], trials=2, clock="cost", cost="seconds", notify=said.append)
+    assert said == ["Left out: fb. On this clock it needs a time, score_at."]
+
+
+def test_all_stands_beside_ones_own(toy):
+    found = _with_every_method(Suite("s", ("ftb",)), ["all", Backwards, "RS"], print)
+    assert {"RS", "BO_EI_M", "GB_EIF_M"} < set(found[:-1])
+    assert found[-1] is Backwards
+    assert len(set(found)) == len(found)
+
+
+def test_results_are_loaded_with_methods_by_name_file_and_class(toy_home, toy):
+    Path("mine.py").write_text(
+        "from hpobench_nmt.methods.gaussian_process import bayesian_optimisation\n"
+        "from hpobench_nmt.methods.kernels import matern52\n"
+        "MINE = bayesian_optimisation(matern52)\n"
+    )
+    hb.run(tables="toy", methods=["RS", "mine.py:MINE", Backwards], trials=2, out="r")
+    results = hb.load_results("r", methods=["RS", "mine.py:MINE", Backwards, "GB_EIF_M"])
+    assert sorted(results.sources) == ["Backwards", "MINE", "RS"]
+    assert hb.load_results("r", methods=results.sources.values()).sources == results.sources
+    with pytest.raises(InputError, match=r"methods must be a list, such as \['RS'\], not a text"):
+        hb.load_results("r", methods="RS")
+    with pytest.raises(InputError, match=r"unknown method 'RSS'\. Did you mean 'RS'"):
+        hb.load_results("r", methods=["RSS"])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpobench_nmt.analysis.run_workers import WorkerTimes
+from hpobench_nmt.analysis.run_workers import WorkerTimes, worker_rows, worker_times, workers_finding
+from hpobench_nmt.analysis.verdicts import shown_method
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot
 from hpobench_nmt.render.plots.style import new_figure
+from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,3 +119,33 @@ def plot_workers(found: WorkerTimes) -> Figure:
     )
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     return figure
+
+
+def _workers(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
+    """What the workers do in one trial on a clock; option `method`."""
+    if subject.counts_lookups:
+        raise InputError("the figure 'workers' is of runs on a clock.")
+    method = method or shown_method(subject.results, subject.table, subject.statistics)
+    found = worker_times(subject.results, subject.table, method)
+    yield FigureSpec(
+        title=f"What the workers do: {method}",
+        finding=workers_finding(found),
+        draw=partial(plot_workers, found),
+        head=("worker", "trainings", "busy", "first rows"),
+        rows=worker_rows(found),
+        notes=found.notes,
+        aside=True,
+        own_size=True,
+        on_white=True,
+    )
+
+
+PLOTS = (
+    Plot(
+        "workers",
+        "What the workers do",
+        _workers,
+        of_table=lambda subject: not subject.counts_lookups,
+        one_panel=False,
+    ),
+)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.adapters.optimizer import MOST_CANDIDATES, Optimizer
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.trial_loop import run_trial
+from hpobench_nmt.exports.optimizer import MOST_CANDIDATES, Optimizer
 
 SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
 
@@ -191,7 +191,7 @@ def test_a_method_that_answers_nonsense_is_named():
     optimizer = Optimizer(SPACE, Stubborn)
     for _ in range(3):
         optimizer.tell(optimizer.ask(), 1.0)
-    with pytest.raises(RunError, match="method Stubborn answered"):
+    with pytest.raises(RunError, match=r"method Stubborn failed: ask returned row \d+, which was"):
         optimizer.ask()
 
 
@@ -426,11 +426,47 @@ def test_a_method_that_only_asks_is_told_that_what_is_pending_is_of_average_loss
     assert nothing.tell({"x": first}, None) is None and nothing.ask()["x"] in {0.0, 1.0} - {first}
 
 
-@pytest.mark.parametrize("answer", [9, -1, "x", None, 2.5, 1])
-def test_an_answer_that_is_no_candidate_that_is_left(answer):
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (9, "row 9, but rows go from 0 to 8"),
+        (-1, "row -1, but rows go from 0 to 8"),
+        ("x", "str 'x', not a row number"),
+        (None, "NoneType None, not a row number"),
+        (2.5, "float 2.5, not a row number"),
+        (1, "row 1, which was asked for or told before"),
+    ],
+)
+def test_an_answer_that_is_no_candidate_that_is_left(answer, reason):
     optimizer = Optimizer({"x": [float(i) for i in range(9)]}, answering(answer), n_initial=0)
     optimizer.tell({"x": 1.0}, 0.0)
-    with pytest.raises(RunError, match=rf"method Answering answered {answer!r}, which is no candidate"):
+    with pytest.raises(RunError, match=f"method Answering failed: ask returned {reason}"):
+        optimizer.ask()
+
+
+class Fresh:
+    """It draws anew whenever it is asked, and fails once seven rows were told."""
+
+    def __init__(self, problem, rng):
+        self.rng, self.left = rng, set(range(len(problem.features)))
+
+    def ask(self):
+        return int(self.rng.choice(sorted(self.left)))
+
+    def tell(self, index, losses):
+        self.left.remove(index)
+        if len(self.left) == 2:
+            raise ValueError("enough")
+
+
+def test_what_a_method_raises_is_its_failure_and_what_it_drew_is_kept_until_it_is_told(tmp_path):
+    optimizer = Optimizer({"x": [float(i) for i in range(9)]}, Fresh, n_initial=2)
+    for _ in range(6):
+        asked = optimizer.ask()
+        assert optimizer.pending == [asked]
+        optimizer.tell(asked, asked["x"])
+    optimizer.tell(optimizer.ask(), 1.0)
+    with pytest.raises(RunError, match="method Fresh failed: tell raised ValueError: enough"):
         optimizer.ask()
 
 

@@ -1,12 +1,12 @@
 """Gaussian processes of other tables, and the rows that these would try first.
 
 symbol   shape      meaning
-n, N     scalars    rows of the source, rows of the problem
-y        n x m      losses of the source, each standardised over its rows
-s        scalar     standard deviation of the noise, 0.1: a source is to be smoothed, not to be met exactly
-L        n x n      Cholesky factor of the covariance of the source's rows + s^2 I
-W        n x N      L^-1 times the covariance of the source's rows with the problem's
-mean     m x N      W' L^-1 y: what the source expects of the problem's rows
+n, N     scalars    rows of the other table, rows of the problem
+y        n x m      losses of the other table, each standardised over its rows
+s        scalar     standard deviation of the noise, 0.1: smooths the other table
+L        n x n      Cholesky factor of the covariance of the other table's rows + s^2 I
+W        n x N      L^-1 times the covariance of the other table's rows with the problem's
+mean     m x N      W' L^-1 y: what the other table expects of the problem's rows
 var      N          1 - column sums of W^2
 """
 
@@ -23,20 +23,20 @@ from hpobench_nmt.core.problem import Problem, Source
 from hpobench_nmt.methods.any_targets import standardised
 from hpobench_nmt.methods.kernels import matern52
 
-SOURCE_NOISE_SD = 0.1
+NOISE_SD = 0.1
 
 
-class SourceModel:
-    """What one source expects of the problem's rows. The symbols are explained at the top of this file.
+class TransferModel:
+    """What another table expects of the problem's rows. The top of this file explains the symbols.
 
-    Rows of the source that lack a loss are left out. O(n^2 (n + N)) once.
+    Rows of the table that lack a loss are left out. O(n^2 (n + N)) once.
     """
 
-    def __init__(self, source: Source, features: Floats) -> None:
-        known = ~np.isnan(source.losses).any(axis=1)
-        losses, at = source.losses[known], np.ascontiguousarray(source.features[known])
+    def __init__(self, table: Source, features: Floats) -> None:
+        known = ~np.isnan(table.losses).any(axis=1)
+        losses, at = table.losses[known], np.ascontiguousarray(table.features[known])
         y = standardised(losses)
-        factor = cholesky(matern52(at, at) + SOURCE_NOISE_SD**2 * np.eye(len(at)), lower=True)
+        factor = cholesky(matern52(at, at) + NOISE_SD**2 * np.eye(len(at)), lower=True)
         self._whitened = solve_triangular(factor, matern52(at, features), lower=True)
         self._features = features
         self.mean: Floats = solve_triangular(factor, y, lower=True).T @ self._whitened
@@ -49,24 +49,24 @@ class SourceModel:
 
 
 @lru_cache(maxsize=8)
-def source_models(problem: Problem) -> tuple[SourceModel, ...]:
-    """A model of each of the problem's sources that has a row with all losses; shared by its trials."""
+def transfer_models(problem: Problem) -> tuple[TransferModel, ...]:
+    """A model of each transfer table that has a row with all losses; shared by the problem's trials."""
     features = np.ascontiguousarray(problem.features)
-    usable = [source for source in problem.sources if not np.isnan(source.losses).any(axis=1).all()]
-    return tuple(SourceModel(source, features) for source in usable)
+    usable = [table for table in problem.sources if not np.isnan(table.losses).any(axis=1).all()]
+    return tuple(TransferModel(table, features) for table in usable)
 
 
 @lru_cache(maxsize=8)
 def portfolio(problem: Problem, size: int) -> tuple[int, ...]:
-    """Up to `size` rows that complement each other on the sources, chosen greedily by rank.
+    """Up to `size` rows that complement each other on the transfer tables, chosen greedily by rank.
 
-    A row's rank on a source is the number of rows that the source expects to be better: to dominate it, where
+    A row's rank on a table is the number of rows that the table expects to be better: to dominate it, where
     there are several losses. The next row is the one for which the ranks of the best row so far, summed over
-    the sources, are least (Feurer et al. 2015, "Initializing Bayesian Hyperparameter Optimization via
+    the tables, are least (Feurer et al. 2015, "Initializing Bayesian Hyperparameter Optimization via
     Meta-Learning", and Wistuba et al. 2015, "Sequential Model-free Hyperparameter Tuning", choose alike).
     The portfolio ends where no row improves that sum.
     """
-    models = source_models(problem)
+    models = transfer_models(problem)
     if not models:
         return ()
     ranks = np.array([dominated_by(model.mean) for model in models])

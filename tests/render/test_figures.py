@@ -2,15 +2,18 @@
 
 import dataclasses
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.plots import one_call
+from hpobench_nmt.render import figures
+from hpobench_nmt.render.figures import PLOTS, TABLE_PLOTS, run_figures
 from hpobench_nmt.render.plots.style import method_styles, new_panels
-from hpobench_nmt.render.report_figures import table_figures
+from hpobench_nmt.render.subject import Subject
 
 
 @pytest.fixture
@@ -24,21 +27,34 @@ def multi(toy):
     return hb.benchmark(toy, ["RS", "NSGA2"], objectives=three, scores=["fta", "fbh"], trials=6)
 
 
-def test_every_kind_is_drawn_and_described(single, multi):
-    for kind, (draw, options, on_axes) in one_call._KINDS.items():
-        several = kind in ("hypervolume", "attained", "front")
-        results = multi if several else single
-        if kind != "workers":
-            figure = hb.plot(results, kind)
-            assert any(axes.has_data() or axes.texts for axes in figure.axes)
-        if on_axes:
+def test_every_kind_is_drawn_and_described(toy, single, multi):
+    timed = hb.benchmark(toy, ["RS"], trials=3, workers=2, scores=["ftb"])
+    subjects = [Subject(results, table) for results in (single, multi, timed) for table in ("toy", "")]
+    for plot in PLOTS:
+        # Of what the report has the figure.
+        fits = [(plot.of_table if each.table else plot.over_tables, each) for each in subjects]
+        results = next(each.results for has, each in fits if has and has(each))
+        figure = hb.plot(results, plot.kind)
+        assert any(axes.has_data() or axes.texts for axes in figure.axes)
+        if plot.one_panel:
             figure, (left, right) = new_panels(2, (8, 4))
-            assert hb.plot(results, kind, ax=right) is figure
+            assert hb.plot(results, plot.kind, ax=right) is figure
             assert right.has_data()
             assert not left.has_data()
-        assert f'"{kind}"' in (inspect.getdoc(hb.plot) or "")
-        own = [name for name, p in inspect.signature(draw).parameters.items() if p.kind != p.VAR_KEYWORD][2:]
-        assert set(own) | {"log"} == set(options) | {"log"}
+        assert f'- "{plot.kind}": {plot.about[:40]}' in (inspect.getdoc(hb.plot) or "")
+
+
+def test_the_list_names_every_module_with_a_plot():
+    folder = Path(figures.__file__).parent / "plots"
+    for name, named, found in (
+        ("PLOTS", figures._OF_RUNS, PLOTS),
+        ("TABLE_PLOTS", figures._OF_TABLES, TABLE_PLOTS),
+    ):
+        files = [
+            p.stem for p in folder.glob("*.py") if re.search(rf"^{name} = ", p.read_text(), re.MULTILINE)
+        ]
+        assert sorted(files) == sorted(named)
+        assert len({(each.kind, each.stem) for each in found}) == len(found)
 
 
 def test_what_is_drawn_where_nothing_is_named(single, multi):
@@ -65,7 +81,8 @@ def test_results_of_a_run_that_is_not_finished(single):
 def test_runtimes_are_labelled_with_what_their_own_table_counts(curved, toy):
     whole = hb.benchmark(curved, ["RS"], trials=3, clock="cost", cost="seconds", scores=["ftb"])
     assert hb.plot(whole, "expected").axes[0].get_ylabel() == "expected time in s, with 95% interval"
-    other = dataclasses.replace(whole.instances["toy"], time_unit="GPU hours")
+    clock = dataclasses.replace(whole.instances["toy"].clock, unit="GPU hours")
+    other = dataclasses.replace(whole.instances["toy"], clock=clock)
     both = dataclasses.replace(
         whole,
         instances=whole.instances | {"other": other},
@@ -80,7 +97,7 @@ def test_expected_runtimes_without_a_target_that_the_scores_settle(toy):
     for kind in ("expected", "runtimes"):
         with pytest.raises(InputError, match="settled"):
             hb.plot(results, kind)
-    specs = {spec.stem: spec for spec in table_figures(results, "x", "toy", method_styles(["RS"]))}
+    specs = {spec.stem: spec for spec in run_figures(Subject(results, "toy", method_styles(["RS"])), "x-toy")}
     assert specs["x-toy-expected"].problem == "the trials of this run end before any target is settled."
     assert specs["x-toy-curves"].draw is not None
 

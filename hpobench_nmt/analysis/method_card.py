@@ -1,0 +1,67 @@
+"""What a method is, in lines: what it does and where it is from, its settings, and what it needs."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+from hpobench_nmt.benchmarking.method_settings import settings_of, shown, split_spec
+from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.methods import KNOWN
+
+
+def method_card(spec: str) -> list[str]:
+    """The lines that describe a method of the package or of the user.
+
+    Raises:
+        InputError: there is no such method.
+    """
+    name, _ = split_spec(spec)
+    known = KNOWN.get(name)
+    settings: dict[str, Any] | None = None
+    missing = ""
+    try:
+        resolve_methods([spec])
+        settings = settings_of(load_method(spec))
+    except InputError as error:
+        if known is None or not known.missing():
+            raise
+        missing = str(error)
+    if known is None:
+        lines = [f"{spec}: a method of yours"]
+        about = (load_method(spec).__doc__ or "").strip()
+    else:
+        lines = [f"{known.name}: {known.description}", f"objectives: {known.counts}"]
+        about = _about(f"hpobench_nmt.methods.{known.location.partition(':')[0]}")
+    first, *others = about.split("\n\n")
+    lines += [" ".join(paragraph.split()) for paragraph in [first, *filter(_of_a_paper, others)] if paragraph]
+    if known is not None and known.partial:
+        lines.append("It trains rows part of the way, so that it needs a table with learning curves.")
+    if known is not None and known.extra:
+        lines.append(f"extra: {known.extra}{'' if missing else ', installed'}")
+    if missing:
+        lines.append(missing)
+    elif settings:
+        lines.append("settings, with their values:")
+        lines += [f"  {key} = {shown(value)}" for key, value in settings.items()]
+        lines.append(f'Another value: --methods "{name}({next(iter(settings))}=...)".')
+    else:
+        lines.append("It has no settings.")
+    return lines
+
+
+def _about(module: str) -> str:
+    """The description at the top of a module, which names its paper, without importing it."""
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        return ""
+    return ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding="utf-8"))) or ""
+
+
+def _of_a_paper(paragraph: str) -> bool:
+    """Whether it is text that names a year, and no table of symbols."""
+    return re.search(r"\b(19|20)\d\d\b", paragraph) is not None and "   " not in paragraph

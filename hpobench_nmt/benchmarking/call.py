@@ -1,0 +1,279 @@
+"""A benchmark as one call: `hb.run` of a suite, and `hb.benchmark` of tables and methods without one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.execution import Backend
+from hpobench_nmt.benchmarking.instance import suite_instances
+from hpobench_nmt.benchmarking.method_settings import split_spec
+from hpobench_nmt.benchmarking.plugins import MethodSpec, method_list, resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.run import run_suite
+from hpobench_nmt.benchmarking.suite import INSTALLED, Suite, changed, load_suite, overridden
+from hpobench_nmt.core.deprecated import warn_deprecated
+from hpobench_nmt.core.errors import InputError, unknown, warn
+from hpobench_nmt.core.validation import checked
+from hpobench_nmt.evaluation.scores import SCORES, score_names
+from hpobench_nmt.lookup.catalogue import collections, installed
+from hpobench_nmt.lookup.folder import table_name
+from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.methods import BUILT_IN, KNOWN
+
+TableOrName = Table | str | Path
+Notify = Callable[[str], None]
+
+_LOOKUPS_SCORED = 20  # by fb and its like, where nothing else is said
+_BY_TABLE = ("score_at", "tolerance", "time")  # a number of one of these is for all tables
+_LISTS = ("scores", "objectives", "constraints", "sources")
+_SETTINGS = {*Suite.__struct_fields__} - {"name", "tables", "methods"}
+_ARGUMENTS = {"tables", "methods", "seed", "jobs", "timeout"}
+
+
+def run(
+    suite: str | Path | Suite = "quick",
+    *,
+    tables: TableOrName | Iterable[TableOrName] = (),
+    methods: Iterable[MethodSpec] = (),
+    scores: Sequence[str] = (),
+    objectives: Sequence[str] = (),
+    trials: int | None = None,
+    score_at: float | Mapping[str, float] | None = None,
+    tolerance: float | Mapping[str, float] | None = None,
+    seed: int = 0,
+    jobs: int | None = 1,
+    backend: Backend = "local",
+    timeout: float | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[float, float], None] | None = None,
+    notify: Notify = warn,
+    **settings: Any,
+) -> Results:
+    """Run a suite, as `hpobench-nmt run` does.
+
+        results = hb.run("quick", tables=["sotu-ngram"], methods=["RS", "BO_EI_M_std"], trials=20)
+        print(results.scores())
+
+    Args:
+        suite: a name that `hb.list_suites()` has, a .toml file, or a Suite. What follows replaces its
+            settings.
+        tables: tables, names, collections or folders; one or several.
+        methods: names that `hb.list_methods()` has, "file.py:Class", or classes; "all" stands for those that
+            fit the suite.
+        scores: some of ftb, ftc, fb for one objective; of fto, fta, fbp, fbh for two and more.
+        objectives: "metric" or "metric:min|max".
+        trials: number of seeded trials per method and table.
+        score_at: number of look-ups, or time on the clock, after which fb, fbp and fbh are taken; it ends no
+            trial. One number for all tables, or by table.
+        tolerance: of ftc, in the metric's unit; one number for all tables, or by table.
+        seed: root seed.
+        jobs: worker processes; None: one per processor core. With 1, methods of the package and methods given
+            as classes run in this process, and a class that ends its process ends this one. Methods given as
+            a file or module have processes of their own in any case.
+        backend: where methods of the package run: worker processes of this machine, or a cluster.
+        timeout: seconds that each call of a user's method may take (None: no limit). A trial in which a call
+            takes longer fails. With a limit, classes also have processes of their own, and must be such as
+            can be pickled. Methods of the package are never limited.
+        out: results folder, new or of the same run. Every block of trials is kept there as it ends, and the
+            same call resumes a run that was stopped. Left out: the results are in memory alone, and
+            `Results.save` writes them.
+        progress: called with (work done, work in all) as blocks of trials end.
+        notify: called with each message for the user, such as that a table is left out; left out: it warns.
+        settings: other keys of a suite, such as `constraints=["dev_gpu_time<=60"]`, `noise`, `lookups` (the
+            most that a trial may look up) or `time` (the most time that a trial may take on the clock).
+
+    Raises:
+        InputError: an unknown suite, table, method or setting, settings that do not go together, or a folder
+            that holds another run.
+        RunError: the folder cannot be written.
+    """
+    if not isinstance(suite, Suite | str | Path):
+        raise InputError(f"suite must be a name, a .toml file or a Suite, not {repr(suite)[:80]}.")
+    usual = suite if isinstance(suite, Suite) else load_suite(str(suite))
+    named: dict[str, Any] = {"scores": scores, "objectives": objectives, "trials": trials}
+    named |= {"score_at": score_at, "tolerance": tolerance}
+    given = _given("hb.run", named, settings)
+    chosen = overridden(usual, given)
+    for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
+        notify(f"Left out: {score}. On this clock it needs a time, score_at.")
+    return _run(chosen, tables, methods, seed, jobs, backend, timeout, out, progress, notify)
+
+
+def benchmark(
+    tables: TableOrName | Iterable[TableOrName],
+    methods: Iterable[MethodSpec],
+    *,
+    scores: Sequence[str] = (),
+    objectives: Sequence[str] = (),
+    trials: int = 100,
+    seed: int = 0,
+    score_at: float | None = None,
+    tolerance: float | None = None,
+    jobs: int = 1,
+    timeout: float | None = None,
+    **settings: Any,
+) -> Results:
+    """Run methods on tables without a suite: `run` of a suite that has no settings but these.
+
+    Args:
+        tables, methods, objectives, trials, seed, tolerance, jobs, timeout, settings: as of `run`.
+        scores: left out: ftb, ftc and fb, or for two objectives and more fto, fta, fbp and fbh. With
+            `clock="cost"`, fb, fbp and fbh are among these only if `score_at` is given.
+        score_at: as of `run`; left out: 20 look-ups.
+
+    Raises:
+        InputError: an unknown table or method, or settings that do not go together.
+    """
+    if "suite" in settings:
+        raise InputError("hb.benchmark has no suite: hb.run(suite, tables=…, methods=…) runs one.")
+    if "budget" in settings:
+        warn_deprecated("hb.benchmark(budget=…)", "score_at=…", since="1.1", removed_in="2.0")
+        score_at = settings.pop("budget")
+    methods = method_list(methods)
+    if not methods:
+        raise InputError("methods must be a list of one or more names or classes, such as ['RS', 'BO_EI_M'].")
+    if score_at is None and _clock(settings) != "cost":
+        score_at = _LOOKUPS_SCORED
+    usual = tuple(
+        name
+        for name in score_names(len(objectives) or 1)
+        if score_at is not None or not SCORES[name].needs_score_at
+    )
+    if not any(SCORES[name].needs_score_at for name in scores or usual if name in SCORES):
+        score_at = None
+    named: dict[str, Any] = {"scores": scores or usual, "objectives": objectives, "trials": trials}
+    named |= {"score_at": score_at, "tolerance": tolerance}
+    given = _given("hb.benchmark", named, settings)
+    suite = checked({"name": "benchmark", **given}, Suite, "hb.benchmark")
+    silent: Notify = lambda message: None  # noqa: E731
+    return _run(suite, tables, methods, seed, jobs, "local", timeout, None, None, silent)
+
+
+def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings of a suite that were given, as a suite file has them.
+
+    Args:
+        where: the function that they were given to.
+        named: settings that are arguments of the function, None or empty where they were left out.
+        settings: further ones.
+    """
+    for name in settings:
+        if name not in _SETTINGS:
+            raise unknown("setting", name, _SETTINGS | _ARGUMENTS, f"(of {where})")
+    given = {
+        key: value
+        for key, value in named.items()
+        if not (value is None or (isinstance(value, list | tuple) and not value))
+    }
+    given |= settings
+    if clock := _clock(given):
+        given["clock"] = clock
+    for name in _LISTS:
+        if isinstance(given.get(name), str):
+            raise InputError(f"{name} must be a list, such as [{given[name]!r}], not a text.")
+    for name, value in given.items():
+        value = _plain(value)
+        by_table = name in _BY_TABLE and not isinstance(value, Mapping)
+        given[name] = {"default": value} if by_table else value
+    return given
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's types as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _clock(settings: Mapping[str, Any]) -> str:
+    """The clock that is given, or that settings need which are known on one clock only."""
+    return settings.get("clock", "") or ("cost" if settings.get("cost") or settings.get("curves") else "")
+
+
+def _run(
+    suite: Suite,
+    tables: TableOrName | Iterable[TableOrName],
+    methods: Iterable[MethodSpec],
+    seed: int,
+    jobs: int | None,
+    backend: Backend,
+    timeout: float | None,
+    out: str | Path | None,
+    progress: Callable[[float, float], None] | None,
+    notify: Notify,
+) -> Results:
+    loaded, specs = _tables(tables)
+    suite = changed(suite, tables=specs or suite.tables)
+    named = resolve_methods(_with_every_method(suite, method_list(methods) or list(suite.methods), notify))
+    suite = changed(suite, methods=tuple(method.spec for method in named))
+    early = [m.name for m in named if m.built_in and BUILT_IN[split_spec(m.spec)[0]].partial]
+    if early and not suite.curves:
+        notify(f"Without curves every training runs to its end: {', '.join(early)} cannot stop any.")
+    instances = suite_instances(suite, lambda reason: notify(f"Left out: {reason}"), loaded)
+    return run_suite(
+        suite,
+        instances,
+        named,
+        seed=seed,
+        jobs=processors() if jobs is None else _plain(jobs),
+        backend=backend,
+        timeout=timeout,
+        folder=None if out is None else Path(out),
+        table_folders=_folders(spec for spec in suite.tables if spec not in loaded),
+        progress=progress or (lambda done, total: None),
+        notify=notify,
+    )
+
+
+def processors() -> int:
+    """Number of processor cores that this process may use."""
+    import joblib  # it takes long to import, and most runs need it later
+
+    return int(joblib.cpu_count())
+
+
+def _tables(given: TableOrName | Iterable[TableOrName]) -> tuple[dict[str, Table], tuple[str, ...]]:
+    """The tables that were given loaded, by name, and the names or folders of all."""
+    several = [given] if isinstance(given, Table | str | Path) else given
+    if not isinstance(several, Iterable):
+        shown = repr(several)[:80]
+        raise InputError(f"tables must be a table, a name or a folder, or a list of such, not {shown}.")
+    several = list(several)
+    loaded = {table.name: table for table in several if isinstance(table, Table)}
+    return loaded, tuple(each.name if isinstance(each, Table) else _spec(each) for each in several)
+
+
+def _spec(table: str | Path) -> str:
+    """A table's name, or its folder with a separator, which no name has."""
+    text = str(table)
+    return text if isinstance(table, str) or os.sep in text else f"{os.curdir}{os.sep}{text}"
+
+
+def _folders(specs: Iterable[str]) -> dict[str, str]:
+    """Where tables that were given as folders are, so that their results can be read later."""
+    known = {INSTALLED, *installed(), *collections()}
+    folders = [Path(spec).resolve() for spec in specs if spec not in known]
+    return {table_name(folder): str(folder) for folder in folders}
+
+
+def _with_every_method(suite: Suite, methods: Sequence[MethodSpec], notify: Notify) -> list[MethodSpec]:
+    """The methods, with the names of all that fit the suite in place of "all"."""
+    if "all" not in methods:
+        return list(methods)
+    own = [method for method in methods if method != "all"]
+    return list(dict.fromkeys([*every_method(suite, notify), *own]))
+
+
+def every_method(suite: Suite, notify: Notify) -> tuple[str, ...]:
+    """The methods that "all" stands for: those that fit the suite, and whose libraries are installed."""
+    # Other people's optimizers have no suggest.
+    known = KNOWN if suite.workers == 1 else BUILT_IN
+    fits = [m for m in known.values() if suite.n_objectives in m.objectives]
+    fitting = [m for m in fits if suite.curves or not m.partial]
+    absent = [m.name for m in fitting if m.missing()]
+    if absent:
+        notify(f"Left out, because their libraries are not installed: {', '.join(absent)}.")
+    return tuple(m.name for m in fitting if m.name not in absent)

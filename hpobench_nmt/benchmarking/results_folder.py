@@ -1,0 +1,193 @@
+"""The files of a results folder: written block by block, each whole or not at all. `store` has the format."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
+from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
+from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
+from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import remove_leftovers, write_whole
+from hpobench_nmt.core.trajectory import Trials
+
+_TIMINGS = ("first_trial", "trials", "seconds", "own_seconds", "steps")
+
+Key = tuple[str, str, int]
+"""Table, method and first trial of a block."""
+
+
+@dataclass(frozen=True)
+class ResultsFolder:
+    """The files of a run. It holds nothing but the path; the state of a run is in its files."""
+
+    path: Path
+
+    def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
+        """Make the folder ready for a run: new, or resuming the same run.
+
+        Results of methods that have changed are removed. Tables and methods that are in the folder already
+        stay in its manifest.
+
+        Args:
+            manifest: of the run.
+            notify: called with each message for the user.
+
+        Raises:
+            InputError: there is something else, or another run.
+            RunError: it cannot be written.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file, not a folder. Choose another with --out.")
+        if (self.path / "manifest.json").exists():
+            old = read_manifest(self.path)
+            check_same_run(self.path, old, manifest)
+            for name, entry in manifest.methods.items():
+                was = old.methods.get(name, entry)
+                if was.fingerprint != entry.fingerprint:
+                    why = f"has changed since {self.path} was written"
+                    if was.not_covered:
+                        why = f"read {was.not_covered} in its trials, which may have changed since"
+                    notify(f"method {name!r} {why}: it runs again.")
+                    for table in old.tables:
+                        self._remove(table, name)
+            manifest = Manifest(
+                format=manifest.format,
+                suite=manifest.suite,
+                seed=manifest.seed,
+                tables=old.tables | manifest.tables,
+                methods=old.methods | manifest.methods,
+                versions=manifest.versions,
+            )
+        elif self._has_other_files():
+            raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
+        self._write(self._inside("manifest.json"), manifest.to_json())
+
+    def mark(self, name: str, entry: MethodEntry) -> None:
+        """Change what the manifest has of a method, and nothing else."""
+        old = read_manifest(self.path)
+        new = msgspec.structs.replace(old, methods=old.methods | {name: entry})
+        self._write(self._inside("manifest.json"), new.to_json())
+
+    def _has_other_files(self) -> bool:
+        if not self.path.exists():
+            return False
+        remove_leftovers(self.path)  # of a run that was killed before its manifest was there
+        return any(self.path.iterdir())
+
+    def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
+        """The trials of the blocks that are done, read from the files.
+
+        Raises:
+            InputError: a file is damaged, or is not of this run.
+        """
+        done: dict[Key, Trials] = {}
+        for (table, method), group in groupby(blocks, key=lambda block: (block.table, block.method.name)):
+            own = list(group)
+            path = self.observations(table, method)
+            if path.exists():
+                whole = read_trials(path, 0, own[-1].stop, method, instances[table])
+                done |= {block.key: whole.part(block.first, block.stop) for block in own}
+                continue
+            for block in own:
+                part = self._part(block.key)
+                if part.exists():
+                    size = block.stop - block.first
+                    done[block.key] = read_trials(part, block.first, size, method, instances[table])
+            self.merge(own, done)
+        return done
+
+    def keep(self, block: Block, trials: Trials, took: Took) -> None:
+        """Write a block of trials that is done, and what it took."""
+        table, method, first = block.key
+        self._write(self._part(block.key), to_parquet(table, method, first, trials))
+        self._note(table, method, first, len(trials), took)
+
+    def keep_all(self, table: str, method: str, trials: Trials, took: Took) -> None:
+        """Write all trials of a method on a table, and what they took."""
+        self._write(self.observations(table, method), to_parquet(table, method, 0, trials))
+        self._note(table, method, 0, len(trials), took)
+
+    def _note(self, table: str, method: str, first: int, n_trials: int, took: Took) -> None:
+        timing = self._timings(table, method)
+        lines = timing.read_text(errors="replace") if timing.exists() else ",".join(_TIMINGS) + "\n"
+        line = f"{first},{n_trials},{took.seconds:.6f},{took.own_seconds:.6f},{took.steps}\n"
+        self._write(timing, (lines + line).encode())
+
+    def step_seconds(self, table: str, method: str) -> float:
+        """Processor time a step of a method on a table; NaN where the file does not say."""
+        path = self._timings(table, method)
+        blocks: dict[str, Took] = {}  # of a block that was run again, the last time counts
+        for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+            cells = line.split(",")
+            if len(cells) == len(_TIMINGS) and cells[-1].isascii() and cells[-1].isdecimal():
+                with contextlib.suppress(ValueError):
+                    blocks[cells[0]] = Took(float(cells[2]), float(cells[3]), int(cells[4][:18]))
+        return seconds_a_step(blocks.values())
+
+    def merge(self, blocks: Sequence[Block], done: Mapping[Key, Trials]) -> None:
+        """Join all blocks of a table and method into their one file, if all of them are done."""
+        if not all(block.key in done for block in blocks):
+            return
+        table, method = blocks[0].table, blocks[0].method.name
+        trials = Trials.joined([done[block.key] for block in blocks])
+        self._write(self.observations(table, method), to_parquet(table, method, 0, trials))
+        for block in blocks:
+            _unlink(self._part(block.key))
+
+    def close(self, blocks: Iterable[Block]) -> None:
+        """Remove what only an unfinished run needs, but nothing of methods that are not in these blocks."""
+        for table, method in dict.fromkeys((block.table, block.method.name) for block in blocks):
+            shutil.rmtree(self._inside("unfinished", table, method), ignore_errors=True)
+        unfinished = self._inside("unfinished")
+        for folder in [*unfinished.glob("*"), unfinished]:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def observations(self, table: str, method: str) -> Path:
+        """The file of a method on a table."""
+        return self._inside("observations", table, f"{method}.parquet")
+
+    def _timings(self, table: str, method: str) -> Path:
+        return self._inside("timings", table, f"{method}.csv")
+
+    def _part(self, key: Key) -> Path:
+        table, method, first = key
+        return self._inside("unfinished", table, method, f"{first:06d}.parquet")
+
+    def _inside(self, *parts: str) -> Path:
+        """A path in the folder that also leads there, whatever symbolic links are on the way."""
+        path = self.path.joinpath(*parts)
+        # Path.resolve raises for links that lead in a circle; reading or writing there fails anyway.
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path)):
+            raise InputError(f"{path}: leads out of the results folder through a symbolic link. Remove it.")
+        return path
+
+    def _remove(self, table: str, method: str) -> None:
+        _unlink(self.observations(table, method))
+        shutil.rmtree(self._inside("unfinished", table, method), ignore_errors=True)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        try:
+            write_whole(path, content)
+        except OSError as error:
+            raise RunError(
+                f"{path}: cannot be written: {error.strerror}. What was finished before is kept; "
+                "run the same command again to resume."
+            ) from error
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be removed: {error.strerror}.") from error

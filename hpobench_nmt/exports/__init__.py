@@ -1,0 +1,1 @@
+"""Our methods and tables in other people's programs."""

@@ -1,0 +1,140 @@
+"""Minimise a Python function with any method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.space import Space, Value
+from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Function = Callable[[dict[str, Value]], float | Sequence[float] | None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Minimum:
+    """What `minimize` evaluated, and the best of it.
+
+    Attributes:
+        configs: the n configurations, in the order of their evaluation.
+        losses: shape (n, objectives), NaN where an evaluation failed.
+    """
+
+    configs: tuple[dict[str, Value], ...]
+    losses: Floats
+
+    @property
+    def front(self) -> NDArray[np.int64]:
+        """Numbers of the evaluations on the Pareto front, ascending; for one loss, of the best one(s)."""
+        return pareto_front(self.losses)
+
+    @property
+    def best(self) -> dict[str, Value] | None:
+        """The configuration with the smallest first loss; None where every evaluation failed."""
+        first = self.losses[:, 0]
+        return None if np.isnan(first).all() else self.configs[int(np.nanargmin(first))]
+
+    @property
+    def loss(self) -> float:
+        """The smallest first loss; NaN where every evaluation failed."""
+        return float(np.fmin.reduce(self.losses[:, 0]))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per evaluation: the hyperparameters, and columns loss_1 and so on."""
+        import pandas as pd
+
+        losses = pd.DataFrame(self.losses, columns=[f"loss_{j + 1}" for j in range(self.losses.shape[1])])
+        return pd.concat([pd.DataFrame(list(self.configs)), losses], axis=1)
+
+    def __repr__(self) -> str:
+        """How many evaluations, and the best one."""
+        return f"Minimum({self.loss:g} at {self.best}, after {counted(len(self.configs), 'evaluation')})"
+
+
+def minimize(
+    function: Function,
+    space: Space | Mapping[str, object],
+    method: str | MethodFactory | None = None,
+    budget: int = 30,
+    seed: int = 0,
+    *,
+    objectives: int = 1,
+    n_initial: int = N_INITIAL,
+    candidates: int = N_CANDIDATES,
+    state: str | Path | None = None,
+) -> Minimum:
+    """Minimise a function of a configuration.
+
+        def loss(config):
+            return (config["x"] - 0.3) ** 2 + (config["kind"] == "b")
+
+        found = hb.minimize(loss, {"x": (0.0, 1.0), "kind": ["a", "b"]}, budget=20)
+        print(found.best, found.loss)
+
+    Args:
+        function: takes a configuration (values by name, inactive hyperparameters left out) and returns the
+            loss, or one for each objective; None or NaN where it failed. What it raises is passed on.
+        space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
+            are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
+            both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.
+        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_EI_M_std
+            for one objective, BO_M_std for two, ParEGO_M for more.
+        budget: number of evaluations, the initial design included; at most the number of candidates.
+        seed: the same seed gives the same configurations.
+        objectives: number of losses.
+        n_initial: random configurations to begin with.
+        candidates: where the space has ranges, or its grid more than 100,000 configurations: how many are
+            drawn at random, for the method to pick among.
+        state: a JSON file that is written before and after every evaluation. Where it is there already, the
+            same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
+            another one, which includes earlier evaluations.
+
+    Returns:
+        all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
+        function gives them; configurations have raw values, as the space names them.
+
+    Raises:
+        InputError: wrong arguments, or a state of another call.
+    """
+    if not callable(function):
+        raise InputError(
+            f"minimize needs a function of a configuration, not {printable(repr(function))[:80]}."
+        )
+    optimizer = Optimizer(
+        space,
+        method,
+        objectives=objectives,
+        budget=budget,
+        seed=seed,
+        n_initial=n_initial,
+        candidates=candidates,
+    )
+    path = None if state is None else Path(state)
+    if path is not None and path.exists():
+        earlier = Optimizer.load(path, method, budget=budget)
+        for key in State.__struct_fields__:
+            if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
+                raise InputError(f"{path}: the state of another call, with another {key}. Give another file.")
+        optimizer = earlier
+    while len(optimizer.told) < min(budget, optimizer.n_candidates):
+        config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+        if path is not None:
+            optimizer.save(path)
+        optimizer.tell(config, function(dict(config)))
+        if path is not None:
+            optimizer.save(path)
+    told = optimizer.told
+    return Minimum(tuple(config for config, _ in told), np.array([losses for _, losses in told]))

@@ -1,0 +1,128 @@
+"""Replicates: trainings of a table's configurations with other seeds.
+
+symbol   shape    meaning
+configs  (T, H)   the configuration of each training, as codes
+numbers  (T,)     1, 2, … among the trainings of a configuration; 0 is the table's own, which does not count
+seeds    (T,)     NaN where it is not known
+values   (T, M)   raw metrics, NaN where missing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.core.hyperparameter import Hyperparameter
+from hpobench_nmt.lookup.averages import configurations_of, training_numbers
+
+if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
+    import pandas as pd
+
+
+class ReplicateRows(NamedTuple):
+    """One row per training. The symbols are explained at the top of this file."""
+
+    configs: Floats
+    numbers: Floats
+    seeds: Floats
+    values: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Replicates:
+    """The replicates of a table, read when they are first used.
+
+    Attributes:
+        hyperparameters: the H axes of the table.
+        metrics: the names of its M metrics.
+        read: gives the rows; called once.
+        averaged: whether the table's rows are the means of these trainings. If not, each row is a training
+            of its own.
+    """
+
+    hyperparameters: tuple[Hyperparameter, ...]
+    metrics: tuple[str, ...]
+    read: Callable[[], ReplicateRows]
+    averaged: bool = False
+
+    @cached_property
+    def rows(self) -> ReplicateRows:
+        """The trainings.
+
+        Raises:
+            InputError: their file cannot be read, or is not the one that the datasheet means.
+        """
+        found = self.read()
+        for array in found:
+            array.setflags(write=False)
+        return found
+
+    def by_row(self, configs: Floats) -> tuple[Ints, Floats]:
+        """The trainings of some configurations, in their order here. O((N + T) log(N + T)).
+
+        Args:
+            configs: as codes, distinct, shape (N, H).
+
+        Returns:
+            the place of each training's configuration among them, shape (K,), and its metrics, shape (K, M).
+        """
+        place = self._places(configs)
+        found = (place < len(configs)) & (self.rows.numbers != 0)
+        return place[found], self.rows.values[found]
+
+    def only(self, configs: Floats) -> Replicates:
+        """The replicates of these configurations, given as codes, distinct, shape (N, H)."""
+        kept = self._places(configs) < len(configs)
+        return replace(self, read=partial(ReplicateRows, *(array[kept] for array in self.rows)))
+
+    def _places(self, configs: Floats) -> Ints:
+        """The place of each training's configuration among some; N or more where it is none of them."""
+        return configurations_of(np.vstack([configs, self.rows.configs]))[1][len(configs) :]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per training: hyperparameters' values, `replicate`, `seed`, metrics."""
+        import pandas as pd
+
+        rows, axes = self.rows, self.hyperparameters
+        columns = {h.name: h.column(codes) for h, codes in zip(axes, rows.configs.T, strict=True)}
+        columns |= {"replicate": rows.numbers, "seed": rows.seeds}
+        return pd.DataFrame(columns | dict(zip(self.metrics, rows.values.T, strict=True)))
+
+    @classmethod
+    def of_frame(
+        cls,
+        frame: pd.DataFrame,
+        hyperparameters: tuple[Hyperparameter, ...],
+        metrics: tuple[str, ...],
+        averaged: bool = False,
+    ) -> Replicates:
+        """Replicates from a frame as `to_frame` gives it; `replicate` and `seed` may be left out.
+
+        Raises:
+            InputError: a column is missing, or a value is not on the grid.
+        """
+        for name in (*(h.name for h in hyperparameters), *metrics):
+            if name not in frame:
+                raise unknown("column", name, map(str, frame.columns), "(of the replicates)")
+        configs = np.column_stack([_codes_of(h, frame[h.name].to_numpy()) for h in hyperparameters])
+        number = configurations_of(configs)[1]
+        numbers = frame["replicate"] if "replicate" in frame else training_numbers(number)
+        seeds = frame["seed"] if "seed" in frame else np.full(len(frame), np.nan)
+        values = frame[[*metrics]].to_numpy(np.float64, copy=True)
+        read = partial(ReplicateRows, configs, np.array(numbers, float), np.array(seeds, float), values)
+        return cls(hyperparameters, metrics, read, averaged)
+
+
+def _codes_of(h: Hyperparameter, values: Any) -> Floats:
+    """Values of a hyperparameter as codes. Each distinct one is looked up once."""
+    if h.is_numeric:
+        distinct, place = np.unique(values.astype(np.float64), return_inverse=True)
+        return np.array([h.code(value) for value in distinct.tolist()], dtype=np.float64)[place]
+    codes = {value: h.code(value) for value in set(values)}
+    return np.array([codes[value] for value in values], dtype=np.float64)

@@ -1,0 +1,213 @@
+"""Means of a quantity of every method against look-ups or time, together and one panel per method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from hpobench_nmt.analysis.captions import curves_finding
+from hpobench_nmt.analysis.number_text import NONE, with_interval
+from hpobench_nmt.analysis.run_curves import LOOKUPS, Curves, hypervolume_curves, regret_curves
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverSeries, Plot
+from hpobench_nmt.render.plots.lines import (
+    draw_band,
+    draw_line,
+    floor_of,
+    log_axis,
+    parts_of,
+    raised,
+    styles_of,
+    time_axis,
+)
+from hpobench_nmt.render.plots.style import Style, axes_for, legend, new_figure, plain_log_ticks
+from hpobench_nmt.render.subject import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
+    """Draw the mean simple regret of each method against look-ups.
+
+    Args:
+        results: of `hb.run` or `hb.load_results`.
+        table: which; left out: the first.
+        ax: axes to draw on; left out: a new figure.
+
+    Raises:
+        InputError: no such table, or results of several objectives.
+    """
+    return plot_curves(regret_curves(results, table or next(iter(results.instances))), ax=ax)
+
+
+def plot_curves(
+    curves: Curves,
+    styles: Mapping[str, Style] | None = None,
+    *,
+    log: bool | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Means of all methods against look-ups, with random search as the reference.
+
+    Args:
+        log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of 0 is
+            then drawn on a line of its own at the bottom.
+    """
+    _refuse_empty(curves)
+    styles = styles_of(curves.frame, styles)
+    figure, axes = axes_for(ax)
+    log = curves.lower_is_better if log is None else log
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    floor = floor_of(means) if log else None
+    for method, part in parts_of(curves.frame):
+        draw_line(axes, part["lookups"], raised(part["mean"], floor), method, styles[method])
+    if floor is not None:
+        log_axis(axes, means, floor)
+    elif not curves.lower_is_better:
+        axes.set_ylim(0, 1.02)
+    axes.set(ylabel=f"mean {curves.quantity}", title=curves.table)
+    _time_axis(axes, curves)
+    legend(axes)
+    return figure
+
+
+def _refuse_empty(curves: Curves) -> None:
+    if not (curves.frame["method"] != EXACT).any():
+        reasons = " ".join(curves.notes)
+        raise InputError(f"{curves.table}: no method has a curve of {curves.quantity}. {reasons}".rstrip())
+
+
+def _time_axis(axes: Axes, curves: Curves) -> None:
+    axes.set_xscale("log")
+    of_lookups = curves.unit == LOOKUPS
+    if of_lookups:
+        axes.set_xlim(1, max(curves.frame["lookups"].max(), 2))
+    plain_log_ticks(axes.xaxis)
+    shaded = of_lookups and curves.n_initial > 1
+    if shaded:
+        axes.axvspan(1, curves.n_initial, color="black", alpha=0.05, linewidth=0)
+    looked_up = f"configurations looked up{' (shaded: the initial design)' if shaded else ''}"
+    axes.set_xlabel(time_axis(curves.unit, looked_up))
+
+
+def _regret(subject: Subject, log: bool | None = None) -> Iterator[FigureSpec]:
+    """Gap to the best value of the table, in the metric's unit, against look-ups."""
+    curves = regret_curves(subject.results, subject.table) if subject.several else subject.curves
+    yield curves_figure(subject, curves, log)
+
+
+def _hypervolume(subject: Subject, log: bool | None = None) -> Iterator[FigureSpec]:
+    """Share of the table's hypervolume that was found, against look-ups."""
+    curves = subject.curves if subject.several else hypervolume_curves(subject.results, subject.table)
+    yield curves_figure(subject, curves, log)
+
+
+# Why a report has no curves.
+_NONE = "No trial has a curve: each has failed, or ended before anything was trained."
+
+
+def curves_figure(subject: Subject, curves: Curves, log: bool | None, none: str = _NONE) -> FigureSpec:
+    """The figure of some curves with its caption and data; of no curves, the problem `none`."""
+    draw = partial(plot_curves, curves, subject.styles, log=log)
+    if not (curves.frame["method"] != EXACT).any():
+        return FigureSpec(draw=draw, problem=" ".join([none, *curves.notes]))
+    head, rows = _columns(curves, subject.milestones)
+    return FigureSpec(
+        finding=curves_finding(curves, subject.at),
+        draw=draw,
+        head=head,
+        rows=rows,
+        notes=curves.notes,
+        series=HoverSeries(curves.frame, "lookups", "mean", f"after {{}} {curves.unit}"),
+    )
+
+
+def _columns(curves: Curves, milestones: Sequence[float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Means and quartiles of every method after round numbers of look-ups, or at the times given."""
+    first, longest = curves.frame["lookups"].min(), curves.frame["lookups"].max()
+    ends = (curves.n_initial, int(longest)) if curves.unit == LOOKUPS else ()
+    wanted = sorted({n for n in (*milestones, *ends) if first <= n <= longest})
+    rows = []
+    for method, part in parts_of(curves.frame):
+        at = part.set_index("lookups")
+        cells = [
+            with_interval(*map(float, at.loc[n, ["mean", "low", "high"]])) if n in at.index else NONE
+            for n in wanted
+        ]
+        rows.append((method, *cells))
+    return ("mean (quartiles) after", *(f"{n:,.10g}" for n in wanted)), rows
+
+
+def plot_curve_panels(
+    curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
+) -> Figure:
+    """One panel per method: its mean, the middle half of its trials shaded, the others in grey behind it."""
+    _refuse_empty(curves)
+    styles = styles_of(curves.frame, styles)
+    log = curves.lower_is_better if log is None else log
+    parts = dict(parts_of(curves.frame))
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    floor = floor_of(means) if log else None
+    exact = parts.pop(EXACT, None)
+    figure, panels = _panels(len(parts))
+    for axes, method in zip(panels, parts, strict=True):
+        for other in parts.values():
+            axes.plot(other["lookups"], raised(other["mean"], floor), color="#D0D3D6", linewidth=0.8)
+        part, style = parts[method], styles[method]
+        if exact is not None:
+            axes.plot(exact["lookups"], raised(exact["mean"], floor), **styles[EXACT].line())
+        band = part.assign(low=raised(part["low"], floor), high=raised(part["high"], floor))
+        draw_band(axes, part["lookups"], band, method, style, alpha=0.25, step="post")
+        axes.plot(part["lookups"], raised(part["mean"], floor), **(style.line() | {"linewidth": 2}))
+        axes.set_title(method, fontsize=10, color=style.colour, fontweight="bold")
+        axes.set_xscale("log")
+        if floor is not None:
+            axes.set_yscale("log")
+    if floor is not None:
+        log_axis(panels[0], means, floor)
+    plain_log_ticks(panels[0].xaxis)
+    figure.supxlabel(time_axis(curves.unit, "configurations looked up"))
+    figure.supylabel(fill(curves.quantity, 24))
+    reference = "" if exact is None or exact["mean"].isna().all() else f" {EXACT} dash-dotted,"
+    figure.suptitle(f"{curves.table}: mean, middle half of the trials;{reference} others grey")
+    return figure
+
+
+def _panels(n: int) -> tuple[Figure, Sequence[Axes]]:
+    columns = min(n, 4)
+    rows = -(-n // columns)
+    figure = new_figure((2.5 * columns + 0.6, 2.1 * rows + 0.8))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    flat = list(grid.flat)
+    for axes in flat:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+    for axes in flat[n:]:
+        axes.set_visible(False)
+    for axes in flat[max(0, n - columns) : n]:  # the lowest of each column
+        axes.tick_params(which="both", labelbottom=True)
+    return figure, flat[:n]
+
+
+def _spread(subject: Subject) -> Iterator[FigureSpec]:
+    """The same as "regret" or "hypervolume", one panel per method, with quartiles."""
+    curves, title = subject.curves, "Hypervolume found" if subject.several else "Simple regret"
+    yield FigureSpec(
+        title=f"{title}: how trials spread",
+        finding="One panel per method: mean and middle half of its trials.",
+        draw=partial(plot_curve_panels, curves, subject.styles),
+        files_only=True,
+    )
+
+
+PLOTS = (
+    Plot("regret", "Simple regret", _regret, of_table=lambda subject: not subject.several, stem="curves"),
+    Plot("hypervolume", "Hypervolume found", _hypervolume, of_table=lambda s: s.several, stem="curves"),
+    Plot("spread", "How trials spread", _spread, one_panel=False, stem="panels"),
+)

@@ -1,0 +1,130 @@
+"""What figures of several methods share: their lines, bands and axes.
+
+A method has one style in every figure, if `method_styles` is asked once for all methods of a report: a
+colour of `plots.style`, which colour-blind readers can tell apart, and a marker of its own. From the ninth
+method on the colours are darker and the lines dashed. Random search as computed (EXACT) is black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.run_curves import LOOKUPS
+from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.render.plots.style import (
+    GREY,
+    MARKERS,
+    Style,
+    label_floor,
+    mark,
+    method_styles,
+    plain_log_ticks,
+    short_ticks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The lines of each method, in the order of the frame."""
+    return [(str(method), part) for method, part in frame.groupby("method", sort=False)]
+
+
+def styles_of(frame: pd.DataFrame, styles: Mapping[str, Style] | None) -> Mapping[str, Style]:
+    """The styles given, or new ones.
+
+    Raises:
+        InputError: a method of the frame has none among those given.
+    """
+    methods = list(frame["method"].unique())
+    if styles is None:
+        return method_styles(methods)
+    for method in methods:
+        if method not in styles:
+            raise unknown("method", method, styles, "(in the styles of a figure)")
+    return styles
+
+
+def time_axis(unit: str, of_lookups: str = LOOKUPS) -> str:
+    """The label of an axis of time: a number of look-ups, or the time on a clock."""
+    return of_lookups if unit == LOOKUPS else f"time on the clock, in {unit}"
+
+
+def draw_line(
+    axes: Axes,
+    x: pd.Series[Any],
+    y: pd.Series[Any],
+    method: str,
+    style: Style,
+    even: bool = False,
+    **more: Any,
+) -> None:
+    """A line with some markers: on the log scale of x, or evenly over the points."""
+    line = style.line() | more
+    if len(x) and style.marker:
+        line |= {"marker": style.marker, "markersize": 5}
+        line["markevery"] = max(1, len(x) // 8) if even else _log_spaced(x.to_numpy(np.float64), style.marker)
+    mark(axes.plot(x, y, **line, label=method)[0], method)
+
+
+def _log_spaced(x: Any, marker: str) -> list[int]:
+    """Positions of five markers; those of other methods lie elsewhere."""
+    low, high = np.log(max(x[0], 1e-9)), np.log(max(x[-1], 1e-9))
+    offset = (MARKERS.index(marker) % 5) / 5
+    wanted = np.exp(low + (high - low) * (np.arange(5) + offset) / 5)
+    return sorted({int(i) for i in np.minimum(np.searchsorted(x, wanted), len(x) - 1)})
+
+
+def draw_band(
+    axes: Axes, x: pd.Series[Any], part: pd.DataFrame, method: str, style: Style, **more: Any
+) -> None:
+    """The columns low to high, shaded as far as they are finite."""
+    low, high = (part[side].where(np.isfinite(part[side])) for side in ("low", "high"))
+    mark(axes.fill_between(x, low, high, color=style.colour, linewidth=0, **more), method, 1)
+
+
+def frame_around(axes: Axes, points: Any, table: Any, margin: float = 0.15) -> None:
+    """Limits that show these points well; what lies farther off is not shown.
+
+    Points that nearly agree are shown within a twentieth of what the table spans.
+    """
+    low, high = points.min(axis=0), points.max(axis=0)
+    spans = np.nanmax(table, axis=0) - np.nanmin(table, axis=0)
+    reach = np.maximum(margin * (high - low), 0.025 * np.where(spans > 0, spans, 1.0))
+    axes.set_xlim(low[0] - reach[0], high[0] + reach[0])
+    axes.set_ylim(low[1] - reach[1], high[1] + reach[1])
+    short_ticks(axes)
+
+
+def floor_of(values: pd.Series[Any]) -> float:
+    """Where 0 is drawn on a log axis: below the least value above it."""
+    positive = values[values > 0]
+    return float(positive.min()) * 0.4 if len(positive) else 1.0
+
+
+def raised(values: pd.Series[Any], floor: float | None) -> pd.Series[Any]:
+    """Values for an axis; on a log axis, where floor is given, 0 becomes the floor."""
+    return values if floor is None else values.mask(values == 0, floor)
+
+
+def log_axis(axes: Axes, values: pd.Series[Any], floor: float) -> None:
+    """A log scale over the values; where one of them is 0, the floor is its tick and is labelled so.
+
+    Random search as computed is no part of the values: it goes on far below what trials show.
+    """
+    axes.set_yscale("log")
+    positive = values[values > 0]
+    lowest = float(positive.min()) if len(positive) else floor
+    zero = bool((values == 0).any())
+    bottom = floor * 0.8 if zero else lowest * 0.7
+    highest = float(positive.max()) if len(positive) else floor
+    axes.set_ylim(bottom, max(highest * 1.4, floor * 10))
+    plain_log_ticks(axes.yaxis)
+    if zero:
+        axes.axhline(floor, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+        label_floor(axes.yaxis, floor, lowest * 0.95)

@@ -1,0 +1,73 @@
+"""`hb.report`: results as one HTML page, or as figures and tables for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpobench_nmt.benchmarking.call import processors
+from hpobench_nmt.benchmarking.plugins import MethodSpec, resolve_methods
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.render.html.page import write_report
+from hpobench_nmt.render.report_files import write_figures, write_latex
+
+FORMATS = {"html": "report.html", "pdf": "report-figures", "png": "report-figures", "latex": "report-tables"}
+"""Of each format, the name of its file or folder."""
+
+ResultsOrFolder = Results | str | Path
+
+
+def report(
+    results: ResultsOrFolder | Iterable[ResultsOrFolder],
+    out: str | Path | None = None,
+    *,
+    format: str = "html",
+    methods: Iterable[MethodSpec] = (),
+    jobs: int | None = None,
+) -> list[Path]:
+    """Report on results, as `hpobench-nmt report` does, and return the files written.
+
+        results = hb.run("quick", tables=["sotu-ngram"], trials=20)
+        hb.report(results, out="report.html")
+
+    Args:
+        results: of `hb.run`, or a results folder; several make one report, such as the paper's two suites.
+        out: a file for html, a folder for the other formats; left out: report.html, report-figures or
+            report-tables, in the first results folder, or in the current one for results in memory.
+        format: "html", one page that holds all that it needs; "pdf" or "png", the figures; or "latex", the
+            tables of scores.
+        methods: your own variants of Bayesian optimisation or graph-based search in these results, as they
+            were given to the run: their surrogates also get error curves. A folder is never trusted to name
+            code that is run.
+        jobs: worker processes; None: one per processor core.
+
+    Raises:
+        InputError: a folder is empty, damaged, or of another version; a method is of another version, or of
+            no run; or no such format.
+        RunError: a file cannot be written.
+    """
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    several = list(results) if isinstance(results, Iterable) and not isinstance(results, str) else [results]
+    for each in several:
+        if not isinstance(each, Results | str | Path):
+            raise InputError(f"a report is on results of hb.run or results folders, not {repr(each)[:80]}.")
+    if not several:
+        raise InputError("there are no results to report on.")
+    sources = [each if isinstance(each, Results) else Path(each) for each in several]
+    first = sources[0] if isinstance(sources[0], Path) else Path()
+    path = first / FORMATS[format] if out is None else Path(out)
+    own = resolve_methods(methods)
+    jobs = processors() if jobs is None else jobs
+    if format == "html":
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; --out takes the name of a file.")
+        return [write_report(sources, path, jobs, own)]
+    if path.is_file():
+        raise InputError(f"{path}: is a file; --out takes the name of a folder.")
+    if format == "latex":
+        if own:
+            raise InputError("methods are for the figures: --format html, pdf or png.")
+        return write_latex(sources, path)
+    return write_figures(sources, path, format, jobs, own)

@@ -1,0 +1,93 @@
+"""What figures are drawn of: a run on one of its tables, or over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hpobench_nmt.analysis.clock_times import clock_milestones, typical_time
+from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves
+from hpobench_nmt.analysis.runtimes import TargetRuntimes, target_runtimes
+from hpobench_nmt.analysis.selection import one_table
+from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import unknown
+from hpobench_nmt.render.plots.style import Style
+
+# Numbers of look-ups that are worth a column of a table.
+MILESTONES = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+# Where a suite has no budget of its own, for one objective and for more: the paper's.
+_BUDGETS = (20, 50)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A run on one of its tables, or over all of them, with what several of its figures share.
+
+    Attributes:
+        results: of the run.
+        table: which; "" for all.
+        styles: how its methods are drawn; None lets each figure choose.
+        statistics: of the whole run; None where they are not known.
+    """
+
+    results: Results
+    table: str = ""
+    styles: Mapping[str, Style] | None = None
+    statistics: Statistics | None = None
+
+    @property
+    def instance(self) -> Instance:
+        """The suite on the table."""
+        return self.results.instances[self.table]
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one objective."""
+        return len(self.instance.objectives) > 1
+
+    @property
+    def counts_lookups(self) -> bool:
+        """Whether time is the number of look-ups."""
+        return self.instance.problem.counts_lookups
+
+    @property
+    def at(self) -> float:
+        """The number of look-ups, or the time, that captions report on."""
+        given = self.results.suite.score_at_for(self.table)
+        time = given or typical_time(self.instance, _BUDGETS[self.several])
+        return min(time, len(self.instance.table)) if self.counts_lookups else time
+
+    @cached_property
+    def milestones(self) -> tuple[float, ...]:
+        """Round numbers of look-ups, or times, that are worth a column of a table."""
+        return clock_milestones(self.results, self.table) or MILESTONES
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Regret for one objective, hypervolume for more."""
+        make = hypervolume_curves if self.several else regret_curves
+        return make(self.results, self.table, [self.at, *self.milestones])
+
+    @cached_property
+    def runtimes(self) -> TargetRuntimes:
+        """Runtimes to targets, on the table or on all."""
+        return target_runtimes(one_table(self.results, self.table) if self.table else self.results)
+
+    @cached_property
+    def tests(self) -> Statistics:
+        """The statistics of the run, computed where they are not known."""
+        return self.statistics or run_statistics(self.results)
+
+    def scores(self, score: str = "") -> tuple[str, ...]:
+        """The scores of the run, or the one that is asked for.
+
+        Raises:
+            InputError: the run has no such score.
+        """
+        known = tuple(self.results.suite.scores)
+        if score and score not in known:
+            raise unknown("score", score, known, "(of these results)")
+        return (score,) if score else known

@@ -1,0 +1,39 @@
+"""A language model from its settings to its end: made, trained, and left with its best weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.family import Architecture, S, TrainingFailed
+from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
+from hpobench_nmt.runner.lm.trainer import TrainingSummary, train
+from hpobench_nmt.runner.lm.training_state import Checkpoints
+
+
+def fit(
+    architecture: Architecture[S],
+    settings: S,
+    corpus: TextCorpus,
+    seed: int,
+    device: str,
+    checkpoints: Checkpoints | None = None,
+) -> tuple[Any, TrainingSummary]:
+    """A trained model, and the course of its training; the checkpoints say where its state is saved.
+
+    Raises:
+        TrainingFailed: there is no model of these settings; it diverged or learned nothing.
+    """
+    where = set_up(device)
+    of_model, of_data = seeds_of(seed)
+    generator = torch.Generator(where).manual_seed(of_model)
+    try:
+        model = architecture.build(settings, len(corpus.vocabulary), corpus.unit, generator)
+    except InputError as error:
+        raise TrainingFailed(str(error)) from error
+    optimiser, schedule = architecture.course(settings, corpus.unit, model.parameters())
+    lengths = torch.Generator().manual_seed(of_data)
+    return model, train(model, corpus.train, corpus.dev, optimiser, schedule, lengths, checkpoints)

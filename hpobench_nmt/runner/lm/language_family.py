@@ -1,0 +1,42 @@
+"""A family of language models, made from its architecture. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.family import Architecture, Family, Job, Outcome, S
+from hpobench_nmt.runner.lm.settings import METRICS, missing
+
+
+def language_model_family(
+    name: str,
+    models: str,
+    source: str,
+    settings: type[S],
+    architecture: Architecture[S],
+    metrics: tuple[Metric, ...] = METRICS,
+    check: Callable[[S], None] = lambda settings: None,
+    corpus_check: Callable[[S, Any], None] | None = None,
+) -> Family[S]:
+    """A family of language models that are trained, and measured as EvaluationSettings say."""
+
+    def train(job: Job[S]) -> Outcome:
+        from hpobench_nmt.runner.lm.measure import train_and_measure
+
+        return train_and_measure(job, architecture)
+
+    return Family(
+        name=name,
+        models=models,
+        source=source,
+        corpus="text",
+        settings=settings,
+        metrics=metrics,
+        train=train,
+        check=check,
+        corpus_check=corpus_check,
+        missing=missing,
+        architecture=architecture,
+    )

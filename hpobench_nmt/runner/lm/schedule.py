@@ -1,0 +1,59 @@
+"""How a language model's training reads its data: streams, time steps, passes, and checks on dev."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class TrainingSchedule:
+    """How the training data is read and learned from.
+
+    Attributes:
+        batch_size: parallel streams of a batch.
+        bptt: time steps of an update; the mean where `vary` is set.
+        vary: draw the number of steps anew for each update, and scale the learning rate with it.
+        clip: largest norm of the gradient; 0: not clipped.
+        max_epochs: passes over the training data, at most.
+        checks_per_epoch: dev evaluations per pass.
+        check_updates: if not 0, dev is evaluated every so many updates instead.
+        accumulate: batches, of other streams each, that are read one after the other for an update. Its
+            gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
+        precision: of matrix products, "fp32", "bf16" or "fp16" (precision.py). Dev is evaluated in fp32.
+    """
+
+    batch_size: int
+    bptt: int
+    vary: bool
+    clip: float
+    max_epochs: int
+    checks_per_epoch: int = 1
+    check_updates: int = 0
+    accumulate: int = 1
+    precision: str = "fp32"
+
+    @property
+    def streams(self) -> int:
+        """Parallel streams of an update."""
+        return self.batch_size * self.accumulate
+
+
+def draw_length(schedule: TrainingSchedule, generator: torch.Generator) -> int:
+    """Time steps of the next update: mostly near bptt, one time in twenty near half of it."""
+    if not schedule.vary:
+        return schedule.bptt
+    half = float(torch.rand((), generator=generator)) >= 0.95
+    mean = schedule.bptt / 2 if half else float(schedule.bptt)
+    drawn = int(mean + 5.0 * float(torch.randn((), generator=generator)))
+    return max(min(5, schedule.bptt), drawn)
+
+
+def check_interval(steps: int, schedule: TrainingSchedule) -> int:
+    """Updates between checks; 0: one at the end of each epoch."""
+    if schedule.check_updates:
+        return schedule.check_updates
+    if schedule.checks_per_epoch == 1:
+        return 0
+    return max(1, round((steps - 1) / schedule.bptt / schedule.checks_per_epoch))

@@ -1,0 +1,107 @@
+"""Settings of translation models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpobench_nmt.runner.settings import About, Settings
+
+_MOST_DROPPED = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class SockeyeSettings(Settings):
+    """Of one configuration.
+
+    The first six are those of the paper's Table 1, by their names in the published tables. There bpe_symbols
+    counts merges, here the vocabulary, unless bpe_count says otherwise.
+    """
+
+    bpe_symbols: Annotated[int, About("subwords of each side, characters included", low=10, high=200_000)]
+    num_layers: Annotated[int, About("layers of the encoder, and of the decoder", low=1, high=100)]
+    num_embed: Annotated[int, About("model size", low=4, high=16_384, scale="log")]
+    num_hidden: Annotated[int, About("feed-forward size", low=1, high=65_536, scale="log")]
+    num_heads: Annotated[int, About("attention heads", low=1, high=256, scale="log")]
+    learning_rate: Annotated[float, About("Adam's initial step", low=1e-7, high=1.0, scale="log")]
+    bpe_count: Annotated[
+        Literal["vocabulary", "merges"],
+        About("what bpe_symbols counts: all subwords, or merges alone as in the published tables"),
+    ] = "vocabulary"
+    max_length: Annotated[int, About("longest training sentence", low=1, high=10_000, unit="subwords")] = 95
+    batch_size: Annotated[int, About("target words of a batch", low=1, high=1_000_000, unit="subwords")] = (
+        4096
+    )
+    dropout: Annotated[float, About("between layers", low=0.0, high=_MOST_DROPPED)] = 0.1
+    attention_dropout: Annotated[float, About("of attention weights", low=0.0, high=_MOST_DROPPED)] = 0.1
+    feed_forward_dropout: Annotated[
+        float, About("inside feed-forward layers", low=0.0, high=_MOST_DROPPED)
+    ] = 0.1
+    embed_dropout: Annotated[float, About("of embeddings", low=0.0, high=_MOST_DROPPED)] = 0.0
+    label_smoothing: Annotated[
+        float, About("probability spread over all words", low=0.0, high=_MOST_DROPPED)
+    ] = 0.1
+    warmup: Annotated[int, About("rise of the learning rate", low=0, high=1_000_000, unit="updates")] = 0
+    reduce_factor: Annotated[float, About("of the learning rate; 1 never lowers it", low=0.01, high=1.0)] = (
+        0.7
+    )
+    reduce_after: Annotated[int, About("without improvement", low=1, high=1000, unit="checkpoints")] = 3
+    checkpoint_interval: Annotated[int, About("updates between checkpoints", low=1, high=1_000_000)] = 1000
+    max_not_improved: Annotated[int, About("then training ends", low=1, high=1000, unit="checkpoints")] = 8
+    stop_on: Annotated[
+        Literal["perplexity", "bleu"],
+        About(
+            "of dev: decides on the best checkpoint, the learning rate and the end of training; bleu is "
+            "that of the subwords of checkpoint_sentences",
+            on_grid=False,
+        ),
+    ] = "perplexity"
+    min_improvement: Annotated[float, About("of stop_on over max_not_improved", low=0.0, high=1e6)] = 0.0
+    max_updates: Annotated[int, About("updates after which training ends anyway", low=1, high=10**8)] = (
+        1_000_000
+    )
+    checkpoint_sentences: Annotated[
+        int,
+        About(
+            "dev sentences decoded at each checkpoint, the curve's dev_bleu; -1: all, 0: none; of a sample "
+            "it is called dev_bleu_sample",
+            low=-1,
+            high=1_000_000,
+        ),
+    ] = -1
+    update_interval: Annotated[
+        int, About("batches of an update, with their mean gradient", low=1, high=1000)
+    ] = 1
+    learning_rate_scheduler: Annotated[
+        Literal["plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"],
+        About(
+            "Sockeye's --learning-rate-scheduler-type: lowered where dev perplexity stops improving, over "
+            "the root of the update, to 0 at max_updates, or not at all"
+        ),
+    ] = "plateau-reduce"
+    workers: Annotated[
+        int,
+        About(
+            "processes of one training, each with a batch of an update; on CUDA devices each has a GPU, "
+            "from the training's own on; times and memory are those of the first",
+            low=1,
+            high=64,
+            on_grid=False,
+        ),
+    ] = 1
+    amp: Annotated[bool, About("mixed precision in training; on a CUDA device only")] = False
+    tf32: Annotated[bool, About("short products of 32-bit numbers, on GPUs that have them")] = True
+    decode_dtype: Annotated[
+        Literal["float32", "float16", "bfloat16"], About("numbers of the model that decodes dev and test")
+    ] = "float32"
+    beam_size: Annotated[int, About("of decoding dev and test", low=1, high=100)] = 5
+    decode_batch_size: Annotated[int, About("decoded at once", low=1, high=10_000, unit="sentences")] = 16
+    decode_times: Annotated[
+        int,
+        About(
+            "how often dev is decoded; its times are the least, which other work disturbs least",
+            low=1,
+            high=100,
+            on_grid=False,
+        ),
+    ] = 1

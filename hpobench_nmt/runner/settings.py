@@ -1,0 +1,132 @@
+"""What a spec may set of a model family or a corpus: a class of typed fields.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(Settings):
+        cell: Annotated[Literal["lstm", "rhn"], About("the recurrent cell")] = "lstm"
+        layers: Annotated[int, About("recurrent layers", low=1, high=20)] = 3
+
+A type is int, float, bool, str or a Literal of texts. A spec must set a field that has no default. The
+default of a new field does what was done before, because a ledger that does not know it counts as having it.
+Specs, kept models and the documentation read all of this from the class, through `settings_of`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.space import Scale, Value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one configuration, or the options of a corpus, every one with its value."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a field beside its type and default.
+
+    Attributes:
+        description: one line for people.
+        low, high: the range of a number, ends included.
+        scale: the scale of a grid of it, unless the spec names another.
+        unit: for people.
+        on_grid: whether it may be on a grid.
+    """
+
+    description: str
+    low: float = -math.inf
+    high: float = math.inf
+    scale: Scale = "linear"
+    unit: str = ""
+    on_grid: bool = True
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field of such a class, for whoever reads or describes it.
+
+    Attributes:
+        name: its key in a spec.
+        kind: int, float, str or bool. A float setting takes whole numbers too.
+        choices: the texts that are allowed; empty: any.
+        default: its value if a spec does not set it; None if a spec must set it.
+        about: the rest.
+    """
+
+    name: str
+    kind: type[int] | type[float] | type[str] | type[bool]
+    choices: tuple[str, ...]
+    default: Value | None
+    about: About
+
+    def check(self, value: Any, where: str) -> Value:
+        """The value in the setting's own type.
+
+        Raises:
+            InputError: a wrong type, a number out of range, an unknown choice.
+        """
+        wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
+        if self.kind in (str, bool):
+            if not isinstance(value, self.kind):
+                raise wrong
+            if self.choices and value not in self.choices:
+                raise unknown(self.name, str(value), self.choices, f"({where})")
+            return value
+        # bool is an int to Python, not to a reader of a spec.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+            raise wrong
+        if self.kind is int and value != int(value):
+            raise wrong
+        low, high = self.about.low, self.about.high
+        if not low <= value <= high:
+            raise InputError(f"{where}: {self.name} is {_shown(value)}, but goes from {low:g} to {high:g}.")
+        return int(value) if self.kind is int else float(value)
+
+
+def _choices(of: Any) -> tuple[str, ...]:
+    """The texts of a Literal, or of a union of several."""
+    if get_origin(of) is Literal:
+        return get_args(of)
+    return tuple(text for part in get_args(of) for text in _choices(part))
+
+
+_known: dict[type[Settings], Mapping[str, Setting]] = {}
+
+
+def settings_of(kind: type[Settings]) -> Mapping[str, Setting]:
+    """The fields of a class by name, in its order."""
+    if kind not in _known:
+        hints = get_type_hints(kind, include_extras=True)
+        found = {field.name: _setting(field, hints[field.name]) for field in fields(kind)}
+        _known[kind] = MappingProxyType(found)
+    return _known[kind]
+
+
+def _setting(field: Field[Any], hint: Any) -> Setting:
+    of, about = get_args(hint)
+    choices = _choices(of)
+    default = None if field.default is MISSING else field.default
+    return Setting(field.name, str if choices else of, choices, default, about)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _shown(value: object) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+_LONGEST_SHOWN = 60
+_NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}

@@ -1,0 +1,233 @@
+"""A run of `train`: where it trains, all trainings that a spec needs, and what has come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from hpobench_nmt.benchmarking.execution import Backend, known_backend
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.runner.corpora import load_corpus
+from hpobench_nmt.runner.devices import (
+    cluster_device,
+    device_name,
+    find_devices,
+    first_devices,
+    mixed_devices,
+)
+from hpobench_nmt.runner.ledgers.ledger import (
+    Ledger,
+    Record,
+    read_ledger,
+    refuse_other_spec,
+    refuse_rows_off_the_grid,
+)
+from hpobench_nmt.runner.specs.grid_checks import check_all
+from hpobench_nmt.runner.specs.spec import Spec, describe
+from hpobench_nmt.runner.training import dispatch
+from hpobench_nmt.runner.training.plan import Training, pending
+from hpobench_nmt.runner.training.workspace import Workspace, open_workspace
+
+Shard = tuple[int, int]
+"""(i, n): the i-th of n equal parts of the trainings; (1, 1): all of them."""
+
+Watch = Callable[[int], AbstractContextManager[tuple[dispatch.Progress | None, dispatch.OnRecord]]]
+"""Of a number of trainings: inside, the functions to call when one of them has ended (dispatch.train)."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is ready to begin.
+
+    Attributes:
+        workspace: the spec and its folders.
+        devices: to train on.
+        jobs: trainings at a time.
+        backend: of dispatch.train.
+        mixed: a sentence, if rows of this machine's CPU will stand beside rows of another device.
+    """
+
+    workspace: Workspace
+    devices: Sequence[str]
+    jobs: int
+    backend: Backend
+    mixed: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What the ledger holds after a run.
+
+    Attributes:
+        done: records of successful trainings.
+        failed: how many have failed.
+        left: how many are still to do, paused ones among them.
+        paused: how many this run has paused.
+        mixed: a sentence about GPUs of several models that rows were trained on; "" where there is one.
+    """
+
+    done: tuple[Record, ...]
+    failed: int
+    left: int
+    paused: int
+    mixed: str
+
+
+def open_run(
+    spec: Spec,
+    folder: Path,
+    cache: Path,
+    device: str = "auto",
+    jobs: int | None = None,
+    backend: Backend = "local",
+    keep: bool = False,
+    until: int | None = None,
+) -> Run:
+    """Choose the devices, and open the folder as `open_workspace`.
+
+    Args:
+        spec: the models to train.
+        folder: of the ledger.
+        cache: what trainings of all specs share.
+        device: as the option --device.
+        jobs: trainings at a time; None: one per device or core.
+        backend: of dispatch.train.
+        keep: whether models are kept.
+        until: updates after which trainings pause.
+
+    Raises:
+        InputError: no such backend or device, or another than the ledger's rows were trained on; a cluster
+            without a number of jobs; as open_workspace.
+        RunError: the folder cannot be written.
+    """
+    backend = known_backend(backend)
+    if backend == "local":
+        devices = first_devices(find_devices(device), gpus_a_training(spec))
+    else:
+        devices = [cluster_device(device, backend)]
+        if not jobs:
+            raise InputError(f"--backend {backend}: say with --jobs how many trainings it does at a time.")
+    workspace, ledger = open_workspace(spec, folder, cache, keep, until)
+    if device == "auto":
+        refuse_other_device(workspace.ledger, ledger, devices)
+    mixed = ""
+    if devices == ["cpu"] and ledger.records:
+        # What is to come counts as one row more.
+        mixed = mixed_devices([*(r.device for r in ledger.records if r.status == "done"), device_name("cpu")])
+    jobs = jobs or (int(joblib.cpu_count()) if devices == ["cpu"] else len(devices))
+    return Run(workspace, devices, jobs, backend, mixed)
+
+
+def train_rows(
+    run: Run,
+    rows: Sequence[int] | NDArray[np.intp],
+    shard: Shard,
+    limit: int | None,
+    watch: Watch,
+    notify: Callable[[str], None],
+) -> Ended:
+    """Train these rows of the grid and what the spec trains again, as far as it is not recorded.
+
+    Args:
+        run: from open_run.
+        rows: of the grid.
+        shard: which part of the trainings.
+        limit: the most trainings; None: all.
+        watch: makes the functions that are called when trainings end.
+        notify: called with a line about each training that failed, was paused or has no record.
+
+    Raises:
+        RunError: as dispatch.train.
+    """
+    spec, path, paused = run.workspace.spec, run.workspace.ledger, 0
+    ledger = read_ledger(path)
+    # Which rows are the best is known when all have been trained. Then there may be more to do. Those that
+    # are paused are still to be done, but not now.
+    while not paused and (todo := pending(spec, ledger, rows, shard)[:limit]):
+        with watch(len(todo)) as (progress, on_record):
+            paused = dispatch.train(
+                run.workspace, todo, run.devices, run.jobs, run.backend, progress, notify, on_record
+            )
+        ledger = read_ledger(path)
+        limit = limit and limit - len(todo)
+    done = tuple(record for record in ledger.records if record.status == "done")
+    left = len(pending(spec, ledger, range(spec.size), shard))
+    # Not before, as on a CPU: to ask a GPU for its model opens CUDA in this process, too.
+    mixed = mixed_devices(record.device for record in done) if run.devices != ["cpu"] else ""
+    return Ended(done, len(ledger.records) - len(done), left, paused, mixed)
+
+
+def planned(
+    spec: Spec, path: Path, rows: Sequence[int] | NDArray[np.intp], shard: Shard
+) -> tuple[Ledger, list[Training]]:
+    """The ledger as it is, empty if there is none, and the trainings that a run would do now.
+
+    Raises:
+        InputError: the ledger is of another spec.
+    """
+    ledger = Ledger({}, {}, ())
+    if path.exists():
+        ledger = read_ledger(path)
+        refuse_other_spec(path, ledger, spec.identity, spec.family.defaults)
+        refuse_rows_off_the_grid(path, ledger, spec.grid)
+    return ledger, pending(spec, ledger, rows, shard)
+
+
+def infeasible(spec: Spec, cache: Path) -> list[str]:
+    """What the corpus makes impossible, such as a parameter budget that no sizes meet, one line each.
+
+    Raises:
+        InputError: the corpus is wrong or missing.
+        RunError: it cannot be prepared.
+    """
+    check = spec.family.corpus_check
+    if check is None:
+        return []
+    corpus = load_corpus(spec.corpus, spec.base, cache)
+    wrong = check_all(spec.grid, spec.settings, lambda settings: check(settings, corpus))
+    return [
+        f"{describe({name: configuration[name] for name in names}) or 'every configuration'}: {reason}"
+        for configuration, names, reason in wrong
+    ]
+
+
+def best_kept(workspace: Workspace, done: Sequence[Record]) -> tuple[int, Record | None]:
+    """How many of these trainings have a kept model, and the best of them by the first objective."""
+    kept = [record for record in done if workspace.model_folder(record.config, record.replicate).is_dir()]
+    metric = next(m for m in workspace.spec.metrics if m.name == workspace.spec.objectives[0])
+    measured = [record for record in kept if metric.name in record.metrics]
+    if not measured:
+        return len(kept), None
+    best = min if metric.direction == "min" else max
+    return len(kept), best(measured, key=lambda record: record.metrics[metric.name])
+
+
+def gpus_a_training(spec: Spec) -> int:
+    """The most GPUs that one training of a spec uses: the setting `workers` of Sockeye's family."""
+    return int(max(spec.grid.get("workers", (spec.fixed.get("workers", 1),))))
+
+
+def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> None:
+    """Raise InputError if "auto" has found another kind of device than the ledger's rows were trained on.
+
+    Times measured on different kinds of devices cannot be compared, and neither can the models that rows of
+    dynamic evaluation share.
+
+    Args:
+        path: the ledger's file.
+        ledger: its content.
+        devices: the devices found.
+    """
+    now = devices[0].partition(":")[0]
+    for record in ledger.records:
+        if record.device and not record.device.startswith(now):
+            raise InputError(
+                f"{path}: has rows trained on {record.device!r}, and --device auto finds {now!r}. "
+                f"To mix them in one table all the same, say --device {now}."
+            )

@@ -1,0 +1,108 @@
+"""Replicates are part of a table: read from its folder when they are first used, and kept by its parts."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup import rows
+from hpobench_nmt.lookup.folder import add_table, load_folder, save_folder
+
+
+@pytest.fixture
+def folder(toy, again, home):
+    save_folder(toy.with_replicates(again(toy, range(len(toy)))), home / "tables" / "toy")
+    return home / "tables" / "toy"
+
+
+def test_they_are_read_when_they_are_first_used_and_only_then(folder, toy):
+    content = (folder / "replicates.csv").read_bytes()
+    (folder / "replicates.csv").unlink()
+    table = load_folder(folder)
+    assert table.sha256 == toy.sha256 and not table.replicates.averaged
+    with pytest.raises(InputError, match=r"has no replicates\.csv"):
+        _ = table.replicates.rows
+    (folder / "replicates.csv").write_bytes(content)
+    found = table.replicates.rows
+    (folder / "replicates.csv").unlink()
+    assert table.replicates.rows is found
+    assert not any(array.flags.writeable for array in found)
+
+
+def test_a_noisy_run_parses_each_file_once(folder, monkeypatch):
+    parsed = Counter()
+    original = rows._parse_fast
+
+    def counting(content, names, labels=()):
+        parsed["replicate" in names] += 1
+        return original(content, names, labels)
+
+    monkeypatch.setattr(rows, "_parse_fast", counting)
+    hb.benchmark("toy", ["RS"], trials=2, noise="replicates", scores=["ftb"])
+    assert parsed == {False: 1, True: 1}
+
+
+def test_by_row_against_a_plain_loop(toy, again):
+    frame = again(toy, [5, 0, 7, 3], times=3).sample(frac=1.0, random_state=0)
+    frame.loc[frame["replicate"] == 2, "replicate"] = 0  # the table's own, which do not count
+    some = [3, 7, 20]
+    place, values = toy.with_replicates(frame).replicates.by_row(toy.configs[some])
+    expected = [
+        (some.index(toy.row(config)), tuple(line[metric.name] for metric in toy.metrics))
+        for line in frame.to_dict("records")
+        if line["replicate"]
+        for config in [{h.name: line[h.name] for h in toy.hyperparameters}]
+        if toy.row(config) in some
+    ]
+    assert list(zip(place.tolist(), map(tuple, values.tolist()), strict=True)) == expected
+
+
+def test_they_stay_with_some_of_the_rows_and_with_a_copy_in_another_process(folder):
+    table = load_folder(folder)
+    part = replace(table, configs=table.configs[:3], values=table.values[:3])
+    for copy in (part, pickle.loads(pickle.dumps(part))):  # noqa: S301  (before they were read, and after)
+        assert copy.replicates.by_row(copy.configs)[0].tolist() == [0, 1, 2] * 5
+    only = table.replicates.only(table.configs[:3]).to_frame()
+    pd.testing.assert_frame_equal(
+        only, table.replicates.to_frame().iloc[np.tile([0, 1, 2], 5) + np.repeat(np.arange(5), 3) * 36
+        ].reset_index(drop=True),
+    )  # fmt: skip
+
+
+def test_of_other_hyperparameters_or_metrics_they_are_refused(folder):
+    table = load_folder(folder)
+    for change in (
+        {"metrics": table.metrics[::-1], "values": table.values[:, ::-1]},
+        {"hyperparameters": (replace(table.hyperparameters[0], name="depth"), *table.hyperparameters[1:])},
+    ):
+        with pytest.raises(InputError, match="its replicates have other hyperparameters or metrics"):
+            replace(table, **change)
+
+
+def test_seeds_and_numbers_may_be_left_out_of_a_frame(toy, again):
+    frame = again(toy, [4, 2]).drop(columns=["replicate", "seed"])
+    found = toy.with_replicates(frame).replicates.rows
+    assert found.numbers.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert np.isnan(found.seeds).all()
+
+
+def test_a_value_off_the_grid_is_named_with_its_line(folder, tmp_path):
+    lines = (folder / "replicates.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    cells = lines[4].split(",")
+    cells[names.index("width")] = "7"
+    (folder / "replicates.csv").write_text("\n".join([*lines[:4], ",".join(cells)]) + "\n")
+    sheet = tomllib.loads((folder / "datasheet.toml").read_text())
+    (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet | {"replicates": {}}))
+    with pytest.raises(InputError, match=r"replicates\.csv, line 5: width is 7, which is not among"):
+        add_table(folder, None, tmp_path / "installed")
+    assert not (tmp_path / "installed").exists()

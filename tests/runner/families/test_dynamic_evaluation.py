@@ -1,0 +1,90 @@
+import dataclasses
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'hpobench-nmt[train]'")
+
+from hpobench_nmt.core.files import remove_leftovers  # noqa: E402
+from hpobench_nmt.runner.families import dynamic_evaluation  # noqa: E402
+from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
+from hpobench_nmt.runner.lm import fit as lm_fit  # noqa: E402
+
+# For tests/runner/test_every_family.py.
+SPEC = """
+objectives = ["dev_ppl", "dev_time"]
+[grid]
+dynamic_learning_rate = [0.001, 0.002]
+dynamic_segment = [10]
+[fixed]
+layers = 1
+embedding_size = 8
+hidden_size = 8
+batch_size = 4
+bptt = 10
+max_epochs = 3
+learning_rate = 5
+[replicates]
+configurations = 1
+trainings = 1
+"""
+
+
+def test_one_model_serves_all_dynamic_evaluations(small_job, reproducible, tmp_path):
+    family = dynamic_evaluation.FAMILY
+    first = family.train(small_job(family))
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+    assert len(kept) == 2  # the model, and its gradients' statistics
+    assert first.metrics["dev_updates"] == 60  # 299 tokens to predict, 5 at a time
+    assert first.metrics["num_updates"] > 0 and first.metrics["train_time"] > 0
+    again = family.train(small_job(family))
+    other = family.train(small_job(family, dynamic_batch=5))
+    assert reproducible(first.metrics) == reproducible(again.metrics)
+    assert again.metrics["train_time"] == first.metrics["train_time"]  # of the one training
+    assert other.metrics["dev_ppl"] != first.metrics["dev_ppl"]
+    assert other.metrics["dev_ppl_static"] == first.metrics["dev_ppl_static"]
+    now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+    assert len(now) == 3
+    assert all(now[path] == time for path, time in kept.items())
+    replicate = family.train(dataclasses.replace(small_job(family), seed=8))
+    assert replicate.metrics["dev_ppl_static"] != first.metrics["dev_ppl_static"]
+
+
+def test_a_model_that_takes_more_than_a_day_is_kept(small_job, tmp_path, monkeypatch):
+    fit = lm_fit.fit
+
+    def slow(*arguments):
+        found = fit(*arguments)
+        (scratch,) = (tmp_path / "models").glob(".*hpobench-tmp")
+        os.utime(scratch, (0, 0))
+        remove_leftovers(tmp_path / "models")  # as other jobs do
+        assert not scratch.exists()
+        return found
+
+    monkeypatch.setattr(lm_fit, "fit", slow)
+    assert dynamic_evaluation.FAMILY.train(small_job(dynamic_evaluation.FAMILY)).metrics
+    names = {path.suffix for path in (tmp_path / "models").iterdir()}
+    assert names == {"", ".lock", ".pt"}  # nothing half-written is left
+
+
+def test_the_seed_of_a_dynamic_evaluation_is_its_models():
+    settings = dynamic_evaluation.FAMILY.settings(model_seed=5)
+    assert [dynamic_evaluation.FAMILY.seed(settings, replicate) for replicate in (0, 2)] == [5, 7]
+
+
+def test_settings_that_diverge_are_a_failed_configuration(small_job):
+    family = dynamic_evaluation.FAMILY
+    with pytest.raises(TrainingFailed, match="diverged"):
+        family.train(small_job(family, dynamic_learning_rate=100.0))
+
+
+def test_a_model_that_cannot_be_trained_fails_its_configurations_and_is_tried_once(small_job, tmp_path):
+    family = dynamic_evaluation.FAMILY
+    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
+        family.train(small_job(family, batch_size=3000))
+    assert not list(tmp_path.rglob("*.pt"))
+    (kept,) = tmp_path.rglob("failure.txt")
+    before = kept.stat().st_mtime_ns
+    with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
+        family.train(small_job(family, batch_size=3000, dynamic_learning_rate=0.5))
+    assert kept.stat().st_mtime_ns == before
