@@ -27,7 +27,6 @@ class Clock:
         lookups: the most rows that a trial may look up.
         time: the most time that a trial may take; infinite where there is no limit.
         score_at: the time at which fb, fbp and fbh are taken; None where the suite does not say.
-        counts_lookups: whether time is the number of look-ups: there is one worker, and each takes one unit.
         along_curves: whether the costs are those of the table's learning curves.
     """
 
@@ -36,7 +35,6 @@ class Clock:
     lookups: int
     time: float
     score_at: float | None
-    counts_lookups: bool
     along_curves: bool
 
     @classmethod
@@ -54,7 +52,6 @@ class Clock:
             lookups=min(suite.lookups or n_rows, most),
             time=time,
             score_at=suite.score_at_for(table.name),
-            counts_lookups=not suite.timed,
             along_curves=_follows_curves(suite),
         )
 
