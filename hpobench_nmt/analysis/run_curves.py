@@ -259,8 +259,8 @@ def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | N
     """
     if method in BUILT_IN:
         factory: Any = BUILT_IN[method].load()
-    elif method in results.sources:
-        factory = results.sources[method].load()
+    elif method in results.loaded:
+        factory = results.loaded[method].load()
     else:
         return None
     if inspect.isclass(factory) or not hasattr(factory, "surrogate"):
@@ -270,7 +270,7 @@ def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | N
 
 
 def _why_no_surrogate(results: Results, method: str) -> str:
-    if method in BUILT_IN or method in results.sources:
+    if method in BUILT_IN or method in results.loaded:
         return f"{method}: left out, because it has no surrogate."
     return (
         f"{method}: left out, because its code is not known here. If it is a variant with a surrogate, name "

@@ -47,7 +47,7 @@ def run(
     tolerance: float | Mapping[str, float] | None = None,
     seed: int = 0,
     jobs: int | None = 1,
-    backend: Backend = "loky",
+    backend: Backend = "local",
     timeout: float | None = None,
     out: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
@@ -151,7 +151,7 @@ def benchmark(
     given = _given("hb.benchmark", named, settings)
     suite = checked({"name": "benchmark", **given}, Suite, "hb.benchmark")
     silent: Notify = lambda message: None  # noqa: E731
-    return _run(suite, tables, methods, seed, jobs, "loky", timeout, None, None, silent)
+    return _run(suite, tables, methods, seed, jobs, "local", timeout, None, None, silent)
 
 
 def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _run(
         backend=backend,
         timeout=timeout,
         folder=None if out is None else Path(out),
-        table_sources=_folders(spec for spec in suite.tables if spec not in loaded),
+        table_folders=_folders(spec for spec in suite.tables if spec not in loaded),
         progress=progress or (lambda done, total: None),
         notify=notify,
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 import os
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
-from hpobench_nmt.benchmarking.plugins import load_method, resolve_methods
-from hpobench_nmt.benchmarking.processes import Ended, Workers
+from hpobench_nmt.benchmarking.plugins import PREPARE, load_method, resolve_methods
+from hpobench_nmt.benchmarking.worker import how_a_method_ended
 from hpobench_nmt.core.errors import one_line
+from hpobench_nmt.core.processes import Ended, Process, answer, outcome, shared_server
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, Check, NonConformance, checks_for
 
 
@@ -25,12 +25,17 @@ def check_method(spec: str, n_objectives: int = 1) -> Iterator[tuple[str, str]]:
         InputError: there is no such method.
     """
     (method,) = resolve_methods([spec])
-    with Workers() if hasattr(os, "fork") else nullcontext() as workers:
-        ask = workers.ask if workers else operator.call
-        checks = ask(partial(_checks_for, method.source, n_objectives))
-        for check in CONFORMANCE_CHECKS if isinstance(checks, Ended) else checks:
-            reason = ask(partial(_reason, check, method.source, n_objectives))
-            yield check.__name__, reason.of_the_method if isinstance(reason, Ended) else reason
+    checks = _apart(partial(_checks_for, method.source, n_objectives))
+    for check in CONFORMANCE_CHECKS if isinstance(checks, str) else checks:
+        yield check.__name__, _apart(partial(_reason, check, method.source, n_objectives))
+
+
+def _apart(function: Callable[[], Any]) -> Any:
+    """What a function returns in a process of its own, or how a method has ended that: a text."""
+    if not hasattr(os, "fork"):
+        return function()
+    found = outcome(Process(shared_server(PREPARE), partial(answer, function, None)))
+    return how_a_method_ended(found) if isinstance(found, Ended) else found[0] or found[1]
 
 
 def _checks_for(source: str, n_objectives: int) -> tuple[Check, ...]:

@@ -12,23 +12,33 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import NamedMethod
-from hpobench_nmt.benchmarking.processes import Ended, Worker, Workers
-from hpobench_nmt.benchmarking.transfer import sources_sha256
+from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
-from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone, TrialDone
-from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line
+from hpobench_nmt.benchmarking.worker import (
+    Task,
+    TaskBroken,
+    TaskDone,
+    Worker,
+    Workers,
+    how_a_method_ended,
+)
+from hpobench_nmt.core.deprecated import warn_deprecated
+from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line, unknown
 from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.core.processes import Ended
 from hpobench_nmt.core.trajectory import Trajectory
 
-Backend = Literal["loky", "dask", "ray"]
-"""The place where methods of the package run: worker processes of this machine (loky), or a cluster."""
+Backend = Literal["local", "dask", "ray"]
+"""The place where methods of the package run: worker processes of this machine, or a cluster."""
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
@@ -42,10 +52,15 @@ _GO_ON = (
 )
 
 Result = tuple[Block, list[Trajectory], float]
+OnOpened = Callable[[Block, frozenset[Path]], None]
 
 
 def run_blocks(
-    blocks: Sequence[Block], jobs: int, backend: Backend, timeout: float | None = None
+    blocks: Sequence[Block],
+    jobs: int,
+    backend: Backend,
+    timeout: float | None = None,
+    on_opened: OnOpened = lambda block, files: None,
 ) -> Iterator[Result]:
     """Run blocks and yield each with its trajectories and seconds as it ends, in any order.
 
@@ -54,14 +69,15 @@ def run_blocks(
         jobs: worker processes.
         backend: where methods of the package run.
         timeout: seconds that a call of a user's method may take. A trial in which one takes longer fails.
+        on_opened: told of the files that a user's method has opened, just before its block is yielded.
 
     Raises:
         InputError: jobs, backend or timeout make no sense.
         RunError: a worker died for another reason than a user's method.
     """
-    check_jobs(jobs, backend, timeout)
+    backend = check_jobs(jobs, backend, timeout)
     if not hasattr(os, "fork"):
-        yield from _run_without_processes(blocks, timeout)
+        yield from _run_without_processes(blocks, timeout, on_opened)
         return
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
@@ -71,29 +87,40 @@ def run_blocks(
     sent = [_Running(block, _source(block.method)) for block in alone]
     small = jobs == 1 or sum(block.work for block in others) < _SMALL_WORK
     try:
-        if backend != "loky":
+        if backend != "local":
             yield from _run_on_cluster(others, jobs, backend)
         elif small:
-            yield from _run_here(others)
-        pooled = [_Running(b, b.method.source) for b in others] if backend == "loky" and not small else []
+            yield from _run_here(others, on_opened)
+        pooled = [_Running(b, b.method.source) for b in others] if backend == "local" and not small else []
         if pooled or sent:
             warm = {(r.block.method.spec, r.block.data.problem.n_objectives) for r in pooled}
             with Workers(sorted(warm)) as workers:
                 yield from _Scheduler(workers, pooled, jobs, None).run()
-                yield from _Scheduler(workers, sent, jobs, timeout, untrusted=True).run()
+                yield from _Scheduler(workers, sent, jobs, timeout, on_opened).run()
     except (InputError, RunError):
         raise
     except Exception as error:
         raise RunError(f"the run stopped ({one_line(error)}). {_GO_ON}") from error
 
 
-def check_jobs(jobs: int, backend: Backend, timeout: float | None) -> None:
-    """Refuse a number of jobs, a backend or a time limit that makes no sense."""
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+def known_backend(name: str) -> Backend:
+    """The backend of this name; "local" is an old name of "local"."""
+    if name == "loky":
+        warn_deprecated("backend 'loky'", "'local'", since="1.1", removed_in="2.0")
+        return "local"
+    for backend in BACKENDS:
+        if name == backend:
+            return backend
+    raise unknown("backend", name, BACKENDS)
+
+
+def check_jobs(jobs: int, backend: str, timeout: float | None) -> Backend:
+    """Refuse a number of jobs, a backend or a time limit that makes no sense; the backend."""
+    found = known_backend(backend)
     check_whole("jobs", jobs, 1)
     if timeout is not None and not (is_number(timeout) and 0 < timeout < float("inf")):
         raise InputError(f"the time limit must be a number of seconds above 0, not {timeout!r}.")
+    return found
 
 
 def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> bool:
@@ -101,16 +128,25 @@ def _needs_process(method: NamedMethod, jobs: int, timeout: float | None) -> boo
     return not method.built_in and (method.factory is None or jobs > 1 or timeout is not None)
 
 
-def _run_here(blocks: Sequence[Block]) -> Iterator[Result]:
+def _run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
     for block in blocks:
-        yield block, *run_block(block)
+        if block.method.built_in:
+            yield block, *run_block(block)
+        else:
+            opened: set[str] = set()
+            with recorded(opened.add):
+                found = run_block(block)
+            on_opened(block, files_of(opened))
+            yield block, *found
 
 
-def _run_without_processes(blocks: Sequence[Block], timeout: float | None) -> Iterator[Result]:
+def _run_without_processes(
+    blocks: Sequence[Block], timeout: float | None, on_opened: OnOpened
+) -> Iterator[Result]:
     """Run all blocks here, where the system cannot fork; a method that ends its process ends this one."""
     if timeout is not None:
         raise InputError("a time limit cannot be kept on this operating system.")
-    yield from _run_here(blocks)
+    yield from _run_here(blocks, on_opened)
 
 
 # --- worker processes ------------------------------------------------------------------------------
@@ -124,6 +160,7 @@ class _Running:
     source: str | bytes
     done: list[Trajectory] = field(default_factory=list)
     seconds: float = 0.0
+    opened: frozenset[Path] = frozenset()
     crashes: int = 0
     started: float = 0.0
     # The trial that was stopped for a call that took too long, and the reason.
@@ -134,8 +171,8 @@ class _Running:
         """The first trial that is not done."""
         return self.block.first + len(self.done)
 
-    def note(self, message: TrialDone) -> None:
-        self.done.append(message.trajectory(self.block.data.losses))
+    def note(self, trial: Trajectory) -> None:
+        self.done.append(trial)
         self.crashes = 0
 
     def fail(self, reason: str) -> None:
@@ -151,7 +188,7 @@ class _Scheduler:
         blocks: in the order in which they are to start.
         jobs: the most processes at a time.
         timeout: seconds that a call of a method may take.
-        untrusted: whether the methods are a user's: each block then has a process of its own.
+        on_opened: as in run_blocks, where the methods are a user's: each block then has a process of its own.
     """
 
     def __init__(
@@ -160,13 +197,14 @@ class _Scheduler:
         blocks: Sequence[_Running],
         jobs: int,
         timeout: float | None,
-        untrusted: bool = False,
+        on_opened: OnOpened | None = None,
     ) -> None:
         self._workers = workers
         self._waiting = deque(blocks)
         self._jobs = jobs
         self._timeout = timeout
-        self._untrusted = untrusted
+        self._untrusted = on_opened is not None
+        self._on_opened = on_opened or (lambda block, files: None)
         # A worker that is trusted has the next block at hand while its last one is being kept.
         self._running: dict[Worker, deque[_Running]] = {}
         self._tables: dict[Worker, set[str]] = {}
@@ -179,7 +217,7 @@ class _Scheduler:
                     yield from self._handle(worker, message)
             self._stop_the_slow()
         for worker in self._running:
-            self._workers.kill(worker)
+            worker.kill()
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._jobs:
@@ -205,27 +243,34 @@ class _Scheduler:
     def _handle(self, worker: Worker, message: Any) -> Iterator[Result]:
         blocks = self._running[worker]
         match message:
-            case TrialDone():
+            case Trajectory():
                 blocks[0].note(message)
             case TaskDone(seconds):
                 running = blocks.popleft()
+                running.seconds += seconds
                 if self._untrusted:
                     del self._running[worker]
-                    self._workers.kill(worker)
-                yield running.block, running.done, running.seconds + seconds
+                    worker.kill()
+                    running.opened |= worker.opened()
+                yield self._done(running)
             case TaskBroken(reason):
                 raise RunError(f"{blocks[0].block.method.name}: {reason}. {_GO_ON}")
             case Ended():
                 del self._running[worker]
-                yield from self._after_the_end(blocks, message)
+                yield from self._after_the_end(worker, blocks, message)
 
-    def _after_the_end(self, blocks: deque[_Running], ended: Ended) -> Iterator[Result]:
+    def _done(self, running: _Running) -> Result:
+        self._on_opened(running.block, running.opened)
+        return running.block, running.done, running.seconds
+
+    def _after_the_end(self, worker: Worker, blocks: deque[_Running], ended: Ended) -> Iterator[Result]:
         if not self._untrusted:
             raise RunError(f"a worker process ended ({ended}). {_GO_ON}")
         (running,) = blocks
+        running.opened |= worker.opened()
         running.seconds += time.perf_counter() - running.started
         if running.stopped is None:
-            running.fail(ended.of_the_method)
+            running.fail(how_a_method_ended(ended))
             running.crashes += 1
         elif running.stopped[0] == running.trial:
             running.fail(running.stopped[1])
@@ -239,7 +284,7 @@ class _Scheduler:
         if running.trial < running.block.stop:
             self._waiting.appendleft(running)
         else:
-            yield running.block, running.done, running.seconds
+            yield self._done(running)
 
     def _patience(self) -> float | None:
         """Seconds until a call could have taken too long."""
@@ -254,7 +299,7 @@ class _Scheduler:
             if call and call[1] >= (self._timeout or 0.0) and blocks[0].stopped is None:
                 reason = f"{call[0]} took longer than the time limit of {self._timeout:g} s"
                 blocks[0].stopped = (blocks[0].trial, reason)
-                self._workers.kill(worker)
+                worker.kill()
 
 
 def _source(method: NamedMethod) -> str | bytes:
@@ -298,7 +343,11 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
-    resources = (len(data.losses), data.problem.resources.tobytes(), sources_sha256(data.problem.sources))
+    resources = (
+        len(data.losses),
+        data.problem.resources.tobytes(),
+        transfer_tables_sha256(data.problem.sources),
+    )
     problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 
@@ -308,7 +357,7 @@ def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[Non
     """Make an optional backend known to joblib, with a local cluster where there is none.
 
     Args:
-        backend: loky needs nothing.
+        backend: local needs nothing.
         jobs: workers of a local cluster.
         processes: whether Dask's local workers are processes, or threads for work that starts its own.
     """

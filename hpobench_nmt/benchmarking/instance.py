@@ -14,7 +14,7 @@ from hpobench_nmt.benchmarking.clock import Clock, clocked_rows, own_objectives,
 from hpobench_nmt.benchmarking.goals import goal_of, tolerance_of
 from hpobench_nmt.benchmarking.noise import noisy
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
-from hpobench_nmt.benchmarking.transfer import sources_of
+from hpobench_nmt.benchmarking.transfer import transfer_tables
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.constraints import Constraint, is_feasible
 from hpobench_nmt.core.errors import InputError
@@ -269,14 +269,14 @@ def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
     return f"no row with all objectives keeps {' and '.join(constraints)}."
 
 
-def with_sources(suite: Suite, instance: Instance) -> Instance:
+def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
     """The instance with the tables that its methods may learn from.
 
     Results can be read without them, so that make_instance leaves them out.
     """
     if not suite.sources:
         return instance
-    sources = sources_of(suite.sources, instance.installed, instance.objectives)
+    sources = transfer_tables(suite.sources, instance.installed, instance.objectives)
     return replace(instance, problem=replace(instance.problem, sources=sources))
 
 
@@ -297,14 +297,14 @@ def suite_instances(
             table = loaded[name] if name in loaded else load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = with_sources(suite, make_instance(suite, table))
+            instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
             if instances[table.name].left_out:
                 skipped(f"{instances[table.name].left_out}.")
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = with_sources(suite, make_instance(suite, load_table(name)))
+            instances[name] = with_transfer_tables(suite, make_instance(suite, load_table(name)))
             if instances[name].left_out:
                 skipped(f"{instances[name].left_out}.")
         except InputError as error:

@@ -14,7 +14,7 @@ from msgspec import Meta
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.benchmarking.transfer import sources_sha256
+from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import check_name, no_folder, read_json
 from hpobench_nmt.core.text import printable
@@ -25,6 +25,7 @@ FORMAT = 2
 
 ANEW = "Run it again into another folder."
 _MOST_SHOWN = 3
+_BUT_READ = ", but trials read "
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 # The name of Suite.score_at in files of this format.
@@ -64,16 +65,36 @@ class TableEntry(Strict, frozen=True, kw_only=True):
             rows=len(instance.installed),
             source=source,
             curves=instance.curves_sha256,
-            sources=sources_sha256(instance.problem.sources),
+            sources=transfer_tables_sha256(instance.problem.sources),
             trainings="" if instance.replicates is None else instance.replicates.sha256,
         )
 
 
 class MethodEntry(Strict, frozen=True, kw_only=True):
-    """A method of the run: how it was named, and the fingerprint of its source."""
+    """A method of the run: how it was named, and the fingerprint of its sources.
+
+    Where its trials read files that the fingerprint does not cover, the text of the fingerprint says so. Then
+    it equals that of no method, not even in earlier versions, so that no run reuses the results.
+    """
 
     spec: str = ""
     fingerprint: str
+
+    def marked(self, files: Sequence[Path]) -> MethodEntry:
+        """The entry of the method with such files."""
+        names = list(dict.fromkeys(path.name for path in files))
+        shown = ", ".join(map(printable, names[:_MOST_SHOWN])) + (", …" if len(names) > _MOST_SHOWN else "")
+        return MethodEntry(spec=self.spec, fingerprint=f"{self.of_sources}{_BUT_READ}{shown}")
+
+    @property
+    def of_sources(self) -> str:
+        """The fingerprint alone."""
+        return self.fingerprint.partition(_BUT_READ)[0]
+
+    @property
+    def not_covered(self) -> str:
+        """The names of the files that it does not cover; empty where there are none."""
+        return self.fingerprint.partition(_BUT_READ)[2]
 
 
 class Manifest(Strict, frozen=True):
@@ -126,14 +147,14 @@ def manifest_of(
     instances: Mapping[str, Instance],
     methods: Sequence[NamedMethod],
     seed: int,
-    sources: Mapping[str, str],
+    table_folders: Mapping[str, str],
 ) -> Manifest:
-    """The manifest of a run; sources has the folders of tables that are not installed."""
+    """The manifest of a run, with the folders of tables that are not installed."""
     return Manifest(
         format=2 if suite.timed or suite.sources else 1,
         suite=suite.without_names,
         seed=seed,
-        tables={name: TableEntry.of(each, sources.get(name, "")) for name, each in instances.items()},
+        tables={name: TableEntry.of(each, table_folders.get(name, "")) for name, each in instances.items()},
         methods={m.name: MethodEntry(spec=m.spec, fingerprint=m.fingerprint) for m in methods},
         versions={library: version(library) for library in _LIBRARIES},
     )

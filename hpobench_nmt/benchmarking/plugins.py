@@ -15,20 +15,27 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
+import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import hpobench_nmt.methods
+from hpobench_nmt.benchmarking.fingerprints import built_in_fingerprint, fingerprint
 from hpobench_nmt.benchmarking.method_settings import spec_text, split_spec, with_settings
-from hpobench_nmt.benchmarking.sources import built_in_fingerprint, fingerprint
+from hpobench_nmt.benchmarking.opened_files import of_a_method, opened_by
 from hpobench_nmt.core.errors import InputError, one_line, unknown
 from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.problem import MethodFactory, name_of
+from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
+from hpobench_nmt.core.processes import shared_server
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.methods import BUILT_IN, KNOWN, require
 
@@ -36,6 +43,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENTRY_POINT_GROUP = "hpobench_nmt.methods"
+PREPARE = "hpobench_nmt.benchmarking.worker:prepare"
+"""Prepares the server that processes for methods are forked from."""
+
+# A method that takes longer to load and make is not waited for: what it has opened by then counts.
+_MOST_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,7 @@ class NamedMethod:
         objectives: numbers of objectives it is known to optimise; empty: not known.
         factory: the class, if it was given as an object and not by name.
         sequential: whether it is known to have no `suggest`, and so takes one worker only.
+        files: the files that the fingerprint covers; None of a method that comes with the package.
     """
 
     name: str
@@ -57,6 +70,7 @@ class NamedMethod:
     objectives: tuple[int, ...] = ()
     factory: MethodFactory | None = None
     sequential: bool = False
+    files: frozenset[Path] | None = None
 
     @property
     def source(self) -> str:
@@ -71,6 +85,10 @@ class NamedMethod:
     def built_in(self) -> bool:
         """Whether all of its code comes with the package, unlike that of adapters."""
         return self.factory is None and split_spec(self.spec)[0] in BUILT_IN
+
+    def not_covered(self, opened: Iterable[Path]) -> list[Path]:
+        """Of the files that its trials have opened, those that its fingerprint should cover and does not."""
+        return [] if self.files is None else sorted(of_a_method(opened, self.files) - self.files)
 
     def load(self) -> MethodFactory:
         """The class or function that makes the method."""
@@ -160,7 +178,10 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
         name = check_name("method", name)
-        return NamedMethod(name, name, fingerprint(spec), factory=spec, sequential=_is_sequential(spec))
+        found = fingerprint(spec)
+        return NamedMethod(
+            name, name, found.sha256, factory=spec, sequential=_is_sequential(spec), files=found.files
+        )
     base, settings = split_spec(spec)
     if base in KNOWN:
         known = KNOWN[base]
@@ -179,13 +200,30 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
     attribute = base.rpartition(":")[2]
     _refuse_built_in_name(attribute, base)
     _, name, text = with_settings(check_name("method", attribute), plain, settings)
-    if location.endswith(".py"):
-        source = fingerprint(plain, file=Path(location))
-    else:
-        source = fingerprint(plain, module=location)
+    spec = f"{base}({text})" if text else base
+    opened = opened_by(partial(_load_and_make, spec), shared_server(PREPARE)) if hasattr(os, "fork") else ()
+    place = {"file": Path(location)} if location.endswith(".py") else {"module": location}
+    found = fingerprint(plain, **place, opened=opened)
+    sha256 = found.sha256
     if text:
-        source = hashlib.sha256(f"{source}({text})".encode()).hexdigest()
-    return NamedMethod(name, f"{base}({text})" if text else base, source, sequential=_is_sequential(plain))
+        sha256 = hashlib.sha256(f"{sha256}({text})".encode()).hexdigest()
+    return NamedMethod(name, spec, sha256, sequential=_is_sequential(plain), files=found.files)
+
+
+def _load_and_make(spec: str) -> None:
+    signal.alarm(_MOST_SECONDS)
+    factory = load_method(spec)
+    for n_objectives in (1, 2):
+        with suppress(Exception):
+            factory(stand_in(n_objectives), np.random.default_rng(0))
+            return
+
+
+def stand_in(n_objectives: int) -> Problem:
+    """A small problem, to make methods on where there is no table."""
+    features = np.random.default_rng(0).random((12, 2))
+    features.setflags(write=False)  # as those of a table are
+    return Problem(features, n_objectives, 8, 3)
 
 
 def _refuse_built_in_name(name: str, spec: str) -> None:

@@ -17,6 +17,7 @@ from hpobench_nmt.benchmarking.scoring import summary
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import Took
 from hpobench_nmt.core.constraints import is_feasible
+from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory, Trials
@@ -38,8 +39,8 @@ class Results:
         trials: trajectories by (table, method), in the order of the trials; a sequence that takes little
             memory, see hpobench_nmt.core.trajectory.Trials. Their `rows` are those of the table as
             `load_table` gives it, as in the files of a results folder.
-        sources: where a method comes from, by its name; needed to analyse methods that do not come with the
-            package. Results that were read from a folder lack it, unless load_results was told.
+        loaded: methods by name, as they can be made again: needed to analyse those that do not come with the
+            package. Results that were read from a folder lack them, unless load_results was given them.
         step_seconds: processor time a step by (table, method), NaN where it was not measured.
         manifest: what a results folder records of the run.
     """
@@ -49,9 +50,15 @@ class Results:
     instances: Mapping[str, Instance]
     methods: tuple[str, ...]
     trials: Mapping[tuple[str, str], Sequence[Trajectory]]
-    sources: Mapping[str, NamedMethod] = field(default_factory=dict)
+    loaded: Mapping[str, NamedMethod] = field(default_factory=dict)
     step_seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
     manifest: Manifest | None = None
+
+    @property
+    def sources(self) -> Mapping[str, NamedMethod]:
+        """The old name of `loaded`."""
+        warn_deprecated("Results.sources", "Results.loaded", since="1.1", removed_in="2.0")
+        return self.loaded
 
     def summary(self, table: str, method: str) -> list[Summary]:
         """Each score of a method on a table, in the suite's order."""

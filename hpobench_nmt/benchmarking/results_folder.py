@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import msgspec
+
 from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.manifest import Manifest, check_same_run, read_manifest
+from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
@@ -50,8 +52,12 @@ class ResultsFolder:
             old = read_manifest(self.path)
             check_same_run(self.path, old, manifest)
             for name, entry in manifest.methods.items():
-                if name in old.methods and old.methods[name].fingerprint != entry.fingerprint:
-                    notify(f"method {name!r} has changed since {self.path} was written: it runs again.")
+                was = old.methods.get(name, entry)
+                if was.fingerprint != entry.fingerprint:
+                    why = f"has changed since {self.path} was written"
+                    if was.not_covered:
+                        why = f"read {was.not_covered} in its trials, which may have changed since"
+                    notify(f"method {name!r} {why}: it runs again.")
                     for table in old.tables:
                         self._remove(table, name)
             manifest = Manifest(
@@ -65,6 +71,12 @@ class ResultsFolder:
         elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
         self._write(self._inside("manifest.json"), manifest.to_json())
+
+    def mark(self, name: str, entry: MethodEntry) -> None:
+        """Change what the manifest has of a method, and nothing else."""
+        old = read_manifest(self.path)
+        new = msgspec.structs.replace(old, methods=old.methods | {name: entry})
+        self._write(self._inside("manifest.json"), new.to_json())
 
     def _has_other_files(self) -> bool:
         if not self.path.exists():

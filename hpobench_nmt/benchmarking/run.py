@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from hpobench_nmt.benchmarking.execution import Backend, check_jobs, run_blocks
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import manifest_of
@@ -25,10 +27,10 @@ def run_suite(
     *,
     seed: int = 0,
     jobs: int = 1,
-    backend: Backend = "loky",
+    backend: Backend = "local",
     timeout: float | None = None,
     folder: Path | None = None,
-    table_sources: Mapping[str, str] | None = None,
+    table_folders: Mapping[str, str] | None = None,
     progress: Callable[[float, float], None] = lambda done, total: None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> Results:
@@ -44,19 +46,33 @@ def run_suite(
         timeout: seconds that each call of a user's method may take; None: no limit.
         folder: results folder, new or of the same run, which keeps every block of trials as it ends (see
             hpobench_nmt.benchmarking.store); None: the results are in memory alone.
-        table_sources: folder of each table that is not installed, by its name.
+        table_folders: folder of each table that is not installed, by its name.
         progress: called with (work done, work in all) as blocks end.
         notify: called with each message for the user.
     """
     check_methods(suite, methods)
-    check_jobs(jobs, backend, timeout)
+    backend = check_jobs(jobs, backend, timeout)
     blocks = plan(suite, instances, methods, seed)
-    manifest = manifest_of(suite, instances, methods, seed, table_sources or {})
+    manifest = manifest_of(suite, instances, methods, seed, table_folders or {})
     files = None if folder is None else ResultsFolder(folder)
     done: dict[tuple[str, str, int], Trials] = {}
     if files:
         files.start(manifest, notify)
         done = files.finished(blocks, instances)
+
+    def on_opened(block: Block, opened: frozenset[Path]) -> None:
+        nonlocal manifest
+        name, entry = block.method.name, manifest.methods[block.method.name]
+        files_too = block.method.not_covered(opened) if files else []
+        if files and files_too and not entry.not_covered:
+            entry = entry.marked(files_too)
+            manifest = msgspec.structs.replace(manifest, methods=manifest.methods | {name: entry})
+            files.mark(name, entry)
+            notify(
+                f"method {name!r} reads {entry.not_covered} in its trials, but not when it is loaded or "
+                "made. The results are kept, but the next run will make them again."
+            )
+
     together: dict[tuple[str, str], list[Block]] = {(t, m.name): [] for t in instances for m in methods}
     for block in blocks:
         together[block.table, block.method.name].append(block)
@@ -65,7 +81,7 @@ def run_suite(
     worked = sum(block.work for block in blocks if block.key in done)
     progress(worked, total)
     todo = [block for block in blocks if block.key not in done]
-    for block, found, seconds in run_blocks(todo, jobs, backend, timeout):
+    for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):
         pair = block.table, block.method.name
         done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
         took[pair].append(Took.of(found, seconds, suite.n_initial))

@@ -57,15 +57,15 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
     manifest = read_manifest(files.path)
     # Of what a folder names, only methods of the package with other settings are taken as they are named.
     varied = {name: varied_built_in(entry.spec) for name, entry in manifest.methods.items()}
-    sources = {
+    loaded = {
         name: method
         for name, method in varied.items()
         if method is not None
         and (method.name, method.fingerprint) == (name, manifest.methods[name].fingerprint)
     }
-    sources |= {m.name: m for m in resolve_methods(methods) if m.name in manifest.methods}
-    for name, source in sources.items():
-        if manifest.methods[name].fingerprint != source.fingerprint:
+    loaded |= {m.name: m for m in resolve_methods(methods) if m.name in manifest.methods}
+    for name, given in loaded.items():
+        if manifest.methods[name].of_sources != given.fingerprint:
             raise InputError(f"{folder}: was made with another version of method {name!r}. Run it again.")
     suite = manifest.make_suite()
     instances, trials = {}, {}
@@ -89,7 +89,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
         raise InputError(f"{folder}: nothing is finished yet. Run the same command again to resume.")
     step_seconds = {pair: files.step_seconds(*pair) for pair in trials}
     names = tuple(manifest.methods)
-    return Results(suite, manifest.seed, instances, names, trials, sources, step_seconds, manifest)
+    return Results(suite, manifest.seed, instances, names, trials, loaded, step_seconds, manifest)
 
 
 def unfinished(results: Results) -> list[tuple[str, str]]:

@@ -14,7 +14,9 @@ from hpobench_nmt.lookup.catalogue import load_table, members
 from hpobench_nmt.lookup.table import Table
 
 
-def sources_of(names: Sequence[str], table: Table, objectives: Sequence[Objective]) -> tuple[Source, ...]:
+def transfer_tables(
+    names: Sequence[str], table: Table, objectives: Sequence[Objective]
+) -> tuple[Source, ...]:
     """What methods may learn from these tables and collections; the table itself is never among them.
 
     Raises:
@@ -24,18 +26,18 @@ def sources_of(names: Sequence[str], table: Table, objectives: Sequence[Objectiv
     for name in dict.fromkeys(member for spec in names for member in members(spec)):
         other = load_table(name)
         if other.name != table.name and other.sha256 != table.sha256:
-            sources.append(as_source(other, table, objectives))
+            sources.append(transfer_table(other, table, objectives))
     return tuple(sources)
 
 
-def as_source(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:
+def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:
     """Another table's rows on the scales of this one's features.
 
     A hyperparameter that this table lacks is ignored. Rows with a label that this table does not know, or
     with a value that has no place on its scale, are left out.
 
     Raises:
-        InputError: see sources_of.
+        InputError: see transfer_tables.
     """
     where = f"table {other.name!r} as a source for {table.name!r}"
     codes = np.empty((len(other), len(table.space)))
@@ -64,7 +66,7 @@ def as_source(other: Table, table: Table, objectives: Sequence[Objective]) -> So
     return source
 
 
-def sources_sha256(sources: Sequence[Source]) -> str:
+def transfer_tables_sha256(sources: Sequence[Source]) -> str:
     """Hash of all that methods may learn from sources; empty where there are none."""
     if not sources:
         return ""

@@ -10,7 +10,7 @@ import click
 from hpobench_nmt.cli.common import AMOUNT, constraint_option, listed, make_console, progress_bar, say
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
 from hpobench_nmt.core.deprecated import warn_deprecated
-from hpobench_nmt.core.errors import RunError, unknown
+from hpobench_nmt.core.errors import RunError
 
 _DEFAULT_SUITE = "quick"
 
@@ -50,7 +50,7 @@ _DEFAULT_SUITE = "quick"
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
-@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
+@click.option("--backend", default="local", show_default=True, help="local (this machine), dask or ray.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -87,11 +87,10 @@ def run(
     table, after everything else was run and written.
     """
     from hpobench_nmt.benchmarking import call
-    from hpobench_nmt.benchmarking.execution import BACKENDS
+    from hpobench_nmt.benchmarking.execution import known_backend
     from hpobench_nmt.benchmarking.suite import load_suite
 
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
+    place = known_backend(backend)
     if budget:
         warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
     given: dict[str, Any] = {
@@ -115,7 +114,7 @@ def run(
             score_at=score_at or budget,
             seed=seed,
             jobs=jobs,
-            backend=backend,
+            backend=place,
             timeout=timeout,
             out=results_folder,
             progress=progress,

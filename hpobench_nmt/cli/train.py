@@ -64,7 +64,7 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one per device or core]"
 )
-@click.option("--backend", default="loky", show_default=True, help="loky (this machine), dask or ray.")
+@click.option("--backend", default="local", show_default=True, help="local (this machine), dask or ray.")
 @click.option(
     "--only", callback=listed, help="Train only configurations with these values, e.g. layers=2,dropout=0.5."
 )

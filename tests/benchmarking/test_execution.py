@@ -221,16 +221,15 @@ def test_a_worker_is_the_one_to_go_where_memory_runs_out(methods, marked, tmp_pa
 
 
 BORN_LATE = """
-import os, socket, tempfile, time
-from hpobench_nmt.benchmarking.worker import _run_worker
+import os, socket, time
+from multiprocessing.connection import Connection
+from hpobench_nmt.core.processes import _run
 ours, theirs = socket.socketpair()
-clock = tempfile.TemporaryFile()
-clock.truncate(16)
 server = os.getpid()
 if os.fork() == 0:
     while os.getppid() == server:
         time.sleep(0.01)
-    _run_worker(server, theirs.fileno(), clock.fileno())
+    _run(server, Connection(theirs.detach()), [])
 """
 
 

@@ -1,6 +1,6 @@
 """Which worker gets which block when, and what becomes of a trial: with workers that follow a script.
 
-The scripted workers keep to what `processes.Workers` promises; the real ones are in test_execution.py and
+The scripted workers keep to what `worker.Workers` promises; the real ones are in test_execution.py and
 test_execution_blocks.py.
 """
 
@@ -20,11 +20,13 @@ from hpobench_nmt.benchmarking import execution, worker
 from hpobench_nmt.benchmarking.execution import run_blocks
 from hpobench_nmt.benchmarking.instance import make_instance
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
-from hpobench_nmt.benchmarking.processes import Ended
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import plan, run_block
-from hpobench_nmt.benchmarking.worker import KILLED, Task, TaskBroken, TaskDone, TrialDone
+from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.processes import KILLED, Ended
+from hpobench_nmt.core.trainings import Trainings
+from hpobench_nmt.core.trajectory import Trajectory
 
 METHOD = NamedMethod("M", "m.py:M", "fingerprint")
 
@@ -47,6 +49,12 @@ class ScriptedWorker:
     def call(self):
         return self.workers.calls.get(self.number)
 
+    def opened(self):
+        return frozenset()
+
+    def kill(self):
+        self.workers.killed.append(self.number)
+
 
 class Scripted:
     """Workers that send what the script says: one list of (number of the worker, message) per wait."""
@@ -61,9 +69,6 @@ class Scripted:
         self.workers.append(ScriptedWorker(len(self.workers) + 1, self))
         return self.workers[-1]
 
-    def kill(self, worker):
-        self.killed.append(worker.number)
-
     def events(self, seconds):
         self.waits.append(seconds)
         for number, message in self.script.pop(0):
@@ -74,13 +79,16 @@ class Scripted:
         return [(n, m.table, (m.trials.start, m.trials.stop)) for n, m in self.sent if isinstance(m, Task)]
 
 
+def NOTHING(block, files): ...  # noqa: N802
+
+
 def scheduled(workers, blocks, jobs, timeout=None, untrusted=False):
     runs = [execution._Running(block, block.method.source) for block in blocks]
-    return list(execution._Scheduler(workers, runs, jobs, timeout, untrusted).run())
+    return list(execution._Scheduler(workers, runs, jobs, timeout, NOTHING if untrusted else None).run())
 
 
 def trial(*rows, failure=""):
-    return TrialDone(np.array(rows), failure)
+    return Trajectory(np.array(rows), np.ones((len(rows), 1)), failure)
 
 
 # --- methods of the package ----------------------------------------------------------------------------
@@ -116,7 +124,6 @@ def test_each_worker_has_one_block_ahead_and_an_idle_one_comes_first(toy):
     ]
     (kept,) = found[1][1]
     assert kept.rows.tolist() == [3, 1]
-    np.testing.assert_array_equal(kept.losses, toy.losses(["bleu"])[[3, 1]])
     assert workers.killed == [1, 2]
     assert workers.waits == [None, None]
 
@@ -192,10 +199,8 @@ def test_a_trial_whose_process_ends_fails_and_the_rest_goes_on(toy, monkeypatch)
         block.data.initial(7, 3),
         [7],
     ]
-    losses = toy.losses(["bleu"])
-    for t in trajectories:
-        np.testing.assert_array_equal(t.losses, losses[t.rows])
-        assert t.rows.dtype == np.int64
+    assert {t.rows.dtype for t in trajectories} == {np.dtype(np.int64)}
+    np.testing.assert_array_equal(trajectories[1].losses, toy.losses(["bleu"])[block.data.initial(7, 1)])
     assert seconds == 1 + 2 + 0.5
 
 
@@ -333,7 +338,7 @@ def test_small_work_is_done_here_and_large_work_by_workers(two, obedient, monkey
     for small, jobs, expected in ((work + 1, 2, False), (work, 2, True), (0, 3, True), (0, 1, False)):
         obedient.clear()
         monkeypatch.setattr(execution, "_SMALL_WORK", small)
-        found = list(run_blocks(blocks, jobs, "loky"))
+        found = list(run_blocks(blocks, jobs, "local"))
         assert sorted(b.key for b, _, _ in found) == sorted(b.key for b in blocks)
         assert bool(obedient) is expected
         if expected:
@@ -351,7 +356,7 @@ def test_methods_of_the_user_have_workers_whatever_the_size(two, obedient):
     blocks += blocks_of(two, 2, resolve_methods([Local])[0])
     for jobs, timeout, count in ((1, None, 2), (1, 9.0, 4), (2, None, 4)):
         obedient.clear()
-        found = list(run_blocks(blocks, jobs, "loky", timeout))
+        found = list(run_blocks(blocks, jobs, "local", timeout))
         assert sorted(b.key for b, _, _ in found) == sorted(b.key for b in blocks)
         (workers,) = obedient
         tasks = [m for _, m in workers.sent if isinstance(m, Task)]
@@ -365,14 +370,14 @@ def test_methods_of_the_user_have_workers_whatever_the_size(two, obedient):
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_limit_of_no_length_is_refused(timeout):
     with pytest.raises(InputError, match="the time limit must be a number of seconds above 0, not"):
-        list(run_blocks([], 1, "loky", timeout))
+        list(run_blocks([], 1, "local", timeout))
 
 
 def test_the_largest_blocks_come_first(toy, monkeypatch):
     started = []
     monkeypatch.setattr(execution, "Workers", lambda warm: started.append(warm))
     blocks = blocks_of([toy], 60, resolve_methods(["RS"])[0])
-    found = list(run_blocks([blocks[2], blocks[0], blocks[1]], 1, "loky"))
+    found = list(run_blocks([blocks[2], blocks[0], blocks[1]], 1, "local"))
     assert [block for block, _, _ in found] == [blocks[0], blocks[1], blocks[2]]
     for block, trajectories, seconds in found:
         again, _ = run_block(block)
@@ -384,20 +389,21 @@ def test_the_largest_blocks_come_first(toy, monkeypatch):
 def test_without_fork_all_runs_here(toy, monkeypatch):
     monkeypatch.delattr(os, "fork")
     blocks = blocks_of([toy], 30, resolve_methods([Local])[0])
-    found = list(run_blocks(blocks, 4, "loky"))
+    found = list(run_blocks(blocks, 4, "local"))
     assert [block for block, _, _ in found] == blocks
     assert [len(trajectories) for _, trajectories, _ in found] == [25, 5]
     with pytest.raises(InputError, match="a time limit cannot be kept on this operating system"):
-        list(run_blocks(blocks, 1, "loky", 1.0))
+        list(run_blocks(blocks, 1, "local", 1.0))
 
 
 def test_an_unexpected_error_is_one_line(toy):
     (block,) = blocks_of([toy], 1, resolve_methods(["RS"])[0])
-    broken = dataclasses.replace(block, data=dataclasses.replace(block.data, losses=block.data.losses[:1]))
+    one_row = Trainings.whole(toy.losses(["bleu"])[:1])
+    broken = dataclasses.replace(block, data=dataclasses.replace(block.data, trainings=one_row))
     with pytest.raises(
         RunError, match=r"the run stopped \(ValueError: .*\)\. What was finished is kept\. Is memory"
     ):
-        list(run_blocks([broken], 1, "loky"))
+        list(run_blocks([broken], 1, "local"))
 
 
 @pytest.mark.parametrize(
@@ -499,6 +505,6 @@ def test_a_cluster_that_is_not_installed_is_named(monkeypatch):
         message = rf"backend '{backend}' is not installed: pip install 'hpobench-nmt\[{backend}\]'"
         with pytest.raises(InputError, match=message), execution.cluster(backend, 1):
             pass
-    with execution.cluster("loky", 1):
+    with execution.cluster("local", 1):
         pass
     assert list(run_blocks([], 1, "dask")) == []

@@ -167,7 +167,7 @@ def test_in_a_run_a_folder_and_a_report(toy_home, run_command, tmp_path):
     entry = json.loads((tmp_path / "r" / "manifest.json").read_text())["methods"][results.methods[1]]
     assert entry["spec"] == "BO_EI_M_std(length_scale=0.5)"
     # A report draws the surrogate of a method of the package with other settings, and runs no other code.
-    assert list(results.sources) == [results.methods[1]]
+    assert list(results.loaded) == [results.methods[1]]
     drawn = surrogate_curves(results, "toy", lookups=5)[0].frame["method"].unique()
     assert results.methods[1] in drawn
     # What a folder says of a method is not believed.
@@ -181,7 +181,7 @@ def test_in_a_run_a_folder_and_a_report(toy_home, run_command, tmp_path):
         "A(",
     ):
         path.write_text(written.replace("BO_EI_M_std(length_scale=0.5)", spec))
-        assert not hb.load_results(tmp_path / "r").sources
+        assert not hb.load_results(tmp_path / "r").loaded
     again = hb.benchmark("toy", ["BO_EI_M_std(length_scale=0.5)"], scores=["fb"], score_at=10, trials=3)
     ours = [t.rows.tolist() for t in results.trials["toy", results.methods[1]]]
     assert ours == [t.rows.tolist() for t in again.trials["toy", results.methods[1]]]

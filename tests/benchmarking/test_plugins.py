@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from hpobench_nmt.benchmarking.fingerprints import fingerprint
 from hpobench_nmt.benchmarking.plugins import installed_entry_points, load_method, resolve_methods
-from hpobench_nmt.benchmarking.sources import fingerprint
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.methods import BUILT_IN
 
@@ -427,7 +427,7 @@ def test_each_way_of_naming_a_method_has_its_own_sources(importable, tmp_path):
         pass
 
     one, two = resolve_methods([Mine, Other])
-    assert one.fingerprint == fingerprint(Mine) != two.fingerprint
+    assert one.fingerprint == fingerprint(Mine).sha256 != two.fingerprint
     passed_on = importable / "passed_on.py"
     passed_on.write_text("from their_package.sweep import Sweep\n")
     (before,) = resolve_methods(["passed_on:Sweep"])

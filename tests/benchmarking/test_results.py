@@ -95,3 +95,8 @@ def test_what_a_notebook_shows(results):
     fine = Results(results.suite, 0, results.instances, ("A",), {("t", "A"): results.trials["t", "A"]})
     assert repr(fine) == "Results(s: 3 trials of A on t, u, seed 0)"
     assert fine.all_failed() == fine.failures() == []
+
+
+def test_the_old_name_of_the_loaded_methods_warns_and_works(results):
+    with pytest.warns(FutureWarning, match=r"^Results\.sources is deprecated .*: use Results\.loaded\.$"):
+        assert results.sources is results.loaded

@@ -290,7 +290,7 @@ def test_a_folder_is_loaded_as_far_as_it_is_finished(whole):
         same(trials, Trials.joined([whole.trials(b) for b in whole.of(table, method)]))
     assert (found.seed, found.methods, list(found.instances)) == (3, ("A", "B"), ["toy", "other"])
     assert found.suite == changed(SUITE, methods=("A", "B"))
-    assert found.sources == {}
+    assert found.loaded == {}
     assert found.instances["other"].table.sha256 == whole.instances["other"].table.sha256
     assert unfinished(found) == [("other", "B")]
     whole.keep(*whole.of("other", "B"))
@@ -300,7 +300,7 @@ def test_a_folder_is_loaded_as_far_as_it_is_finished(whole):
 
 def test_methods_that_the_caller_brings(whole):
     mine = [A, NamedMethod("C", "C", "three")]
-    assert load_results(whole.files.path, mine).sources == {"A": A}
+    assert load_results(whole.files.path, mine).loaded == {"A": A}
     with pytest.raises(InputError, match=r"/r: was made with another version of method 'A'\. Run it again\."):
         load_results(whole.files.path, [dataclasses.replace(A, fingerprint="changed")])
 

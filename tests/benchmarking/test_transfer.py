@@ -12,7 +12,7 @@ import pytest
 import hpobench_nmt as hb
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.suite import Suite, load_suite
-from hpobench_nmt.benchmarking.transfer import as_source, sources_of, sources_sha256
+from hpobench_nmt.benchmarking.transfer import transfer_table, transfer_tables, transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric, Objective
 from hpobench_nmt.core.problem import Source
@@ -45,7 +45,7 @@ def test_rows_of_a_source_are_placed_on_the_targets_scales():
         Hyperparameter("rate", (0.001, 1.0), "linear"),
     )
     configs = [[1, 1, 50, 1.0], [2, 2, 400, 0.001], [0, 1, 150, 0.001], [2, 1, 150, 1.0]]
-    found = as_source(table_of("other", axes, configs, [7, 8, 9, math.nan]), target(), BLEU)
+    found = transfer_table(table_of("other", axes, configs, [7, 8, 9, math.nan]), target(), BLEU)
     assert found.name == "other"
     one = 1 / math.sqrt(2)
     # Ranges may be left on either side; the row with an unknown cell and the one without BLEU are not there.
@@ -56,7 +56,7 @@ def test_rows_of_a_source_are_placed_on_the_targets_scales():
 
 def test_a_row_without_a_place_on_a_scale_is_left_out():
     axes = (*target().hyperparameters[1:], Hyperparameter("rate", (0.0, 0.1)))
-    found = as_source(table_of("other", axes, [[100, 0, 0.0], [100, 0, 0.1]], [7, 8]), target(), BLEU)
+    found = transfer_table(table_of("other", axes, [[100, 0, 0.0], [100, 0, 0.1]], [7, 8]), target(), BLEU)
     assert found.losses.tolist() == [[-8.0]]
 
 
@@ -71,12 +71,12 @@ def test_a_row_without_a_place_on_a_scale_is_left_out():
 def test_sources_that_do_not_fit_are_refused(axes, message):
     others = axes(target().hyperparameters)
     with pytest.raises(InputError, match=message):
-        as_source(table_of("other", others, [[0.1, 100, 1][: len(others)]], [7]), target(), BLEU)
+        transfer_table(table_of("other", others, [[0.1, 100, 1][: len(others)]], [7]), target(), BLEU)
 
 
 def test_a_source_without_the_objective_is_refused():
     with pytest.raises(InputError, match="dev_ppl"):
-        as_source(target(), replace(target(), name="b"), (Objective("dev_ppl", "min"),))
+        transfer_table(target(), replace(target(), name="b"), (Objective("dev_ppl", "min"),))
 
 
 def test_the_table_itself_is_never_a_source(home, two):
@@ -87,9 +87,9 @@ def test_the_table_itself_is_never_a_source(home, two):
     instances = suite_instances(suite)
     assert [s.name for s in instances["toy"].problem.sources] == ["other"]
     assert [s.name for s in instances["other"].problem.sources] == ["toy", "copy"]
-    assert sources_of((), toy, BLEU) == ()
-    hashes = {sources_sha256(each.problem.sources) for each in instances.values()}
-    assert len(hashes) == 2 and sources_sha256(()) == ""
+    assert transfer_tables((), toy, BLEU) == ()
+    hashes = {transfer_tables_sha256(each.problem.sources) for each in instances.values()}
+    assert len(hashes) == 2 and transfer_tables_sha256(()) == ""
 
 
 def test_sources_of_a_benchmark_in_memory(home, two):
@@ -165,9 +165,9 @@ def test_the_hash_of_sources_is_of_names_features_losses_and_their_order():
         [one, replace(one, name="b")],
         [replace(one, name="b"), one],
     ]
-    hashes = [sources_sha256(given) for given in ([one], *others)]
+    hashes = [transfer_tables_sha256(given) for given in ([one], *others)]
     assert len(set(hashes)) == len(hashes)
-    assert sources_sha256([replace(one)]) == hashes[0] and len(hashes[0]) == 64
+    assert transfer_tables_sha256([replace(one)]) == hashes[0] and len(hashes[0]) == 64
 
 
 def test_an_inactive_label_of_a_source_counts_as_the_default_here():
@@ -177,5 +177,5 @@ def test_an_inactive_label_of_a_source_counts_as_the_default_here():
     half = 1 / math.sqrt(2)
     for values in (("z", "y"), ("z",)):
         axes = (replace(kind, values=values, default=None), rule)
-        found = as_source(table_of("there", axes, [[math.nan, 0], [0, 1]], [7, 8]), here, BLEU)
+        found = transfer_table(table_of("there", axes, [[math.nan, 0], [0, 1]], [7, 8]), here, BLEU)
         np.testing.assert_allclose(found.features, [[half, 0, 0.5], [0, half, 1.0]])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import mmap
 import os
 import signal
 import socket
+import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,11 +16,20 @@ import numpy as np
 import pytest
 
 from hpobench_nmt.benchmarking.instance import make_instance
+from hpobench_nmt.benchmarking.opened_files import Notes
 from hpobench_nmt.benchmarking.plugins import resolve_methods
-from hpobench_nmt.benchmarking.processes import Worker
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.trials import plan, run_block
-from hpobench_nmt.benchmarking.worker import CALLS, CLOCK, Task, TaskBroken, TaskDone, TrialDone, _Worker
+from hpobench_nmt.benchmarking.worker import (
+    CALLS,
+    CLOCK,
+    Task,
+    TaskBroken,
+    TaskDone,
+    Worker,
+    _Worker,
+)
+from hpobench_nmt.core.trajectory import Trajectory
 
 
 class Ends:
@@ -28,16 +37,18 @@ class Ends:
 
     def __init__(self):
         ours, theirs = socket.socketpair()
-        clock = mmap.mmap(-1, CLOCK.size)
+        with tempfile.TemporaryFile() as file:
+            notes = Notes(file.fileno(), CLOCK.size)
         self.ours = Connection(ours.detach())
         self.theirs = Connection(theirs.detach())
-        self.worker = _Worker(self.theirs, clock)
-        self.seen = Worker(1, self.ours, clock)
+        self.worker = _Worker(self.theirs, notes)
+        self.seen = object.__new__(Worker)  # without a process
+        self.seen._notes = notes
 
     def work(self, *messages):
         """Send messages, let the worker do them to the end of the connection, and return its answers."""
         for message in messages:
-            self.seen.send(message)
+            self.ours.send(message)
         half = socket.socket(fileno=os.dup(self.ours.fileno()))
         half.shutdown(socket.SHUT_WR)
         with pytest.raises(EOFError):
@@ -76,10 +87,11 @@ def test_a_worker_does_what_this_process_does(ends, two):
     messages = [blocks[0].data, task_of(blocks[0]), blocks[1].data, task_of(blocks[1]), task_of(blocks[0])]
     begun = time.perf_counter()
     answers = ends.work(*messages)
-    assert [type(a).__name__ for a in answers] == [*["TrialDone"] * 3, "TaskDone"] * 3
+    assert [type(a).__name__ for a in answers] == [*["Trajectory"] * 3, "TaskDone"] * 3
     for place, block in zip((0, 4, 8), (blocks[0], blocks[1], blocks[0]), strict=True):
         for trajectory, answer in zip(run_block(block)[0], answers[place : place + 3], strict=True):
             np.testing.assert_array_equal(answer.rows, trajectory.rows)
+            np.testing.assert_array_equal(answer.losses, trajectory.losses)
             assert answer.failure == ""
         assert 0 < answers[place + 3].seconds <= time.perf_counter() - begun
     assert ends.seen.call() is None
@@ -196,7 +208,7 @@ def test_a_method_that_cannot_be_loaded_fails_every_trial(ends, toy, tmp_path):
     block = block_of(toy)
     source = f"{tmp_path / 'no.py'}:M"
     answers = ends.work(block.data, task_of(block, source, True))
-    assert [type(a) for a in answers] == [TrialDone] * 3 + [TaskDone]
+    assert [type(a) for a in answers] == [Trajectory] * 3 + [TaskDone]
     for trial, answer in enumerate(answers[:3]):
         assert answer.rows.tolist() == block.data.initial(4, trial)
         assert answer.rows.dtype == np.int64
@@ -214,7 +226,7 @@ def test_what_is_not_the_methods_fault_breaks_the_task(ends, methods, toy, tmp_p
     *done, last = other.work(block.data, task_of(block, methods("FillsTheDisk"), untrusted=True))
     assert isinstance(last, TaskBroken)
     assert f"[Errno {errno.ENOSPC}] No space left" in last.reason
-    assert all(isinstance(a, TrialDone) for a in done)
+    assert all(isinstance(a, Trajectory) for a in done)
 
 
 def test_the_table_that_arrives_is_the_one_that_was_sent(ends, toy):

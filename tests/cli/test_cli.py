@@ -62,7 +62,7 @@ def words(text):
         ("run --tables toy --seed -1", "-1 is not in the range"),
         ("run --tables toy --jobs 0", "0 is not in the range"),
         ("run --tables toy --lookups 2", "2 look-ups are fewer than the 3 initial rows"),
-        ("run --tables toy --backend lokky", "unknown backend 'lokky'. Did you mean 'loky'?"),
+        ("run --tables toy --backend locl", "unknown backend 'locl'. Did you mean 'local'?"),
         ("run --tables toy --trails 3", "No such option"),
         ("score nowhere", "nowhere: no such folder"),
         ("score .", "has no manifest.json, so it is not a results folder"),

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hpobench_nmt.benchmarking.execution import BACKENDS, Backend, cluster
+from hpobench_nmt.benchmarking.execution import Backend, cluster, known_backend
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
@@ -42,7 +42,7 @@ def train(
     trainings: Sequence[Training],
     devices: Sequence[str],
     jobs: int,
-    backend: Backend = "loky",
+    backend: Backend = "local",
     progress: Progress | None = None,
     notify: Callable[[str], None] = lambda message: None,
     on_record: OnRecord = lambda record: None,
@@ -54,7 +54,7 @@ def train(
         trainings: (row, replicate) pairs.
         devices: "cpu", or CUDA devices to share among the jobs.
         jobs: trainings at a time.
-        backend: "loky" for processes on this machine; "dask" or "ray" for a cluster whose machines share
+        backend: "local" for processes on this machine; "dask" or "ray" for a cluster whose machines share
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
         notify: called with a line about each training that failed, was paused or has no record.
@@ -66,8 +66,7 @@ def train(
     Raises:
         RunError: the run cannot go on, or some trainings ended in an error. Everything recorded is kept.
     """
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is not one of {', '.join(BACKENDS)}.")
+    backend = known_backend(backend)
     done = paused = 0
     elsewhere: list[Training] = []
     again: list[Training] = []
@@ -127,7 +126,7 @@ def _run(
 ) -> Trained:
     if not trainings:
         return iter(())
-    if backend == "loky":
+    if backend == "local":
         return _run_local(workspace, trainings, devices, jobs, turn)
     return _run_on_cluster(workspace, trainings, devices, jobs, turn, backend)
 

@@ -11,8 +11,8 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.benchmarking.execution import BACKENDS, Backend
-from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.benchmarking.execution import Backend, known_backend
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import load_corpus
 from hpobench_nmt.runner.devices import (
     cluster_device,
@@ -85,7 +85,7 @@ def open_run(
     cache: Path,
     device: str = "auto",
     jobs: int | None = None,
-    backend: Backend = "loky",
+    backend: Backend = "local",
     keep: bool = False,
     until: int | None = None,
 ) -> Run:
@@ -106,9 +106,8 @@ def open_run(
             without a number of jobs; as open_workspace.
         RunError: the folder cannot be written.
     """
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
-    if backend == "loky":
+    backend = known_backend(backend)
+    if backend == "local":
         devices = first_devices(find_devices(device), gpus_a_training(spec))
     else:
         devices = [cluster_device(device, backend)]

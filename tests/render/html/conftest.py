@@ -65,7 +65,7 @@ def make_run(folder, tables, suite, methods=("RS", "BO_EI_M_std", "GB_EIF_M")):
         loaded = load_folder(place)
         instances[loaded.name] = make_instance(suite, loaded)
         sources[loaded.name] = str(place)
-    run_suite(suite, instances, resolve_methods(methods), folder=folder, table_sources=sources)
+    run_suite(suite, instances, resolve_methods(methods), folder=folder, table_folders=sources)
     return folder
 
 

@@ -81,7 +81,7 @@ def rows(ledger):
 def test_the_same_rows_as_without_a_cluster(train, place, backend):
     module = {"dask": "distributed"}.get(backend, backend)
     pytest.importorskip(module, reason=f"needs: pip install 'hpobench-nmt[{backend}]'")
-    folders = {name: f"{name}-beside-{backend}" for name in ("loky", backend)}
+    folders = {name: f"{name}-beside-{backend}" for name in ("local", backend)}
     for name, out in folders.items():
         code, errors = train("--out", out, "--backend", name, "--jobs", "2", "--device", "cpu", "--quiet")
         assert code == 0, errors

@@ -31,6 +31,7 @@ from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
 from hpobench_nmt.runner.lm.evaluate_kept import evaluate, numbered
 from hpobench_nmt.runner.lm.kept_files import load_losses
 from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.settings import Settings
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.training.training_process import train_one
@@ -388,6 +389,7 @@ import os, signal, sys
 from pathlib import Path
 from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
+from hpobench_nmt.runner.settings import Settings
 left = int(sys.argv[3])
 def counted(function):
     def call(*arguments):
@@ -401,7 +403,7 @@ os.fsync, Path.rename = counted(os.fsync), counted(Path.rename)
 new = Path(sys.argv[1])
 new.mkdir()
 (new / "a").write_text("new")
-keep_model(new, Path(sys.argv[2]), "melis", {}, {}, {}, Record({"a": 2}, 0, 1, "done"))
+keep_model(new, Path(sys.argv[2]), "melis", Settings(), {}, {}, Record({"a": 2}, 0, 1, "done"))
 print("kept")
 """
 
@@ -412,7 +414,7 @@ def test_a_kill_leaves_the_old_model_or_the_new_one(tmp_path):
     old = tmp_path / "old"
     old.mkdir()
     (old / "a").write_text("old")
-    keep_model(old, target, "melis", {}, {}, {}, Record({"a": 1}, 0, 1, "done"))
+    keep_model(old, target, "melis", Settings(), {}, {}, Record({"a": 1}, 0, 1, "done"))
     for step in range(10):
         command = [sys.executable, "-c", _KEEP, tmp_path / f"new{step}", target, str(step)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -488,7 +488,7 @@ def test_what_another_run_is_at_is_left_to_it(place, tmp_path):
         (("train", "tiny.toml", "--backend", "dask", "--jobs", "2", "--device", "cuda:1"), "'cpu' or 'cuda'"),
         (("train", "tiny.toml", "--device", "cuda:99"), "CUDA|unknown device"),
         (("train", "tiny.toml", "--device", "gpu"), "unknown device 'gpu'"),
-        (("train", "tiny.toml", "--backend", "lokki"), "Did you mean 'loky'"),
+        (("train", "tiny.toml", "--backend", "locl"), "Did you mean 'local'"),
         (("train", "tiny.toml", "--only", "hidden=4"), "Did you mean 'hidden_size'"),
         (("train", "none.toml"), "none.toml: cannot be read"),
         (("train", "tiny.toml", "--out", "nowhere", "--status"), "there is no ledger yet"),

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hpobench_nmt.benchmarking import sources
+from hpobench_nmt.benchmarking.fingerprints import fingerprint
 from hpobench_nmt.methods.gaussian_process import bayesian_optimisation
 from hpobench_nmt.methods.kernels import matern52, rbf
 
@@ -45,7 +45,7 @@ def variants():
 
 
 def test_the_settings_of_an_object_are_part_of_it():
-    one, two = ([sources.fingerprint(v) for v in variants()] for _ in range(2))
+    one, two = ([fingerprint(v) for v in variants()] for _ in range(2))
     assert one == two
     assert len(set(one)) == len(one)
 
@@ -56,15 +56,15 @@ def test_variants_of_this_package_have_names_and_fingerprints_of_their_own():
         bayesian_optimisation(rbf),
         bayesian_optimisation(matern52, True),
     ]
-    assert len({sources.fingerprint(method) for method in given}) == 3
+    assert len({fingerprint(method) for method in given}) == 3
 
 
 def test_the_settings_of_such_a_variant_count_and_not_only_how_it_looks():
     def variant(scale):
         return bayesian_optimisation(lambda a, b, scale=scale: scale * rbf(a, b))
 
-    assert sources.fingerprint(variant(1)) == sources.fingerprint(variant(1))
-    assert sources.fingerprint(variant(1)) != sources.fingerprint(variant(2))
+    assert fingerprint(variant(1)) == fingerprint(variant(1))
+    assert fingerprint(variant(1)) != fingerprint(variant(2))
 
 
 def test_the_variables_that_a_function_closes_over_are_part_of_it():
@@ -74,8 +74,8 @@ def test_the_variables_that_a_function_closes_over_are_part_of_it():
 
         return make
 
-    assert sources.fingerprint(closing(1)) == sources.fingerprint(closing(1))
-    assert sources.fingerprint(closing(1)) != sources.fingerprint(closing(2))
+    assert fingerprint(closing(1)) == fingerprint(closing(1))
+    assert fingerprint(closing(1)) != fingerprint(closing(2))
 
 
 def test_objects_that_hold_themselves_end():
@@ -85,7 +85,7 @@ def test_objects_that_hold_themselves_end():
 
     one = Holds()
     one.me = [one, {"again": one}]
-    assert sources.fingerprint(one) == sources.fingerprint(one)
+    assert fingerprint(one) == fingerprint(one)
 
 
 def test_a_class_without_a_file_is_told_apart_by_its_code():
@@ -94,7 +94,7 @@ def test_a_class_without_a_file_is_told_apart_by_its_code():
         scope = {"__name__": "__typed_in__"}
         text = f"class Typed:\n    def ask(self):\n        return {answer}\n    tell = print\n"
         exec(text, scope)  # noqa: S102
-        found.append(sources.fingerprint(scope["Typed"]))
+        found.append(fingerprint(scope["Typed"]))
     assert found[0] != found[1] == found[2]
 
 
@@ -172,18 +172,18 @@ def kinds():
 
 @pytest.mark.parametrize("kind", kinds())
 def test_settings_of_each_kind_are_told_apart_and_stay_the_same(kind):
-    one, two = ([sources.fingerprint(Settings(rbf, value)) for value in kinds()[kind]] for _ in range(2))
+    one, two = ([fingerprint(Settings(rbf, value)) for value in kinds()[kind]] for _ in range(2))
     assert one == two
     assert len(set(one)) == len(one)
 
 
 def test_what_has_no_settings_of_its_own_is_the_same_everywhere():
     """Objects of libraries by what they say, without the address; and a variable that has no value yet."""
-    assert sources.fingerprint(Settings(rbf, object())) == sources.fingerprint(Settings(rbf, object()))
+    assert fingerprint(Settings(rbf, object())) == fingerprint(Settings(rbf, object()))
 
     def closing():
         if False:
             value = 1
         return lambda: value
 
-    assert sources.fingerprint(closing()) == sources.fingerprint(closing())
+    assert fingerprint(closing()) == fingerprint(closing())

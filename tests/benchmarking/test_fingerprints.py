@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import hpobench_nmt.methods
-from hpobench_nmt.benchmarking import sources
+from hpobench_nmt.benchmarking import source_files
+from hpobench_nmt.benchmarking.fingerprints import fingerprint
 from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.methods import BUILT_IN
 
@@ -139,15 +140,15 @@ def test_modules_that_import_each_other_end(tmp_path):
 
 def test_installed_packages_and_the_standard_library_are_not_followed(tmp_path):
     file = write(tmp_path / "sweep.py", f"import json, numpy, scipy.linalg\nfirst = min\n{METHOD}")
-    assert sources._closure([file]) == [file]
+    assert source_files.closure([file]) == [file]
 
 
 def test_where_a_file_lies_plays_no_part(tmp_path):
     for folder in ("one", "two"):
         write(tmp_path / folder / "sweep.py", f"from near import first\n{METHOD}")
         write(tmp_path / folder / "near.py", FIRST)
-    one = sources.fingerprint(min, file=tmp_path / "one" / "sweep.py")
-    assert one == sources.fingerprint(min, file=tmp_path / "two" / "sweep.py")
+    one = fingerprint(min, file=tmp_path / "one" / "sweep.py").sha256
+    assert one == fingerprint(min, file=tmp_path / "two" / "sweep.py").sha256
 
 
 @pytest.mark.parametrize("name", ["Sweep", "make"])
@@ -161,12 +162,12 @@ def test_an_installed_method_that_is_given_as_an_object_depends_on_its_package(i
     helper = write(site / "theirs" / "helper.py", FIRST)
     other = write(site / "other.py", "")
     factory = getattr(importlib.import_module("theirs.sweep"), name)
-    before = sources.fingerprint(factory)
+    before = fingerprint(factory)
     edit(other)
-    assert sources.fingerprint(factory) == before
+    assert fingerprint(factory) == before
     for path in (helper, file):
         edit(path)
-        after = sources.fingerprint(factory)
+        after = fingerprint(factory)
         assert after != before, path
         before = after
 
@@ -214,7 +215,7 @@ def test_a_method_of_the_package_depends_on_what_it_imports_and_on_what_runs_a_t
     user = write(
         tmp_path / "user" / "mine.py", f"from hpobench_nmt.methods.kernels import rbf\nfirst = min\n{METHOD}"
     )
-    monkeypatch.setattr(sources, "_PACKAGE", copy)
+    monkeypatch.setattr(source_files, "_PACKAGE", copy)
     names = ("RS", "BO_EI_M", f"{user}:Sweep")
     before = [fingerprint_of(name) for name in names]
     changes = {
@@ -247,10 +248,10 @@ def test_a_base_class_in_another_file_is_part_of_a_class(importable):
     write(importable / "bases.py", f"first = min\n{METHOD}")
     file = write(importable / "mine.py", "from bases import Sweep\nclass Mine(Sweep):\n    pass\n")
     module = importlib.import_module("mine")
-    before = sources.fingerprint(module.Mine)
+    before = fingerprint(module.Mine)
     for path in (importable / "bases.py", file):
         edit(path)
-        after = sources.fingerprint(module.Mine)
+        after = fingerprint(module.Mine)
         assert after != before
         before = after
 
@@ -297,7 +298,7 @@ with z:
 
 
 def test_every_import_statement_is_found_once(tmp_path):
-    found = sources._imports(write(tmp_path / "imports.py", IMPORTS))
+    found = source_files._imports(write(tmp_path / "imports.py", IMPORTS))
     plain = [i.module for i in found if not i.names and not i.level]
     assert sorted(plain) == sorted(["a", "b.c", "n", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z"])
     assert [(i.module, i.names, i.level) for i in found if i.names or i.level] == [
@@ -308,8 +309,8 @@ def test_every_import_statement_is_found_once(tmp_path):
         ("o", ("p",), 0),
     ]
     for broken in ("def (:", "import a\n\0", "x = " + "(" * 10_000):
-        assert sources._imports(write(tmp_path / "broken.py", broken)) == ()
-    assert sources._imports(tmp_path / "nowhere.py") == ()
+        assert source_files._imports(write(tmp_path / "broken.py", broken)) == ()
+    assert source_files._imports(tmp_path / "nowhere.py") == ()
 
 
 @pytest.fixture
@@ -351,14 +352,14 @@ def test_what_a_file_in_a_package_reaches(tree, statement, reached):
     """With the packages around it, which importing it runs, and those on the way to what it imports."""
     file = write(tree / "top/inner/deep/mine.py", statement + "\n")
     around = ["top/__init__", "top/inner/__init__", "top/inner/deep/__init__", "top/inner/deep/mine"]
-    assert sources._closure([file]) == sorted(tree / f"{name}.py" for name in [*around, *reached])
+    assert source_files.closure([file]) == sorted(tree / f"{name}.py" for name in [*around, *reached])
 
 
 def test_what_a_file_beside_a_package_reaches(tree):
     file = write(tree / "mine.py", "import top.inner.b\n")
     names = ["mine", "top/__init__", "top/inner/__init__", "top/inner/b"]
-    assert sources._closure([file]) == [tree / f"{name}.py" for name in names]
-    assert sources._closure([tree / "mine.txt"]) == []
+    assert source_files.closure([file]) == [tree / f"{name}.py" for name in names]
+    assert source_files.closure([tree / "mine.txt"]) == []
 
 
 def test_a_module_of_the_package_is_followed_by_what_is_imported_of_it(tmp_path, monkeypatch):
@@ -374,7 +375,7 @@ def test_a_module_of_the_package_is_followed_by_what_is_imported_of_it(tmp_path,
         ("f", "import hpobench_nmt.a.c\n"),
     ):
         write(package / f"{name}.py", text)
-    monkeypatch.setattr(sources, "_PACKAGE", package)
+    monkeypatch.setattr(source_files, "_PACKAGE", package)
     for module, expected in (
         ("d", ["a/b", "a/c", "d"]),
         ("e", ["a/__init__", "a/b", "a/c", "e"]),
@@ -383,6 +384,6 @@ def test_a_module_of_the_package_is_followed_by_what_is_imported_of_it(tmp_path,
         ("a", ["a/__init__"]),
         ("nowhere", []),
     ):
-        found = sources._package_closure([f"hpobench_nmt.{module}"])
+        found = source_files.package_closure([f"hpobench_nmt.{module}"])
         assert found == [package / f"{name}.py" for name in expected]
-    assert sources._package_closure(["other.a"]) == []
+    assert source_files.package_closure(["other.a"]) == []

@@ -1,0 +1,218 @@
+"""Fingerprints of methods: hashes of the files and settings that results depend on.
+
+Results made with other sources are not reused, so a fingerprint must change whenever a source does. It covers
+
+- the files that run a trial, and what of this package the method imports;
+- the method's own module, and the modules of the user that it imports, directly or through others
+  (source_files.py);
+- what a fresh process opens while it loads and makes the method (opened_files.py): modules imported by a
+  computed name, code that is executed, and data. An object was loaded before and has no such process.
+
+What a trial is the first to open is not part of the fingerprint: a run marks such results, and the next run
+makes them again. Not covered: the standard library and installed packages (the manifest has the versions of
+the main ones), what another program opens, and what a library opens without Python, such as Parquet files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import marshal
+import re
+import sys
+import types
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.opened_files import of_a_method
+from hpobench_nmt.benchmarking.source_files import (
+    closure,
+    is_users,
+    located,
+    package_closure,
+    package_imports,
+)
+
+_NAME = __name__.partition(".")[0]
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+# What runs a trial, and what turns a table into the features and losses of one.
+_TRIAL = tuple(
+    f"{_NAME}.{module}" for module in ("core.trial_loop", "core.seeds", "core.replicates", "lookup.table")
+)
+
+
+def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:
+    """Hash of the sources that a method of this package depends on.
+
+    Args:
+        module: the full name of the module that it is in.
+        attribute: its name there.
+        libraries: those of other people that do its work; their versions count.
+    """
+    versions = [f"{library} {version(_DISTRIBUTIONS.get(library, library))}" for library in libraries]
+    return _digest([attribute, *versions, *_described(package_closure((*_TRIAL, module)))])
+
+
+@dataclasses.dataclass(frozen=True)
+class Fingerprint:
+    """A hash, and the user's files that it covers."""
+
+    sha256: str
+    files: frozenset[Path]
+
+
+def fingerprint(
+    factory: Any, file: Path | None = None, module: str | None = None, opened: Iterable[Path] = ()
+) -> Fingerprint:
+    """Hash of the sources and settings that a user's method depends on.
+
+    Args:
+        factory: what makes the method: a class, a function, a partial, or an object with settings.
+        file: the file that it was loaded from, where it was given as a file.
+        module: the module that it was loaded from, where it was given as a module.
+        opened: files that were opened while it was loaded and made.
+    """
+    state = _State()
+    state.add(factory)
+    # The method's own module counts wherever it lies, also in an installed package.
+    files = [file.resolve()] if file is not None else []
+    files += located(module, ()) if module is not None else []
+    if not files and (inspect.isclass(factory) or inspect.isfunction(factory)):
+        files = [path for path in [_file_of(factory)] if path is not None and not _is_of_package(factory)]
+    loaded = of_a_method(opened, files)
+    own = closure([*files, *state.files, *loaded])
+    package = {name for path in own for name in package_imports(path)} | state.package_modules
+    covered = frozenset([*own, *loaded])
+    described = _described(covered) + _described(package_closure((*_TRIAL, *sorted(package))))
+    return Fingerprint(_digest([*state.settings, *described]), covered)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest())
+    return digest.hexdigest()
+
+
+def _described(files: Iterable[Path]) -> list[str]:
+    """One text per file: its name and its content, but not where it lies."""
+    return sorted(f"{path.name} {_sha256(path)}" for path in files if path.is_file())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --- methods given as objects ----------------------------------------------------------------------
+
+
+class _State:
+    """The source files of the classes and functions that an object is made of, and its settings as text."""
+
+    def __init__(self) -> None:
+        self.files: list[Path] = []
+        self.package_modules: set[str] = set()
+        self.settings: list[str] = []
+        self._seen: set[int] = set()
+        self._keep: list[Any] = []  # alive, so that no two things get the same id
+
+    def add(self, thing: Any) -> None:
+        """Note a thing and what it holds: settings, wrapped functions, the variables of a closure."""
+        if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | np.generic):
+            self.settings.append(f"{type(thing).__name__} {thing!r}")
+            return
+        if id(thing) in self._seen:
+            return
+        self._seen.add(id(thing))
+        self._keep.append(thing)
+        if inspect.isclass(thing):
+            for part in inspect.getmro(thing):
+                self._add_source(part)
+        elif isinstance(thing, functools.partial):
+            self._add_all([thing.func, *thing.args, *thing.keywords.keys(), *thing.keywords.values()])
+        elif isinstance(thing, types.MethodType):
+            self._add_all([thing.__func__, thing.__self__])
+        elif isinstance(thing, types.FunctionType):
+            self._add_source(thing)
+            cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
+            keywords = (thing.__kwdefaults__ or {}).values()
+            self._add_all([*(thing.__defaults__ or ()), *keywords, *cells, *vars(thing).values()])
+        elif isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
+            content = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+            self.settings.append(f"array {thing.dtype} {thing.shape} {content}")
+        elif isinstance(thing, dict):
+            self._add_all([part for item in thing.items() for part in item])
+        elif isinstance(thing, tuple | list):
+            self.settings.append(f"{type(thing).__name__} of {len(thing)}")
+            self._add_all(thing)
+        elif callable(inner := getattr(thing, "py_func", getattr(thing, "__wrapped__", None))):
+            self.add(inner)  # compiled by numba, or cached
+        else:
+            self._add_object(thing)
+
+    def _add_all(self, things: Iterable[Any]) -> None:
+        for thing in things:
+            self.add(thing)
+
+    def _add_object(self, thing: Any) -> None:
+        own = _file_of(type(thing))
+        self.add(type(thing))
+        if (own and is_users(own)) or _is_of_package(type(thing)) or type(thing).__module__ == "__main__":
+            fields = dict(getattr(thing, "__dict__", {}))
+            if dataclasses.is_dataclass(thing):
+                fields |= {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+            self._add_all([part for item in fields.items() for part in item])
+        else:
+            # What a library's object holds is its own affair, and may differ from run to run.
+            self.settings.append(_ADDRESS.sub("", repr(thing)))
+
+    def _add_source(self, part: Any) -> None:
+        if part is object:
+            return
+        self.settings.append(f"{getattr(part, '__qualname__', '')}")
+        file = _file_of(part)
+        if _is_of_package(part):
+            self.package_modules.add(part.__module__)
+        elif file is None and part.__module__ not in sys.builtin_module_names:
+            self.settings.append(_source_of(part))
+        elif file is not None and is_users(file):
+            self.files.append(file)
+        else:
+            self.settings.append(f"of {part.__module__}")
+
+
+def _is_of_package(part: Any) -> bool:
+    return str(getattr(part, "__module__", "")).partition(".")[0] == _NAME
+
+
+def _file_of(part: Any) -> Path | None:
+    """The Python file of a class or function, None where it has none."""
+    file = getattr(inspect.getmodule(part), "__file__", None)
+    path = Path(file).resolve() if file else None
+    return path if path is not None and path.suffix == ".py" and path.is_file() else None
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _source_of(part: Any) -> str:
+    """The source of a class or function without a file, as in a notebook, or else its byte code."""
+    try:
+        return inspect.getsource(part)
+    except (OSError, TypeError):
+        functions = [part, *vars(part).values()] if inspect.isclass(part) else [part]
+        codes = [f.__code__ for f in functions if isinstance(f, types.FunctionType)]
+        return " ".join(hashlib.sha256(marshal.dumps(code)).hexdigest() for code in codes)

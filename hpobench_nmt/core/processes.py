@@ -1,0 +1,369 @@
+"""Processes that are forked from a server, and that end with this process however it ends.
+
+    this process --(control: requests)--> server --(fork)--> process 1, process 2, ...
+         ^-----(for each: a connection for its messages, and a leash that the server holds)-----^
+
+The server imports and compiles once what the processes need, so that a new one starts within milliseconds. It
+has one thread and runs no user's code, so it always answers. Each process has a leash, a socket between this
+process and the server. When this end is shut, by `Process.kill` or because this process is gone, the server
+kills the process. When the process has ended, the server writes its exit code to the leash. A process leads a
+process group of its own; what it started there ends with it. On Linux they all end when the server is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hpobench_nmt.core.errors import RunError
+
+KILLED = -1000
+"""The code of a process that was killed because this process asked for it."""
+
+_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS")
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
+_PROGRAM = """
+import json, socket, sys
+sys.path[:], number, prepare, arguments = json.loads(sys.argv[1])
+from hpobench_nmt.core.processes import _serve
+_serve(socket.socket(fileno=number), prepare, arguments)
+"""
+_GRACE_SECONDS = 5.0
+# A process that has closed its connection has this long to end by itself.
+_LAST_WORDS_SECONDS = 1.0
+_CODE = struct.Struct("<i")
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process has ended: its exit code, a signal if that is negative, or KILLED."""
+
+    code: int
+
+    @property
+    def signal(self) -> int:
+        """The number of the signal that ended it, 0 if none did."""
+        return signal.SIGKILL if self.code == KILLED else max(-self.code, 0)
+
+    @property
+    def name(self) -> str:
+        """The name of that signal."""
+        with contextlib.suppress(ValueError):
+            return signal.Signals(self.signal).name
+        return "signal"
+
+    def __str__(self) -> str:
+        """The name and number of the signal, or the exit code."""
+        return f"{self.name} {-self.signal}" if self.signal else f"exit code {self.code}"
+
+
+# --- in this process -------------------------------------------------------------------------------
+
+
+class Server:
+    """Starts processes by forking itself. It ends, and they with it, when nobody refers to it any more.
+
+    Args:
+        prepare: "module:function", called once in the server, before it starts any process.
+        arguments: of that function, such as JSON can hold.
+    """
+
+    def __init__(self, prepare: str, *arguments: Any) -> None:
+        self._prepare = prepare, arguments
+        self._lock = threading.Lock()
+        self._owner = 0
+
+    def fork(self, function: Callable[..., object], files: Sequence[int]) -> tuple[Connection, socket.socket]:
+        """The connection and the leash of a new process: see Process."""
+        ours, theirs = socket.socketpair()
+        leash, held = socket.socketpair()
+        with theirs, held, self._lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if self._owner != os.getpid() or self._process.poll() is not None:
+                self._launch()
+            socket.send_fds(self._control, [b"+"], [theirs.fileno(), held.fileno(), *files])
+        connection = Connection(ours.detach())
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `events` will say so
+            connection.send((_path(), current_folder(), os.environ | _ONE_THREAD))
+            connection.send(function)  # whose module may be found on that path only
+        return connection, leash
+
+    def _launch(self) -> None:
+        self._owner = os.getpid()
+        self._control, theirs = socket.socketpair()
+        arguments = json.dumps([_path(), theirs.fileno(), *self._prepare])
+        with theirs:
+            # Its standard output is our standard error: what processes print stays out of our output, and
+            # nobody who reads that to its end waits for a process.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _PROGRAM, arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=2 if _is_open(2) else subprocess.DEVNULL,
+                env=os.environ | _ONE_THREAD,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for this process alone
+            )
+        weakref.finalize(self, _end, self._control, self._process)
+
+
+def _end(control: socket.socket, server: subprocess.Popen[bytes]) -> None:
+    control.close()  # upon which the server kills all and ends
+    try:
+        server.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+shared_server = functools.lru_cache(maxsize=4)(Server)
+"""The server that was prepared in this way, the same one each time; the last four of them are kept."""
+
+
+class Process:
+    """A process that has this one's import path, folder, environment and open standard error.
+
+    Args:
+        server: to be forked from.
+        function: of a module, or a partial of one, called in the process with its end of the connection.
+        files: open ones, further arguments of the function, under numbers of their own.
+    """
+
+    def __init__(self, server: Server, function: Callable[..., object], files: Sequence[int] = ()) -> None:
+        self._server = server  # which must not end before
+        self._connection, self._leash = server.fork(function, files)
+
+    def send(self, message: Any) -> None:
+        """Send a message. A process that has ended is not an error: `events` will say so."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.send(message)
+
+    def kill(self) -> None:
+        """End the process at once, with all processes that it has started."""
+        with contextlib.suppress(OSError):  # it has ended
+            # Closing would not do where a fork of this process has the socket open.
+            self._leash.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Kill the process if it still runs, and close what leads to it."""
+        self.kill()
+        self._connection.close()
+        self._leash.close()
+
+
+P = TypeVar("P", bound=Process)
+
+
+def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tuple[P, Any]]:
+    """Wait for messages of processes, and for their end as `Ended`, at most for some seconds.
+
+    What a process sent before its end comes before it. One that has ended is closed: it can tell no more.
+
+    Raises:
+        RunError: the server has ended.
+    """
+    ends = {end: process for process in processes for end in (process._connection, process._leash)}
+    for process in dict.fromkeys(ends[end] for end in wait(ends, seconds)):  # type: ignore[index]
+        over = bool(wait([process._leash], 0))
+        try:
+            while process._connection.poll():
+                yield process, process._connection.recv()
+                if not over:
+                    break
+        except Exception:  # closed, or no message at all: a user's code can write to any open file
+            over = True
+            if not wait([process._leash], _LAST_WORDS_SECONDS):
+                process.kill()
+        if over:
+            report = process._leash.recv(_CODE.size, socket.MSG_WAITALL)
+            if len(report) < _CODE.size:
+                raise RunError(
+                    "the process that starts workers has ended. What was finished is kept. Is memory short? "
+                    "Run the same command again to go on, with fewer --jobs."
+                )
+            process.close()
+            yield process, Ended(*_CODE.unpack(report))
+
+
+def outcome(process: Process) -> tuple[Any, str] | Ended:
+    """Wait for the end of a process that calls `answer`, and of all that it started.
+
+    Returns:
+        What the function has returned, and the error that it has raised: the message of a RunError, the last
+        line of the traceback of another, or "". If it did neither, how the process ended.
+    """
+    found: tuple[Any, str] | None = None
+    while True:
+        for _, message in events([process]):
+            if isinstance(message, Ended):
+                return found or message
+            found = message
+
+
+def current_folder() -> str:
+    """The current folder, or the root of all if it is gone."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return os.sep
+
+
+def _path() -> list[str]:
+    return [folder for folder in sys.path if isinstance(folder, str)]
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+# --- in the server ---------------------------------------------------------------------------------
+
+
+def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> None:
+    """Start, kill and watch processes until the other end of the control socket is closed."""
+    module, _, function = prepare.partition(":")
+    getattr(importlib.import_module(module), function)(*arguments)
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake)
+    server = os.getpid()
+    leashes: dict[int, socket.socket] = {}  # by process id
+    condemned: set[int] = set()
+    try:
+        while True:
+            held = {leash: pid for pid, leash in leashes.items() if pid not in condemned}
+            ready = wait([control, ended, *held])
+            if ended in ready:
+                os.read(ended, 4096)
+            _report_ended(leashes, condemned)  # first: what has ended by itself was not killed
+            for pid in {held[end] for end in ready if end in held} & leashes.keys():
+                _kill(pid)
+                condemned.add(pid)
+            if control in ready:
+                _, (connection, leash, *files), _, _ = socket.recv_fds(control, 1, 8)
+                pid = os.fork()
+                if pid == 0:
+                    signal.set_wakeup_fd(-1)
+                    for end in (control, *leashes.values()):
+                        end.close()
+                    for file in (ended, wake, leash):
+                        os.close(file)
+                    _run(server, Connection(connection), files)
+                leashes[pid] = socket.socket(fileno=leash)
+                for file in (connection, *files):
+                    os.close(file)
+    except (ConnectionError, ValueError):  # closed: no files came
+        pass
+    finally:
+        for pid in leashes:
+            _kill(pid)
+        for pid in leashes:
+            os.waitpid(pid, 0)  # once this process has ended, so have all of them
+
+
+def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> None:
+    for pid in list(leashes):
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            _kill_group(pid)  # processes that it has left behind
+            code = os.waitstatus_to_exitcode(status)
+            if pid in condemned and code == -signal.SIGKILL:
+                code = KILLED
+            condemned.discard(pid)
+            with leashes.pop(pid) as leash, contextlib.suppress(OSError):  # closed there
+                leash.sendall(_CODE.pack(code))
+
+
+def _kill(pid: int) -> None:
+    """Kill a process that was not waited for yet, and all processes of its group."""
+    _kill_group(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)  # it may not lead its group yet
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+# --- in a process ----------------------------------------------------------------------------------
+
+
+def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
+    """Do what the process was started for; never returns."""
+    code = 1
+    try:
+        os.setsid()
+        _end_with_the_server(server)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        sys.path[:], folder, environment = connection.recv()
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+        connection.recv()(connection, *files)
+        code = 0
+    except (EOFError, OSError):
+        # The process that asked is gone, or its connection: the server kills this one.
+        while os.getppid() == server:
+            time.sleep(0.5)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)  # without what a user's code has registered to be done at the end
+
+
+def _end_with_the_server(server: int) -> None:
+    """Ask the system, if it is Linux, to kill this process when the server ends."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Where memory runs out, this process is the one to go.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("500")
+    if os.getppid() != server:  # it ended before this was asked
+        os._exit(1)
+
+
+def answer(function: Callable[..., Any], log: Path | None, connection: Connection, *files: int) -> None:
+    """Call a function of the files, with its output added to a log if there is one, and send the outcome."""
+    process = os.getpid()
+    try:
+        if log is not None:
+            with log.open("ab", buffering=0) as file:
+                for stream in (1, 2):
+                    os.dup2(file.fileno(), stream)
+        message = function(*files), ""
+    except BaseException as error:
+        last_line = traceback.format_exception_only(error)[-1].strip()
+        message = None, str(error) if isinstance(error, RunError) else last_line
+        with contextlib.suppress(OSError):  # a full disk must not hide the error, which may say just that
+            traceback.print_exc()
+    for output in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            output.flush()
+    if os.getpid() == process:  # and not a copy that the function has made by os.fork
+        connection.send(message)
