@@ -59,6 +59,8 @@ def report(
     first = sources[0] if isinstance(sources[0], Path) else Path()
     path = first / FORMATS[format] if out is None else Path(out)
     own = resolve_methods(methods)
+    if own and format == "latex":
+        raise InputError("methods are for the figures: --format html, pdf or png.")
     jobs = processors() if jobs is None else jobs
     if format == "html":
         if path.is_dir():
@@ -67,7 +69,5 @@ def report(
     if path.is_file():
         raise InputError(f"{path}: is a file; --out takes the name of a folder.")
     if format == "latex":
-        if own:
-            raise InputError("methods are for the figures: --format html, pdf or png.")
         return write_latex(sources, path)
     return write_figures(sources, path, format, jobs, own)

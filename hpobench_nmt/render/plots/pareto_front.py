@@ -18,6 +18,7 @@ from hpobench_nmt.render.plots.style import (
     drawn_rows,
     how_many_drawn,
     new_figure,
+    plain,
     short_ticks,
     staircase,
 )
@@ -89,7 +90,7 @@ def _points(section: Section) -> HoverPoints:
 
 
 def _draw(section: Section) -> Figure:
-    return plot_front(section.analysis, f"{section.table}: scatter and Pareto front")
+    return plain(plot_front(section.analysis, f"{section.table}: scatter and Pareto front"))
 
 
 TABLE_PLOTS = (TablePlot("front", _draw, points=_points),)
