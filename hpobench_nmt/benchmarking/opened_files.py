@@ -127,7 +127,8 @@ def of_a_method(opened: Iterable[Path], own: Iterable[Path]) -> frozenset[Path]:
 
 
 def _of_the_system(path: Path) -> bool:
-    return any(map(path.is_relative_to, _system_folders()))
+    described = path.parent.suffix in (".dist-info", ".egg-info")  # what is installed, which Python looks up
+    return described or any(map(path.is_relative_to, _system_folders()))
 
 
 @cache

@@ -113,7 +113,7 @@ def make_console() -> Console:
 
 @contextmanager
 def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
-    """A progress bar on stderr with the time left; yields a function of (done, total)."""
+    """A progress bar on stderr with the time left; yields a function of (done, total), which shows it."""
     if quiet:
         yield None
         return
@@ -123,9 +123,18 @@ def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     options: Any = {"console": Console(stderr=True), "transient": True, "speed_estimate_period": _WEEK}
-    with Progress(*columns, TextColumn("left"), Left(), **options) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Progress(*columns, TextColumn("left"), Left(), **options)
+    task = bar.add_task(name, total=None)
+
+    def progress(done: float, total: float) -> None:
+        bar.start()  # once it runs, this does nothing
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield progress
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextmanager

@@ -361,8 +361,8 @@ def test_results_are_loaded_with_methods_by_name_file_and_class(toy_home, toy):
     )
     hb.run(tables="toy", methods=["RS", "mine.py:MINE", Backwards], trials=2, out="r")
     results = hb.load_results("r", methods=["RS", "mine.py:MINE", Backwards, "GB_EIF_M"])
-    assert sorted(results.sources) == ["Backwards", "MINE", "RS"]
-    assert hb.load_results("r", methods=results.sources.values()).sources == results.sources
+    assert sorted(results.loaded) == ["Backwards", "MINE", "RS"]
+    assert hb.load_results("r", methods=results.loaded.values()).loaded == results.loaded
     with pytest.raises(InputError, match=r"methods must be a list, such as \['RS'\], not a text"):
         hb.load_results("r", methods="RS")
     with pytest.raises(InputError, match=r"unknown method 'RSS'\. Did you mean 'RS'"):

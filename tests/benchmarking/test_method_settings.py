@@ -102,7 +102,7 @@ def test_names_and_fingerprints():
     assert len(prints | {plain.fingerprint, varied.fingerprint}) == 5
     # Defaults are no other method.
     assert resolved("BO_EI_M_std(length_scale=1)") == plain
-    with pytest.raises(InputError, match="two methods are named 'BO_EI_M_std'"):
+    with pytest.raises(InputError, match="method 'BO_EI_M_std' is given twice"):
         resolve_methods(["BO_EI_M_std", "BO_EI_M_std(noise_sd=0.001)"])
 
 

@@ -416,7 +416,7 @@ def test_two_files_of_one_name_are_two_modules(tmp_path):
 def test_a_name_may_stand_once(plugin):
     with pytest.raises(InputError) as error:
         resolve_methods(["RS", f"{plugin / 'good.py'}:Sweep", "RS"])
-    assert str(error.value) == "two methods are named 'RS' (RS, RS): rename one."
+    assert str(error.value) == "method 'RS' is given twice."
     assert [m.name for m in resolve_methods(iter(["RS", "BO_EI_M"]))] == ["RS", "BO_EI_M"]
 
 

@@ -16,6 +16,7 @@ from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.exports.optimizer import MOST_CANDIDATES, Optimizer
 
@@ -38,9 +39,9 @@ def test_it_asks_for_what_the_benchmarks_loop_looks_up(method):
     problem = Problem(space.features(codes), 1, 48, 3, space, codes)
     rng = generator(3, "method", "optimizer", method)
     initial = generator(3, "initial", "optimizer").choice(48, size=3, replace=False)
-    evaluate = lambda row: np.array([loss(problem.config(row))])  # noqa: E731
+    losses = np.array([[loss(problem.config(row))] for row in range(48)])
     factory = optimizer._method.load()
-    rows = run_trial(problem, evaluate, factory, rng, initial.tolist()).rows[:30]
+    rows = run_trial(problem, Trainings.whole(losses), factory, rng, initial.tolist()).rows[:30]
     assert configs == [problem.config(row) for row in rows]
 
 

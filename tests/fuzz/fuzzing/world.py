@@ -45,7 +45,7 @@ lookups = 9
 [tolerance]
 default = 0.5
 toy = 0.25
-[budget]
+[score_at]
 default = 5
 """
 SPEC = """\

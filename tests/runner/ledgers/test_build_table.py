@@ -141,7 +141,7 @@ def test_texts_and_booleans_on_a_grid_become_categories(tmp_path):
     spec = load_spec(tmp_path / SPEC)
     assert spec.size == 12 and [spec.row(spec.configuration(row)) for row in range(12)] == list(range(12))
     assert spec.configuration(0) == {"dynamic_rule": "sgd", "fine_tune": True, "learning_rate": 1}
-    assert spec.settings(spec.configuration(0))["fine_tune"] is True
+    assert spec.settings(spec.configuration(0)).fine_tune is True
     assert len({spec.training_seed(spec.configuration(row), 0) for row in range(12)}) == 12
     open_ledger(tmp_path / LEDGER, spec.identity, {"licence": "MIT"})
     for row in (5, 0, 7):

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,13 @@ RNG = np.random.default_rng(0)
 TEXT = (np.cumsum(np.where(RNG.random(700) < 0.9, 1, 3)) % 9).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Nothing:
+    """A family without settings."""
+
+
 def job(device):
-    return Job({}, 1, {}, Path("base"), Path("cache"), Path("scratch"), device)
+    return Job(Nothing(), 1, {}, Path("base"), Path("cache"), Path("scratch"), device)
 
 
 def test_only_times_on_a_gpu_are_measured_alone():

@@ -2,6 +2,7 @@
 
 import errno
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,19 @@ from hpobench_nmt.runner.training import training_process  # noqa: E402
 from hpobench_nmt.runner.training.training_process import train_one  # noqa: E402
 
 
+@dataclass(frozen=True)
+class Nothing:
+    """A family without settings."""
+
+
 @pytest.fixture
 def result(monkeypatch, tmp_path):
     """Trains by a function in this process, and gives the result."""
 
     def run(function):
-        family = Family("test", "text", (), (), function)
+        family = Family("test", "models", "nobody", "text", Nothing, (), function)
         monkeypatch.setattr(training_process, "load_family", lambda name: family)
-        return train_one("test", Job({}, 1, {}, Path(), tmp_path, tmp_path, "cpu"))
+        return train_one("test", Job(Nothing(), 1, {}, Path(), tmp_path, tmp_path, "cpu"))
 
     return run
 
