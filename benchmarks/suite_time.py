@@ -1,7 +1,7 @@
 """Time of `paper-single` and `paper-multi` with 100 trials, in turns with another checkout of the project.
 
     hpobench-nmt tables fetch nmthpo
-    python benchmarks/suite_time.py [--jobs 2] [--times 2] [--against FOLDER]
+    python benchmarks/suite_time.py [--jobs 2] [--times 2] [--methods RS] [--against FOLDER]
 
 Each suite runs through the command line into a new folder, once before it is timed, because the first run
 after an installation compiles. Both the time on the clock and the computing time of all processes are shown;
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from startup import HERE, fixed_work, seconds_of
 
-BAR_RATIO = 2 / 3
-GOAL_RATIO = 1 / 2
+# Of the computing time of the other checkout: of all methods, and of those that are named.
+BAR_RATIO, BAR_RATIO_NAMED = 1.05, 1.15
 
 
 def computing() -> float:
@@ -30,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--methods", default="", help="instead of those of the suites, such as RS")
     parser.add_argument("--against", type=Path)
     arguments = parser.parse_args()
     sources = [HERE, *([arguments.against.resolve()] if arguments.against else [])]
@@ -40,6 +41,7 @@ def main() -> None:
             before, clock = computing(), 0.0
             for suite in ("paper-single", "paper-multi"):
                 command = ["-m", "hpobench_nmt", "run", suite, "--quiet", "--jobs", str(arguments.jobs)]
+                command += ["--methods", arguments.methods] if arguments.methods else []
                 clock += seconds_of(command, source)
             found = [clock, computing() - before]
             if turn:
@@ -49,14 +51,13 @@ def main() -> None:
     print(f"{ours[0]:.1f} s, {ours[1]:.1f} s of computing; {ours[0] / work:.1f} times the fixed work")
     for source in sources[1:]:
         theirs = best[source]
-        ratio = ours[0] / theirs[0]
-        verdict = "ok" if ratio <= BAR_RATIO else "ABOVE THE BAR"
+        ratio, bar = ours[1] / theirs[1], BAR_RATIO_NAMED if arguments.methods else BAR_RATIO
         print(f"{source}: {theirs[0]:.1f} s, {theirs[1]:.1f} s of computing")
+        verdict = "ok" if ratio <= bar else "ABOVE THE BAR"
         print(
-            f"ours takes {ratio:.2f} of the time (bar: {BAR_RATIO:.2f}, then {GOAL_RATIO:.2f}) {verdict}, ",
-            end="",
+            f"ours takes {ours[0] / theirs[0]:.2f} of the time, and {ratio:.2f} of the computing "
+            f"(bar: {bar:.2f}) {verdict}"
         )
-        print(f"and {ours[1] / theirs[1]:.2f} of the computing")
 
 
 if __name__ == "__main__":
