@@ -224,7 +224,8 @@ def _joined(path: _Path) -> str:
 
 def _described(kind: Any, several: bool = False) -> str:
     """A value of this type, in words."""
-    match _bare(kind):
+    kind = _bare(kind)
+    match kind:
         case inspect.LiteralType():
             return _either(repr(value) for value in kind.values)
         case inspect.UnionType():

@@ -93,7 +93,8 @@ class Sometimes(Base):
 
 
 @pytest.fixture
-def plugin(toy_home, tmp_path):
+def plugin(toy_home, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "helper", raising=False)  # that of another test
     folder = tmp_path / "plugin folder"
     folder.mkdir()
     (folder / "helper.py").write_text(

@@ -320,3 +320,9 @@ def test_a_file_of_published_figures_that_is_not_there(tmp_path, name):
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match=r"mine\.toml: published names .*, which is no file beside it\."):
         load_suite(written(tmp_path, f'published = "{name}"'))
+
+
+def test_an_empty_suite_lacks_its_scores(tmp_path):
+    (tmp_path / "mine.toml").write_text("")
+    with pytest.raises(InputError, match=r"mine\.toml: .*scores"):
+        load_suite(str(tmp_path / "mine.toml"))
