@@ -99,7 +99,7 @@ def _look_up(
     settled: _Settled,
     failure: str,
 ) -> Trajectory:
-    """The trial of one worker that looks up whole rows: the same as `_train`, in half of its time."""
+    """The trial of one worker that looks up whole rows: the same as `_train`, without its events."""
     most = min(problem.lookups, len(problem.features), problem.time)
     rows: list[int] = []
     reached: dict[int, float] = {}
