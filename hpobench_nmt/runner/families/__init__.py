@@ -11,6 +11,7 @@ from hpobench_nmt.runner.family import Family
 FAMILIES = {
     "awd-lstm": "awd_lstm",
     "dynamic-evaluation": "dynamic_evaluation",
+    "gpt": "gpt",
     "melis": "melis",
     "mlstm": "mlstm",
     "sockeye": "sockeye",

@@ -13,8 +13,8 @@ from hpobench_nmt.lookup.curve_checks import best_places
 from hpobench_nmt.lookup.curves import Curves, Own
 from hpobench_nmt.runner.ledgers.ledger import Record
 
-# What a checkpoint says besides metrics.
-_UPDATE, _SECONDS = "update", "seconds"
+# What a checkpoint has besides metrics.
+_UPDATE, _TOKENS, _SECONDS, _FLOPS = "update", "tokens", "seconds", "flops"
 # Metrics that families measure at checkpoints only.
 _AT_CHECKPOINTS = {
     "dev_bleu_sample": Metric(
@@ -28,8 +28,9 @@ _SAME = 1e-9
 def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
     """The curves of trainings, a row each; None if none of them has one.
 
-    The resource is updates. The cost is the time of training if every checkpoint says it, otherwise updates.
-    A metric counts if the table has it or it is known, and if every checkpoint has it.
+    The resource is tokens if every checkpoint has them, otherwise updates. The cost is floating-point
+    operations if every checkpoint has them, or else the time of training, or else updates. A metric counts if
+    the table has it or it is known, and if every checkpoint has it.
 
     Args:
         records: of the table's rows, in their order.
@@ -43,9 +44,12 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
     if not names:
         return None
     starts = np.cumsum([0, *map(len, curves)])
-    resources = np.array([point[_UPDATE] for point in points])
-    costs, unit = resources, "updates"
-    if all(_SECONDS in point for point in points):
+    resource, resource_unit = (_TOKENS, "tokens") if _all_have(points, _TOKENS) else (_UPDATE, "updates")
+    resources = np.array([point[resource] for point in points])
+    costs, unit = np.array([point[_UPDATE] for point in points]), "updates"
+    if _all_have(points, _FLOPS):
+        costs, unit = np.array([point[_FLOPS] for point in points]), "FLOPs"
+    elif _all_have(points, _SECONDS):
         seconds = np.array([point[_SECONDS] for point in points])
         if all((np.diff(part) > 0).all() for part in np.split(seconds, starts[1:-1])):
             costs, unit = seconds, "s"
@@ -59,7 +63,11 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
     described = tuple(
         Metric(m.name, m.direction, m.unit, description=_description(m)) for m in map(known.get, names) if m
     )
-    return Curves(_UPDATE, described, tuple(own), starts, resources, costs, values, unit, "updates")
+    return Curves(resource, described, tuple(own), starts, resources, costs, values, unit, resource_unit)
+
+
+def _all_have(points: Sequence[Mapping[str, float]], key: str) -> bool:
+    return all(key in point for point in points)
 
 
 def _description(metric: Metric) -> str:

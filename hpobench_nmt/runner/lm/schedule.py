@@ -16,28 +16,39 @@ class TrainingSchedule:
         bptt: time steps of an update; the mean where `vary` is set.
         vary: draw the number of steps anew for each update, and scale the learning rate with it.
         clip: largest norm of the gradient; 0: not clipped.
-        max_epochs: passes over the training data, at most.
+        max_epochs: passes over the training data, at most; 0: any number.
+        max_updates: updates, at most; 0: any number.
         checks_per_epoch: dev evaluations per pass.
         check_updates: if not 0, dev is evaluated every so many updates instead.
         accumulate: batches, of other streams each, that are read one after the other for an update. Its
             gradient is their mean: that of one batch of all streams, but for the masks, which each draws.
         precision: of matrix products, "fp32", "bf16" or "fp16" (precision.py). Dev is evaluated in fp32.
+        windows: each pass begins at a random step below bptt and reads whole sequences only, so that updates
+            have equally many tokens and every pass cuts the data elsewhere.
+        dev_streams: that dev is cut into at a check, which is quicker but changes its loss a little.
     """
 
     batch_size: int
     bptt: int
     vary: bool
     clip: float
-    max_epochs: int
+    max_epochs: int = 0
+    max_updates: int = 0
     checks_per_epoch: int = 1
     check_updates: int = 0
     accumulate: int = 1
     precision: str = "fp32"
+    windows: bool = False
+    dev_streams: int = 10
 
     @property
     def streams(self) -> int:
         """Parallel streams of an update."""
         return self.batch_size * self.accumulate
+
+    def done(self, update: int, epochs: float) -> float:
+        """The share of the longest possible training that is done after so many updates and passes."""
+        return update / self.max_updates if self.max_updates else epochs / self.max_epochs
 
 
 def draw_length(schedule: TrainingSchedule, generator: torch.Generator) -> int:

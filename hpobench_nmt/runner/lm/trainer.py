@@ -24,8 +24,6 @@ from hpobench_nmt.runner.lm.softmax import linear_cross_entropy
 from hpobench_nmt.runner.lm.static import perplexity, static_nll
 from hpobench_nmt.runner.lm.training_state import Checkpoints, StateFile
 
-# Dev perplexity during training is read off parallel streams, as is usual; results use a single one.
-_DEV_STREAMS = 10
 # In nats a token. Models that have collapsed to the words' frequencies end a little below or above these.
 _LEAST_GAIN = 0.02
 
@@ -141,7 +139,7 @@ def train(
     parameters = list(model.parameters())
     device = parameters[0].device
     data = streams(torch.from_numpy(np.array(train_tokens, dtype=np.int64)), schedule.streams).to(device)
-    if len(data) < 2:
+    if len(data) < (2 * schedule.bptt if schedule.windows else 2):
         raise TrainingFailed(f"the training data is too short for a batch size of {schedule.streams}")
     run = _Run(
         model,
@@ -223,7 +221,7 @@ def _learn(run: _Run, course: _Course) -> None:
             wait_for_others(lock)
             started = seconds(run.device)
         _update(run, course)
-        final = course.epoch == run.schedule.max_epochs
+        final = run.schedule.done(course.update, course.epoch) >= 1
         check_now = (course.update % every == 0 or final) if every else course.position == 0
         if check_now or run.file.due:
             course.spent += seconds(run.device) - started
@@ -238,8 +236,10 @@ def _learn(run: _Run, course: _Course) -> None:
 def _update(run: _Run, course: _Course) -> None:
     """One update with the mean gradient of its batches."""
     schedule, scaler = run.schedule, run.scaler
-    if course.position == 0:
+    if course.stream is None:
         course.stream = (run.model.initial_state(schedule.batch_size),) * schedule.accumulate
+        if schedule.windows:
+            course.position = int(torch.randint(schedule.bptt, (), generator=run.generator))
     steps = min(draw_length(schedule, run.generator), run.last - course.position)
     piece = run.data[course.position : course.position + steps + 1]
     loss, course.stream = _gradient(run.model, piece, detach(course.stream), schedule.precision, scaler)
@@ -251,14 +251,14 @@ def _update(run: _Run, course: _Course) -> None:
     scaler.step(run.steps_of, steps / schedule.bptt if schedule.vary else 1.0)
     scaler.update()
     course.position, course.update = course.position + steps, course.update + 1
-    if course.position == run.last:
+    if run.last - course.position < (schedule.bptt if schedule.windows else 1):
         course.epoch, course.position, course.stream = course.epoch + 1, 0, None
 
 
 def _check(run: _Run, course: _Course) -> None:
     """Evaluate dev, take note of the best weights, and tell how far the training is."""
     with run.optimiser.evaluated():
-        nll = static_nll(run.model, run.dev, min(_DEV_STREAMS, max(1, len(run.dev) // 2)))
+        nll = static_nll(run.model, run.dev, min(run.schedule.dev_streams, max(1, len(run.dev) // 2)))
         loss = float(nll.mean())
         if not math.isfinite(loss):
             raise TrainingFailed(f"diverged: the dev loss is {loss} after {course.update} updates")
@@ -271,9 +271,11 @@ def _check(run: _Run, course: _Course) -> None:
         "dev_ppl": perplexity(nll),
         "seconds": course.spent,
     }
+    if run.schedule.windows:
+        point["tokens"] = course.update * run.schedule.streams * run.schedule.bptt
     course.curve.append(point)
     run.file.write_curve(course.curve)
-    sys.stdout.write(_log_line(point, run.last * run.schedule.streams, run.schedule.max_epochs))
+    sys.stdout.write(_log_line(point, run.last * run.schedule.streams, run.schedule))
     sys.stdout.flush()  # the process's log can be followed while it trains
     course.converged = run.optimiser.checked(loss)
 
@@ -288,8 +290,10 @@ def _take_best(run: _Run, course: _Course) -> None:
 def _refuse_guess(run: _Run, course: _Course, train_tokens: Tokens) -> None:
     """Raise TrainingFailed where the best weights are no better than a guess."""
     words = len(run.model.output_bias)
-    # One that was cut off by the limit of epochs may only have begun to learn.
-    guess = unigram_loss(train_tokens, run.dev, words) - _LEAST_GAIN if course.converged else math.log(words)
+    guess = math.log(words)
+    # A training with a budget, or one that was cut off, may only have begun to learn.
+    if course.converged and not run.schedule.max_updates:
+        guess = unigram_loss(train_tokens, run.dev, words) - _LEAST_GAIN
     if course.best >= guess:
         ppl, of_guess = math.exp(min(course.best, 700.0)), math.exp(guess)
         raise TrainingFailed(f"learned nothing: dev perplexity {ppl:.4g}; a guess has {of_guess:.4g}")
@@ -338,14 +342,16 @@ def _moved(value: Any, device: torch.device) -> Any:
     return value
 
 
-def _log_line(point: Mapping[str, float], epoch_tokens: int, max_epochs: int) -> str:
+def _log_line(point: Mapping[str, float], epoch_tokens: int, schedule: TrainingSchedule) -> str:
     """A line of a training's log: how far it is, the dev perplexity, its speed and the most time left."""
-    epochs, spent = point["epoch"], max(point["seconds"], 1e-9)
-    left = spent * (max_epochs / epochs - 1)
+    update, epochs, spent = int(point["update"]), point["epoch"], max(point["seconds"], 1e-9)
+    left = spent * (1 / schedule.done(update, epochs) - 1)
+    far = f"update {update}, epoch {epochs:.2f} of at most {schedule.max_epochs}"
+    if schedule.max_updates:
+        far = f"update {update} of {schedule.max_updates}, epoch {epochs:.2f}"
     return (
-        f"update {point['update']:.0f}, epoch {epochs:.2f} of at most {max_epochs}: dev perplexity "
-        f"{point['dev_ppl']:.2f}, {epochs * epoch_tokens / spent:,.0f} tokens/s, at most {left:.0f} s of "
-        "training left\n"
+        f"{far}: dev perplexity {point['dev_ppl']:.2f}, {epochs * epoch_tokens / spent:,.0f} tokens/s, "
+        f"at most {left:.0f} s of training left\n"
     )
 
 

@@ -45,6 +45,17 @@ def test_the_cost_is_updates_where_some_checkpoint_has_no_time_or_the_time_stand
         assert found.cost_unit == "updates"
 
 
+def test_tokens_are_the_resource_and_operations_the_cost_where_every_checkpoint_has_them():
+    of_one = {"tokens": [800, 1600], "flops": [4e9, 8e9], "seconds": [1.0, 2.0]}
+    of_other = {"tokens": [400, 1600], "flops": [3e9, 12e9], "seconds": [1.0, 2.0]}
+    found = ledger_curves([record([9.0, 7.0], 7.0, **of_one), record([6.0, 5.0], 5.0, **of_other)], [PPL])
+    assert (found.resource, found.resource_unit, found.cost_unit) == ("tokens", "tokens", "FLOPs")
+    assert found.resources.tolist() == [800, 1600, 400, 1600]
+    assert found.costs.tolist() == [4e9, 8e9, 3e9, 12e9]
+    mixed = ledger_curves([record([9.0, 7.0], 7.0, **of_one), record([6.0], 6.0, seconds=[1.0])], [PPL])
+    assert (mixed.resource, mixed.cost_unit) == ("update", "s")
+
+
 @pytest.mark.parametrize(
     ("values", "own"), [([7.0, 6.0], "best"), ([8.0, 6.5], "last"), ([7.0, 6.5], None), ([7.01, 6.0], None)]
 )

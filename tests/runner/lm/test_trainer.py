@@ -301,8 +301,11 @@ def test_too_little_data_for_the_batch_is_a_failed_training(tiny):
 
 
 def test_a_log_line_tells_how_far_a_training_is():
-    line = _log_line({"update": 50, "epoch": 2.0, "dev_ppl": 12.345, "seconds": 4.0}, 1000, 10)
+    point = {"update": 50, "epoch": 2.0, "dev_ppl": 12.345, "seconds": 4.0}
+    line = _log_line(point, 1000, replace(SCHEDULE, max_epochs=10))
     assert line == (
         "update 50, epoch 2.00 of at most 10: dev perplexity 12.35, 500 tokens/s, "
         "at most 16 s of training left\n"
     )
+    line = _log_line(point, 1000, replace(SCHEDULE, max_updates=200))
+    assert line.startswith("update 50 of 200, epoch 2.00: ") and "at most 12 s" in line

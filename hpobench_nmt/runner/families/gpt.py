@@ -1,0 +1,226 @@
+"""Decoder-only Transformer language models, from the GPT-2 of 2019 to the Llama of 2023."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.corpora import TextCorpus
+from hpobench_nmt.runner.family import Architecture, Job, Outcome, Unit
+from hpobench_nmt.runner.lm.gpt_shape import Activation, GPTShape, Norm, Positions, shape_of_size
+from hpobench_nmt.runner.lm.language_family import language_model_family
+from hpobench_nmt.runner.lm.settings import METRICS, Clip, EvaluationSettings, TrainingSettings, dropout
+from hpobench_nmt.runner.settings import About, Settings
+
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.lm.gpt_model import GPT
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
+    from hpobench_nmt.runner.lm.scheduled_adamw import ScheduledAdamW
+
+_TRAIN_FLOPS, _BODY = "train_flops", "num_param_body"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Gpt(Settings):
+    depth: Annotated[int, About("blocks", low=1, high=200)] = 4
+    width: Annotated[int, About("of the vectors, a multiple of heads; 0: from size", low=0, high=100_000)] = (
+        128
+    )
+    size: Annotated[
+        int,
+        About(
+            "parameters without embeddings, which choose the width; 0: width is set",
+            low=0, high=10**11, scale="log",
+        ),
+    ] = 0  # fmt: skip
+    heads: Annotated[int, About("of attention", low=1, high=1000)] = 4
+    mlp_ratio: Annotated[float, About("hidden width of a block's MLP over width", low=0.1, high=100.0)] = 4.0
+    norm: Annotated[Norm, About("normalisation")] = "rmsnorm"
+    positions: Annotated[Positions, About("how a token knows its place")] = "rotary"
+    activation: Annotated[Activation, About("of a block's MLP; swiglu has a third matrix")] = "gelu"
+    biases: Annotated[bool, About("whether linear maps and LayerNorm add one")] = False
+    tied: Annotated[bool, About("whether input and output embedding are one matrix")] = True
+    dropout: Annotated[float, dropout("embedded tokens and of what each block adds")] = 0.1
+    context: Annotated[
+        int, About("tokens of a window, even", low=2, high=1_000_000, scale="log", unit="tokens")
+    ] = 128
+    batch_size: Annotated[int, About("windows", low=1, high=100_000, scale="log", unit="windows")] = 32
+    tokens: Annotated[
+        int, About("to train on, which end the training", low=1, high=10**13, scale="log", unit="tokens")
+    ] = 10_000_000
+    learning_rate: Annotated[float, About("of AdamW, its highest", low=0.0, high=10.0, scale="log")] = 0.001
+    warm_up: Annotated[float, About("share of the updates in which the rate rises", low=0.0, high=1.0)] = 0.05
+    decay: Annotated[
+        Literal["cosine", "wsd", "constant"],
+        About("of the rate after it; wsd: constant, then linear at the end"),
+    ] = "cosine"
+    decay_share: Annotated[float, About("of the updates, for wsd", low=0.0, high=1.0)] = 0.2
+    final_share: Annotated[float, About("of the rate, at the end", low=0.0, high=1.0)] = 0.0
+    weight_decay: Annotated[float, About("decoupled, of matrices", low=0.0, high=100.0, scale="log")] = 0.1
+    beta1: Annotated[float, About("of AdamW", low=0.0, high=0.9999)] = 0.9
+    beta2: Annotated[float, About("of AdamW", low=0.0, high=0.999999)] = 0.95
+    epsilon: Annotated[float, About("of AdamW", low=0.0, high=1.0, scale="log")] = 1e-8
+    clip: Clip = 1.0
+    checks: Annotated[int, About("dev evaluations, evenly spaced", low=1, high=10_000)] = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class GptSettings(EvaluationSettings, TrainingSettings, _Gpt):
+    """Of one configuration."""
+
+    @property
+    def updates(self) -> int:
+        """Of the whole training."""
+        return self.tokens // (self.batch_size * self.accumulate * self.context)
+
+
+def shape_of(settings: GptSettings, vocabulary: int) -> GPTShape:
+    """The architecture, with the width that the settings' size asks for.
+
+    Raises:
+        InputError: no width has about that size.
+    """
+
+    def of_width(width: int) -> GPTShape:
+        return GPTShape(
+            vocabulary=vocabulary,
+            depth=settings.depth,
+            width=width,
+            heads=settings.heads,
+            hidden=max(1, round(settings.mlp_ratio * width)),
+            context=settings.context,
+            norm=settings.norm,
+            positions=settings.positions,
+            activation=settings.activation,
+            biases=settings.biases,
+            tied=settings.tied,
+        )
+
+    if settings.width:
+        return of_width(settings.width)
+    return shape_of_size(of_width, _step(settings), settings.size)
+
+
+def _step(settings: GptSettings) -> int:
+    """What the width is a multiple of: rotary positions turn pairs of numbers in each head."""
+    return settings.heads * (2 if settings.positions == "rotary" else 1)
+
+
+def build(settings: GptSettings, vocabulary: int, unit: Unit, generator: Any) -> GPT:
+    """A model with fresh weights, drawn from the torch.Generator, on its device."""
+    from hpobench_nmt.runner.lm.gpt_model import GPT
+
+    return GPT(shape_of(settings, vocabulary), dropout=settings.dropout, generator=generator)
+
+
+def parameters(settings: GptSettings, vocabulary: int, unit: Unit = "word") -> int:
+    """The number of parameters of a model; a tied embedding counts once."""
+    return shape_of(settings, vocabulary).parameters
+
+
+def course(settings: GptSettings, unit: Unit, parameters: Any) -> tuple[ScheduledAdamW, TrainingSchedule]:
+    """The optimiser and the schedule of a training."""
+    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
+    from hpobench_nmt.runner.lm.scheduled_adamw import RateSchedule, ScheduledAdamW
+
+    rate = RateSchedule(
+        settings.learning_rate,
+        settings.updates,
+        settings.warm_up,
+        settings.decay,
+        settings.decay_share,
+        settings.final_share,
+    )
+    optimiser = ScheduledAdamW(
+        parameters,
+        rate,
+        weight_decay=settings.weight_decay,
+        beta1=settings.beta1,
+        beta2=settings.beta2,
+        epsilon=settings.epsilon,
+    )
+    schedule = TrainingSchedule(
+        batch_size=settings.batch_size,
+        bptt=settings.context,
+        vary=False,
+        clip=settings.clip,
+        max_updates=settings.updates,
+        check_updates=-(-settings.updates // settings.checks),
+        accumulate=settings.accumulate,
+        precision=settings.precision,
+        windows=True,
+        dev_streams=1,  # a window forgets what is before it, so that more would not be quicker
+    )
+    return optimiser, schedule
+
+
+def _check(settings: GptSettings) -> None:
+    """Refuse what no corpus can make sense of."""
+    if bool(settings.width) == bool(settings.size):
+        raise InputError("set width, or size and width = 0: one of them chooses the other.")
+    if settings.width % settings.heads:
+        raise InputError(f"width {settings.width} is not a multiple of {settings.heads} heads.")
+    if settings.width % _step(settings):
+        raise InputError(
+            f"width {settings.width}: with rotary positions it must be a multiple of {_step(settings)}, "
+            "twice the number of heads."
+        )
+    if settings.context % 2:
+        raise InputError(f"context {settings.context} must be even: dev is read by halves of it.")
+    if not settings.updates:
+        raise InputError(
+            f"tokens {settings.tokens:,} are too few for one update, which reads "
+            f"{settings.batch_size * settings.accumulate * settings.context:,} (batch_size x accumulate x "
+            "context)."
+        )
+    if settings.dynamic_rule == "sparse":
+        raise InputError("dynamic_rule 'sparse' adapts recurrent states, which a gpt has not. Take another.")
+    shape_of(settings, 2)
+
+
+def _corpus_check(settings: GptSettings, corpus: TextCorpus) -> None:
+    """Refuse a corpus that is shorter than two windows for each stream."""
+    streams = settings.batch_size * settings.accumulate
+    if len(corpus.train) // streams < 2 * settings.context:
+        raise InputError(
+            f"train has {len(corpus.train):,} tokens; batch_size {streams} (with accumulate) and context "
+            f"{settings.context} need {2 * streams * settings.context:,}, two windows a stream."
+        )
+
+
+ARCHITECTURE = Architecture(build, parameters, course)
+
+
+def _train(job: Job[GptSettings]) -> Outcome:
+    """Train and measure, and count what it cost in floating-point operations (lm/gpt_model.py)."""
+    from hpobench_nmt.runner.corpora import corpus_of
+    from hpobench_nmt.runner.lm.measure import train_and_measure
+
+    shape = shape_of(job.settings, len(corpus_of(job).vocabulary))
+    outcome = train_and_measure(job, ARCHITECTURE)
+    curve = [{**point, "flops": point["tokens"] * shape.flops} for point in outcome.curve]
+    if outcome.paused:
+        return replace(outcome, curve=curve)
+    cost = {_BODY: float(shape.body), _TRAIN_FLOPS: curve[-1]["flops"]}
+    return replace(outcome, curve=curve, metrics={**outcome.metrics, **cost})
+
+
+FAMILY = replace(
+    language_model_family(
+        "gpt",
+        "decoder-only Transformer of words, subwords or characters",
+        "Radford et al. 2019, Touvron et al. 2023",
+        GptSettings,
+        ARCHITECTURE,
+        metrics=(
+            *METRICS,
+            Metric(_BODY, "min", "parameters", description="parameters without embeddings and output biases"),
+            Metric(_TRAIN_FLOPS, "min", "FLOPs", description="floating-point operations of training"),
+        ),
+        check=_check,
+        corpus_check=_corpus_check,
+    ),
+    train=_train,
+)

@@ -1,0 +1,199 @@
+"""A decoder-only Transformer language model (Radford et al. 2019; Touvron et al. 2023).
+
+Each of L blocks adds two terms to the vectors x of width D, after a normalisation n(.):
+
+    x <- x + W_o attention(W_qkv n(x))        causal, H heads
+    x <- x + W_2 gelu(W_1 n(x))               or W_2 (silu(W_1 n(x)) * W_3 n(x)), "swiglu"
+
+With LayerNorm, learnt positions, "gelu" and biases it is GPT-2; with RMSNorm, rotary positions (Su et al.
+2021), "swiglu" and no biases it is Llama. The tests copy weights from both.
+
+**Windows.** A model has a context of C tokens. In training each sequence is a window of its own. In
+evaluation a stream is read in blocks of S = C / 2 tokens. A token sees its own block up to itself, and the
+whole block before it: S to C tokens. The state is those tokens, not what was computed from them. So a stream
+has the same hidden vectors however it is cut into pieces, and an adapted model reads its context with its
+present weights.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hpobench_nmt.runner.lm.dropout import mask
+from hpobench_nmt.runner.lm.gpt_shape import GPTShape
+
+_EPSILON = 1e-5  # of the normalisations
+_DEVIATION = 0.02  # of initial weights
+_BASE = 10_000.0  # of rotary positions
+
+
+class GPT(nn.Module):
+    """The model; a LanguageModel (lm/language_model.py).
+
+    Args:
+        shape: the architecture.
+        dropout: rate, of embedded tokens and of every term that a block adds.
+        generator: draws the initial weights and, in training, the masks. On the model's device.
+    """
+
+    def __init__(self, shape: GPTShape, *, dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.shape, self.dropout, self.generator = shape, dropout, generator
+        self.zero_state = 1.0  # in training a sequence begins a window; mc_dropout.py sets 0
+        width = shape.width
+        self.output_weight = _normal(generator, _DEVIATION, shape.vocabulary, width)
+        self.output_bias = nn.Parameter(torch.zeros(shape.vocabulary, device=generator.device))
+        self.input_weight = (
+            self.output_weight if shape.tied else _normal(generator, _DEVIATION, shape.vocabulary, width)
+        )
+        self.positions: nn.Parameter | None = None
+        if shape.positions == "learnt":
+            self.positions = _normal(generator, _DEVIATION, shape.context, width)
+        else:
+            # Not in a saved state: the shape gives them.
+            self.register_buffer("rotations", _rotations(shape, generator.device), persistent=False)
+        self.blocks = nn.ModuleList(_Block(shape, generator) for _ in range(shape.depth))
+        self.norm = _Norm(shape, generator)
+
+    def initial_state(self, batch: int) -> Tensor:
+        """The tokens that the next one sees, shape (n, batch, 1): none."""
+        return torch.zeros(0, batch, 1, dtype=torch.int64, device=self.output_weight.device)
+
+    def regularisation(self) -> float:
+        """None."""
+        return 0.0
+
+    def forward(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
+        if self.training and self.zero_state and len(tokens) <= self.shape.context:
+            return self._window(tokens.t()).transpose(0, 1), state[:0]
+        block = self.shape.context // 2
+        stream = torch.cat([state[:, :, 0], tokens])
+        end = len(stream)
+        # A window is two blocks. The first gives both; of the others the second is new.
+        count = max((end - 1) // block, 1)
+        padded = stream
+        if count > 1:
+            padded = functional.pad(stream, (0, 0, 0, (count + 1) * block - end))
+        windows = torch.cat([padded[k * block : (k + 2) * block].t() for k in range(count)])
+        parts = self._window(windows).transpose(0, 1).split(tokens.shape[1], 1)
+        hidden = torch.cat([parts[0], *(part[block:] for part in parts[1:])])
+        kept = stream[max(end // block - 1, 0) * block :, :, None]
+        return hidden[len(state) : end], kept
+
+    def _window(self, tokens: Tensor) -> Tensor:
+        """Hidden vectors, shape (B, T, D), of tokens, shape (B, T), with nothing before them."""
+        length = tokens.shape[1]
+        x = functional.embedding(tokens, self.input_weight)
+        rotations: Tensor | None = None
+        if self.positions is not None:
+            x = x + self.positions[:length]
+        else:
+            rotations = self.get_buffer("rotations")[:, :length]
+        x = self._dropped(x)
+        for module in self.blocks:
+            block: Any = module
+            x = x + self._dropped(block.attended(x, rotations))
+            x = x + self._dropped(block.mapped(x))
+        hidden: Tensor = self.norm(x)
+        return hidden
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        if not self.training or not self.dropout:
+            return x
+        return x * mask(tuple(x.shape), self.dropout, x, self.generator)
+
+
+class _Block(nn.Module):
+    """The two terms of a block."""
+
+    def __init__(self, shape: GPTShape, generator: torch.Generator) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        width, hidden = shape.width, shape.hidden
+        # What a block adds begins small, so that the sum of all blocks does not grow with their number.
+        residual = _DEVIATION / math.sqrt(2 * shape.depth)
+        self.norm_attention, self.norm_map = _Norm(shape, generator), _Norm(shape, generator)
+        self.queries_keys_values = _Linear(width, 3 * width, shape.biases, _DEVIATION, generator)
+        self.attention_output = _Linear(width, width, shape.biases, residual, generator)
+        self.hidden = _Linear(width, hidden, shape.biases, _DEVIATION, generator)
+        self.gate: nn.Module | None = None
+        if shape.activation == "swiglu":
+            self.gate = _Linear(width, hidden, shape.biases, _DEVIATION, generator)
+        self.output = _Linear(hidden, width, shape.biases, residual, generator)
+
+    def attended(self, x: Tensor, rotations: Tensor | None) -> Tensor:
+        """The first term, shape (B, T, D)."""
+        batch, length, width = x.shape
+        mapped = self.queries_keys_values(self.norm_attention(x))
+        # (3, B, H, T, D / H)
+        parts = mapped.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = parts[:2] if rotations is None else _rotated(parts[:2], rotations)
+        seen = functional.scaled_dot_product_attention(q, k, parts[2], is_causal=True)
+        found: Tensor = self.attention_output(seen.transpose(1, 2).reshape(batch, length, width))
+        return found
+
+    def mapped(self, x: Tensor) -> Tensor:
+        """The second term, shape (B, T, D)."""
+        x = self.norm_map(x)
+        if self.gate is None:
+            hidden = functional.gelu(self.hidden(x), approximate="tanh")
+        else:
+            hidden = functional.silu(self.gate(x)) * self.hidden(x)
+        found: Tensor = self.output(hidden)
+        return found
+
+
+class _Linear(nn.Module):
+    """x W^T, plus a bias."""
+
+    def __init__(
+        self, inputs: int, outputs: int, bias: bool, deviation: float, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.weight = _normal(generator, deviation, outputs, inputs)
+        self.bias = nn.Parameter(torch.zeros(outputs, device=generator.device)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(x, self.weight, self.bias)
+
+
+class _Norm(nn.Module):
+    """RMSNorm (Zhang & Sennrich 2019) or LayerNorm of the last dimension."""
+
+    def __init__(self, shape: GPTShape, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layer = shape.norm == "layernorm"
+        self.weight = nn.Parameter(torch.ones(shape.width, device=generator.device))
+        shifted = self.layer and shape.biases
+        self.bias = nn.Parameter(torch.zeros(shape.width, device=generator.device)) if shifted else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.layer:
+            return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, _EPSILON)
+        return functional.rms_norm(x, x.shape[-1:], self.weight, _EPSILON)
+
+
+def _normal(generator: torch.Generator, deviation: float, *shape: int) -> nn.Parameter:
+    weight = torch.empty(shape, device=generator.device)
+    return nn.Parameter(weight.normal_(0.0, deviation, generator=generator))
+
+
+def _rotations(shape: GPTShape, device: torch.device) -> Tensor:
+    """Cosines and sines of every position's angles, shape (2, C, D / H), each angle twice."""
+    size = shape.width // shape.heads
+    frequencies = _BASE ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    angles = torch.arange(shape.context, dtype=torch.float64)[:, None] * frequencies
+    angles = torch.cat([angles, angles], -1)
+    return torch.stack([angles.cos(), angles.sin()]).float().to(device)
+
+
+def _rotated(x: Tensor, rotations: Tensor) -> Tensor:
+    """Pairs of the first and second half of the last dimension, turned by their position's angles."""
+    first, second = x.chunk(2, -1)
+    return x * rotations[0] + torch.cat([-second, first], -1) * rotations[1]
