@@ -39,8 +39,7 @@ def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: 
 
     Args:
         kind: what the name is of, such as "table".
-        name: the wrong one.
-        valid: those that exist.
+        name, valid: the wrong one, and those that exist.
         hint: what else to say.
         prefix: what names are shown with, such as the section of a key.
     """

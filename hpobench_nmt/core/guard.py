@@ -95,11 +95,9 @@ def described(describe: Callable[[Any], str], thing: object) -> str:
     """A short description of something that a method made, the same in every run."""
     try:
         text = " ".join(describe(thing).split())
-    except KeyboardInterrupt:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             raise
-        return f"(a {type(thing).__name__} that cannot be shown)"
-    except BaseException:
         return f"(a {type(thing).__name__} that cannot be shown)"
     # Memory addresses differ from run to run.
     return _ADDRESS.sub("0x…", text)[:300]

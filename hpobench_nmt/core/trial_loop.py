@@ -61,8 +61,8 @@ def run_trial(
 ) -> Trajectory:
     """One trial of a method.
 
-    What a method does wrong ends its trial and is recorded as its failure. Errors of a trainer are raised.
-    Besides what the method does, each event takes O(log W) for W workers.
+    A method's errors end its trial and are recorded as its failure; a trainer's are raised. Besides what the
+    method does, each event takes O(log W) for W workers.
 
     Args:
         problem: what the method sees. Its `workers` is the number of workers of a simulation. `lookups`
@@ -72,8 +72,8 @@ def run_trial(
         rng: the method's generator.
         initial: the initial design: rows that are trained to their end first.
         goals: stop as soon as all are settled; none: run until the budget is spent.
-        on_call: called with "making it", "ask", "tell", "suggest" or "observe" whenever the method is called;
-            a time limit needs it.
+        on_call: called with the name of each call of the method ("making it", "ask", "tell", "suggest" or
+            "observe"), for a time limit.
         violations: of the problem's constraints, by row; None: there are none.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
@@ -213,13 +213,8 @@ def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, fai
     events = dict(zip(Event._fields, columns, strict=True))
     rows = events["row"].astype(np.int64)
     losses, resources = trainer.reached(rows, events["checkpoint"].astype(np.int64))
-    timing = Timeline(
-        resources=resources,
-        costs=events["cost"].copy(),
-        starts=events["start"].copy(),
-        finishes=events["finish"].copy(),
-        workers=events["worker"].astype(np.int32),
-    )
+    costs, starts, finishes = (events[name].copy() for name in ("cost", "start", "finish"))
+    timing = Timeline(resources, costs, starts, finishes, events["worker"].astype(np.int32))
     return Trajectory(rows, losses.reshape(len(rows), n_objectives), failure, timing)
 
 
@@ -283,11 +278,7 @@ class _Method:
             )
 
     def next(self, reached: Mapping[int, float]) -> tuple[int, float] | None:
-        """The next request, or None to wait.
-
-        Args:
-            reached: the resource of every row that was started, infinite where its training has ended.
-        """
+        """The next request, or None to wait; `reached` is the resource by row that was started."""
         name = self._ask_name
         if self._on_call is not None:
             self._on_call(name)
