@@ -38,19 +38,12 @@ MAX_PART = 4 * 2**20
 def mean_intervals(
     samples: Floats, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """BCa bootstrap intervals of means.
+    """BCa bootstrap intervals of means: lower and upper limits, each of shape (c,). O(resamples n c).
 
-    Args:
-        samples: shape (n, c), one column per cell. NaN: the trial does not count in that cell. A column with
-            an infinite value (a trial that never got there) has no mean, so no interval.
-        confidence: of each interval by itself.
-        resamples, seed: of the bootstrap; the same seed gives the same limits.
-
-    Returns:
-        lower and upper limits, each of shape (c,); NaN for fewer than two trials. Where all trials agree,
-        both limits are that value, because the bootstrap knows no other.
-
-    O(resamples n c).
+    Samples have shape (n, c), one column per cell, NaN where a trial does not count. A column has no
+    interval, NaN, for fewer than two trials, or with an infinite value (a trial that never got there): it has
+    no mean. Where all trials agree, both limits are that value, because the bootstrap knows no other. The
+    confidence is of each interval by itself, and the same seed gives the same limits.
     """
     check_confidence(confidence)
     samples = np.asarray(samples, dtype=np.float64)
@@ -66,12 +59,7 @@ def mean_intervals(
 
 
 def resampled_sums(values: Floats, resamples: int, seed: int) -> Floats:
-    """Sums over each bootstrap resample of the trials: W x, shape (resamples, c).
-
-    Args:
-        values: x, shape (n, c), one row per trial.
-        resamples, seed: of the bootstrap.
-    """
+    """Sums over each bootstrap resample of n trials, of values of shape (n, c): W x, shape (resamples, c)."""
     return np.vstack([counts @ values for counts in _counts_in_parts(len(values), resamples, seed)])
 
 
@@ -104,14 +92,10 @@ def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:
 def wilson_interval(
     mean: Floats, n: NDArray[np.int64], confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """Wilson's score interval of a share, of wins say, where a tie may count half.
+    """Wilson's score interval of shares of n trials, any shape: of wins say, where a tie may count half.
 
     Unlike a bootstrap it does not collapse where one side always wins. With ties it is a little too wide,
     because a tie varies less than a win.
-
-    Args:
-        mean: shares, any shape.
-        n: number of trials behind each.
     """
     check_confidence(confidence)
     z = float(ndtri(0.5 + confidence / 2))
@@ -123,7 +107,7 @@ def wilson_interval(
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a confidence that is no probability."""
+    """Raise InputError where a confidence is not a probability."""
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}.")
 

@@ -54,15 +54,11 @@ class Runtimes:
 
 
 def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
-    """Goals for one loss: to be among the best half of the rows, ..., to be the best.
+    """At most n_goals goals for one loss: to be among the best half of the rows, ..., to be the best.
 
     The shares of the table are evenly spaced on a log scale, so that random search meets about equally many
     goals with every doubling of its look-ups, in every table. Rows that tie with the last row of a goal count
     too; goals that come out alike are one.
-
-    Args:
-        trainings: of all rows.
-        n_goals: the most to make.
     """
     if n_goals < 1:
         raise InputError(f"there must be at least one target, not {n_goals}.")
@@ -144,8 +140,7 @@ class ExpectedRuntimes:
     """ERT of each goal, all arrays of shape (goals,).
 
     Attributes:
-        ert: look-ups of all trials until they met the goal or ended, over successes; infinite where no
-            trial met it.
+        ert: look-ups of all trials until they met the goal or ended, over successes; infinite without one.
         low, high: percentile bootstrap interval over trials.
         successes: trials that met it.
         lookups: the look-ups of all trials, the numerator.

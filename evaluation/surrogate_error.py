@@ -114,10 +114,7 @@ def _inverse_factor(covariance: Floats, noise: float) -> Floats:
 
 
 def _centres(scaling: LossScaling | None, losses: Floats, states: Rows) -> Floats:
-    """The prediction where the look-ups say nothing, after each number of losses, shape (states, m).
-
-    It is 0, or what the losses seen are scaled about: unknown (NaN) before the first.
-    """
+    """The prediction without data after each number of losses, (states, m): 0, or the scaling's centre."""
     centres = np.zeros((len(states), losses.shape[1]))
     if scaling is not None:
         for centre, n in zip(centres, states.tolist(), strict=True):
