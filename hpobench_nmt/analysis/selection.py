@@ -16,11 +16,7 @@ EXACT = "RS (exact)"
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
-    """The instance of a table; an error where the analysis is not for its number of objectives.
-
-    Args:
-        n_objectives: 1; or 2, for two or more; None for any.
-    """
+    """The instance of a table; InputError unless the analysis is for its one objective (1) or more (2)."""
     if table not in results.instances:
         raise unknown("table", table, results.instances)
     instance = results.instances[table]
