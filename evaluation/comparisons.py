@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -33,7 +32,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation.intervals import CONFIDENCE, MAX_PART, mean_intervals, wilson_interval
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, in_parts, mean_intervals, wilson_interval
 
 # Up to this many trials Wilcoxon's test is exact; beyond, a normal approximation, corrected for ties.
 _EXACT_RANKS = 10
@@ -144,28 +143,14 @@ def sign_flips(differences: Floats, seed: int = 0) -> Floats:
         return np.where(counted, (np.abs(signs @ d.T) >= observed).mean(axis=0), np.nan)
     flips, as_far = 0, np.ones(pairs)
     while flips < max(_FLIPS, _FLIPS_PER_PAIR * pairs):
-        for signs in _random_signs(n, seed, flips):
+        for signs in in_parts(_signs, n, _FLIPS, seed, flips):
             as_far += (np.abs(signs @ d.T) >= observed).sum(axis=0)
         flips += _FLIPS
     return np.where(counted, as_far / (flips + 1), np.nan)
 
 
-def _random_signs(n: int, seed: int, part: int) -> Iterator[Floats]:
-    """Signs for n trials, _FLIPS rows in all, in parts of some rows; each `part` has its own generator."""
-    lines = max(1, MAX_PART // max(n, 1))
-    if lines >= _FLIPS:
-        yield _all_signs(n, seed, part)
-        return
-    rng = np.random.default_rng([seed, part])
-    for first in range(0, _FLIPS, lines):
-        yield rng.choice([-1.0, 1.0], (min(lines, _FLIPS - first), n))
-
-
-@lru_cache(maxsize=4)
-def _all_signs(n: int, seed: int, part: int) -> Floats:
-    signs = np.random.default_rng([seed, part]).choice([-1.0, 1.0], (_FLIPS, n))
-    signs.setflags(write=False)
-    return signs
+def _signs(rng: np.random.Generator, n: int, flips: int) -> Floats:
+    return rng.choice([-1.0, 1.0], (flips, n))
 
 
 def signed_rank(gains: Floats) -> Floats:

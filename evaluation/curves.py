@@ -84,14 +84,11 @@ def summarise_curves(
     least_share: float = 1.0,
     lookups: NDArray[np.int64] | Floats | None = None,
 ) -> Curve:
-    """Mean and quantiles over trials, as far as they are known.
+    """Mean and quantiles over trials, as far as they are known, of curves of shape (trials, T).
 
-    Args:
-        curves: shape (trials, T), infinite or NaN as the module says.
-        levels: of the quantiles, each a value that some trial has.
-        least_share: of the trials that must be known, or the curve ends. With 1 the mean is over the same
-            ones.
-        lookups: the time of each column; 1, 2, ... where left out.
+    Each quantile is a value that some trial has. The curve ends where fewer than least_share of the trials
+    are known; with 1 the mean is over the same trials throughout. `lookups` has the time of each column; by
+    default 1, 2, ...
     """
     known = ~np.isnan(curves)
     n_known = known.sum(axis=0)

@@ -17,7 +17,7 @@ every cell instead: the same limits from the same seed, some fifty times slower.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -33,6 +33,8 @@ RESAMPLES = 9_999
 FEW_TRIALS = 10
 # Numbers in a matrix of counts, or of signs, that is made at once: 32 MB.
 MAX_PART = 4 * 2**20
+Draw = Callable[[np.random.Generator, int, int], Floats]
+"""From a generator draws so many lines for n trials, shape (lines, n): called with (rng, n, lines)."""
 
 
 def mean_intervals(
@@ -60,26 +62,25 @@ def mean_intervals(
 
 def resampled_sums(values: Floats, resamples: int, seed: int) -> Floats:
     """Sums over each bootstrap resample of n trials, of values of shape (n, c): W x, shape (resamples, c)."""
-    return np.vstack([counts @ values for counts in _counts_in_parts(len(values), resamples, seed)])
+    return np.vstack([counts @ values for counts in in_parts(_draw_counts, len(values), resamples, seed)])
 
 
-def _counts_in_parts(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """W in parts of some rows: as many as there are, or as fit into the memory that a part may take."""
-    lines = max(1, MAX_PART // max(n, 1))
-    if lines >= resamples:
-        yield resample_counts(n, resamples, seed)
+def in_parts(draw: Draw, n: int, lines: int, *seed: int) -> Iterator[Floats]:
+    """Random lines for n trials, in parts of as many as exist or fit into MAX_PART; read-only if whole."""
+    most = max(1, MAX_PART // max(n, 1))
+    if most >= lines:
+        yield _whole(draw, n, lines, *seed)
         return
     rng = np.random.default_rng(seed)
-    for first in range(0, resamples, lines):
-        yield _draw_counts(rng, n, min(lines, resamples - first))
+    for first in range(0, lines, most):
+        yield draw(rng, n, min(most, lines - first))
 
 
-@lru_cache(maxsize=4)
-def resample_counts(n: int, resamples: int, seed: int) -> Floats:
-    """W whole: how often each of n trials is in each resample, shape (resamples, n), read-only."""
-    counts = _draw_counts(np.random.default_rng(seed), n, resamples)
-    counts.setflags(write=False)
-    return counts
+@lru_cache(maxsize=8)
+def _whole(draw: Draw, n: int, lines: int, *seed: int) -> Floats:
+    drawn = draw(np.random.default_rng(seed), n, lines)
+    drawn.setflags(write=False)
+    return drawn
 
 
 def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:

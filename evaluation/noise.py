@@ -42,13 +42,10 @@ _MOST_CONFIGURATIONS = 50
 
 @dataclass(frozen=True)
 class PooledNoise:
-    """Spread within groups of repeated measurements.
+    """Spread within groups of repeated measurements: standard deviation, its df, and its 95% interval.
 
-    Attributes:
-        sd: pooled standard deviation.
-        df: degrees of freedom.
-        low, high: 95% interval of sd (chi-squared, for normal noise).
-        smallest_difference: between two single measurements, that noise alone exceeds in 5% of cases.
+    The interval is chi-squared, for normal noise. In 5% of cases noise alone exceeds `smallest_difference`
+    between two single measurements.
     """
 
     sd: float
@@ -130,7 +127,9 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
     """Noise of a table's metric from trainings with other seeds.
 
     Of more than 50 configurations that were trained again, 50 are looked at: from the best to the median one
-    in equal steps, because one diverged training of the worse half would outweigh all others.
+    in equal steps, because one diverged training of the worse half would outweigh all others. A configuration
+    that was chosen because it is the best of the table has a lucky value there on average, which widens the
+    spread a little; its `luck` shows how much.
 
     Args:
         response: one training of each configuration, which counts as one more; or their means (averaged).
@@ -138,11 +137,7 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
             units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
             out, as are those without the metric.
 
-    Raises:
-        InputError: a column is absent, or no configuration has two trainings.
-
-    A configuration that was chosen because it is the best of the table has a lucky value there on average.
-    That widens the spread a little; its `luck` shows how much.
+    Raises InputError if a column is absent, or no configuration has two trainings.
     """
     objective, in_table = response.objective, response.values
     names = [h.name for h in response.hyperparameters]

@@ -36,11 +36,10 @@ def exact_random_search(
     workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
     time each.
 
-    Returns:
-        NaN where there is no value: there are too few targets, or rows without a loss are all that more than
-        one trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a
-        mean only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have
-        values, and a standard deviation for an initial design of one row or none.
+    NaN where there is no value: there are too few targets, or rows without a loss are all that more than one
+    trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
+    only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
+    a standard deviation for an initial design of one row or none.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if costs is not None and not (costs == 1.0).all():
@@ -53,7 +52,7 @@ def exact_random_search(
         # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
         times = np.arange(n_rows + 1)
         if goal.needed == 1:
-            survival = _none_drawn(n_rows, n_targets)
+            survival = none_drawn(n_rows, n_targets)
         else:
             survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
@@ -70,7 +69,7 @@ def exact_random_search(
     # The best of the rows drawn is the i-th best of the table with probability
     # C(N-1-i, drawn-1) / C(N, drawn): i is absent times, then present.
     gaps = np.sort(goal.gaps)  # NaN last
-    none_of_better = _none_drawn(n_rows, drawn)[:-1]
+    none_of_better = none_drawn(n_rows, drawn)[:-1]
     probability = none_of_better - np.append(none_of_better[1:], 0.0)
     possible = (probability > 0) & ~np.isnan(gaps)
     gaps, probability = gaps[possible], probability[possible]
@@ -112,7 +111,7 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     return mean, np.nan
 
 
-def _none_drawn(n_rows: int, k: int) -> Floats:
+def none_drawn(n_rows: int, k: int) -> Floats:
     """Probability that none of k rows is among t drawn from N, for t = 0 to N, shape (N + 1,).
 
     The same as that none of t rows is among k drawn. A running product: O(N).
@@ -193,7 +192,7 @@ def _expected_share(points: Floats, drawn: int) -> float:
     if points.shape[1] != 2 or len(points) > MAX_ROWS:
         return np.nan
     area = _area_by_count(points[~np.isnan(points).any(axis=1)])
-    missed = _none_drawn(len(points), drawn)[: len(area)]  # of the k rows that dominate a point
+    missed = none_drawn(len(points), drawn)[: len(area)]  # of the k rows that dominate a point
     return float(area[1:] @ (1.0 - missed[1:]) / area[1:].sum())
 
 
@@ -223,10 +222,7 @@ def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -
     check_level(level)
     n_rows = len(losses)
     t = min(lookups, n_rows)
-    # C(N - k, t) / C(N, t) = C(N - t, k) / C(N, k): one more factor for each step of k.
-    k = np.arange(n_rows)
-    missed = np.cumprod(np.maximum(n_rows - t - k, 0.0) / (n_rows - k))
-    needed = int(np.argmax(missed <= 1.0 - level + 1e-12)) + 1
+    needed = int(np.argmax(none_drawn(n_rows, t)[1:] <= 1.0 - level + 1e-12)) + 1
     points = losses[~np.isnan(losses).any(axis=1)]
     points = points[np.argsort(points[:, 0], kind="stable")]
     below: list[float] = []

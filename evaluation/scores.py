@@ -218,16 +218,14 @@ def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
     good = good & targets[rows]
     first = np.full(len(targets), len(good))
     np.minimum.at(first, rows[good], np.flatnonzero(good))
-    resources: Floats = np.append(trainings.resources, np.inf)[first]
-    return resources
+    return np.asarray(np.append(trainings.resources, np.inf)[first])
 
 
 def times_met(goal: Goal, trial: Trajectory) -> Floats:
     """The times at which one more target row counts, ascending, each row once. O(n log n)."""
     at = goal.counts_from[trial.candidates]
     time = trial.timeline
-    found: Floats = time.finishes[(trial.resources_before < at) & (at <= time.resources)]
-    return found
+    return np.asarray(time.finishes[(trial.resources_before < at) & (at <= time.resources)])
 
 
 def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = None) -> float:

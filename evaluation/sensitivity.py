@@ -25,6 +25,7 @@ from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, covered_share
+from hpobench_nmt.evaluation.random_search import none_drawn
 from hpobench_nmt.evaluation.scores import make_goal
 
 # Rows this many grid steps from the best are near it. (Melis et al. looked at 15-25% of each range; a grid of
@@ -168,9 +169,7 @@ def random_order(n_rows: int, n_targets: int) -> tuple[float, int, int]:
 
 def random_order_chance(n_rows: int, n_targets: int) -> Floats:
     """Chance that one of k targets is among the first t of N rows, t from 0, shape (N + 1,). O(N)."""
-    drawn = np.arange(n_rows)
-    missed = np.cumprod(np.maximum(n_rows - n_targets - drawn, 0) / (n_rows - drawn))
-    return np.append(0.0, 1.0 - missed)
+    return 1.0 - none_drawn(n_rows, n_targets)
 
 
 def coarse_grids(
@@ -180,11 +179,8 @@ def coarse_grids(
 
     A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values are
     good, so all choices are alike; a grid succeeds if it holds a row that counts. What is inactive in a row,
-    NaN in its codes, does not keep it from a grid. Of more than 20,000 choices, 5,000 are drawn.
-
-    Returns:
-        columns values (g, from 1 to 9 and to the full grid), trials, choices (infinite beyond 1e308),
-        success, exact.
+    NaN in its codes, does not keep it from a grid. Of more than 20,000 choices, 5,000 are drawn. Columns:
+    values (g, from 1 to 9 and to the full grid), trials, choices (infinite beyond 1e308), success, exact.
     """
     sizes = [len(h.values) for h in axes]
     columns = zip(axes, configs[counts].T, strict=True)

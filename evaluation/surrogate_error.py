@@ -31,16 +31,10 @@ def squared_errors(
 ) -> Floats:
     """Mean squared error over the unseen rows after some look-ups, in squared units of each loss.
 
-    Before the first loss the prediction is 0, or unknown (NaN) where losses are scaled.
-
-    Args:
-        surrogate: what the look-ups are replayed into.
-        trials: what was looked up; a row with a NaN teaches nothing.
-        truth: losses of the whole table, shape (N, m); rows without a value are left out.
-        lookups: after how many, ascending from 1 or more, shape (k,).
-
-    Returns:
-        shape (trials, k, m); NaN where a trial made fewer look-ups, or no row was left to predict.
+    The look-ups of the trials are replayed into the surrogate; a row with a NaN teaches nothing. `truth` has
+    the losses of the whole table, shape (N, m), NaN where a row is left out; `lookups`, shape (k,), ascend
+    from 1 or more. Errors have shape (trials, k, m), NaN where a trial made fewer look-ups, or no row was
+    left to predict. Before the first loss the prediction is 0, or unknown (NaN) where losses are scaled.
     """
     errors = np.full((len(trials), len(lookups), truth.shape[1]), np.nan)
     # Made once: fresh memory of this size costs more than what is computed in it.
