@@ -165,11 +165,9 @@ def surrogate_curves(
     Trials end early once their scores are settled. EXACT is the error of a prediction with the mean of the
     values that random search had seen. Methods without a surrogate are named in the notes.
 
-    Args:
-        lookups: the most to replay, at a cost that grows with their square. The error is computed after some
-            40 numbers of look-ups up to there, evenly spaced on a log scale.
-        jobs: threads.
-        also: further numbers of look-ups after which it is computed, up to there.
+    `lookups` is the most to replay, at a cost that grows with its square. The error is computed after some 40
+    numbers of look-ups up to there, evenly spaced on a log scale, and after those of `also`. Jobs are
+    threads.
     """
     import joblib
     from threadpoolctl import threadpool_limits

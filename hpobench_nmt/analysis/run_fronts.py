@@ -113,16 +113,11 @@ def moving_front(
 
 @dataclass(frozen=True, eq=False)
 class Attainment:
-    """The points that a share of the trials attain in two objectives after some look-ups.
+    """The points that a share of the trials, `level`, attain in two objectives after some look-ups.
 
-    Attributes:
-        table: its name.
-        lookups: after how many.
-        level: share of the trials; 0.5 gives the median front.
-        labels: of the two axes.
-        points: raw values of these two objectives in every row of the table, shape (N, 2).
-        frame: method, x, y: vertices of each method's staircase in raw values, in drawing order.
-        notes: what is missing, in words.
+    `points` are raw values of these objectives, on axes with these labels, in every row of the table, shape
+    (N, 2). The frame has method, x, y: vertices of each method's staircase in raw values, in drawing order.
+    The notes say what is missing, in words.
     """
 
     table: str

@@ -35,14 +35,10 @@ _POINTS = 300
 
 @dataclass(frozen=True, eq=False)
 class TargetRuntimes:
-    """Every trial's runtime to every target of its table.
+    """Every trial's runtime to every target of its table, `found` by (table, method).
 
-    Attributes:
-        targets: by table, from easy to hard.
-        found: by (table, method).
-        on_front: whether the targets are numbers of rows of the front, by table.
-        instances: by table.
-        notes: what is missing, in words.
+    By table there are the targets, from easy to hard, whether they are numbers of rows of the front, and the
+    instance. The notes say in words what is missing.
     """
 
     targets: Mapping[str, Sequence[Goal]]
@@ -103,11 +99,10 @@ class RuntimeDistribution:
 
     Attributes:
         tables: those that it is over.
-        unit: of the budgets: "look-ups" or the clock's, or a share of what all rows of a table take.
+        unit: of the budgets: "look-ups" or the clock's, or a share of what all rows take (`per_row`).
         frame: method, budget, share, exact (False: a lower bound, because trials had ended).
         n_targets: over all tables.
         notes: what is missing, in words.
-        per_row: whether budgets are such shares.
     """
 
     tables: tuple[str, ...]
@@ -121,13 +116,11 @@ class RuntimeDistribution:
 def runtime_distribution(
     found: TargetRuntimes, tables: Sequence[str] = (), per_row: bool = False, also: Sequence[float] = ()
 ) -> RuntimeDistribution:
-    """The empirical runtime distribution of every method over tables, and that of random search.
+    """The empirical runtime distribution of every method, and of random search, over tables, by default all.
 
-    Args:
-        found: from target_runtimes.
-        tables: which; by default all. Tables on which some method is missing are left out and named.
-        per_row: divide look-ups by the number of rows, so that large and small tables can be compared.
-        also: budgets to have a point at, besides those that are evenly spaced on a log scale.
+    Tables on which some method is missing are left out and named. `per_row` divides look-ups by the number of
+    rows, so that large and small tables can be compared. `also` has budgets to have a point at, besides those
+    that are evenly spaced on a log scale.
     """
     for table in tables:
         if table not in found.targets:

@@ -78,14 +78,9 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class RankOutcome:
-    """Methods ranked over tables in one score.
+    """Methods, in the order of the test's arrays, ranked over some tables in one score.
 
-    Attributes:
-        score: which.
-        methods: in the order of the test's arrays.
-        tables: those that it is over.
-        test: None where it is impossible.
-        sentence: the outcome in words, or why there is none.
+    The test is None where it is impossible; the sentence has the outcome, or why there is none.
     """
 
     score: str
