@@ -28,8 +28,7 @@ def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -
     u = rng.random((count, len(axes)))
     found = np.column_stack([_drawn(axis, u[:, j]) for j, axis in enumerate(axes)])
     _, first = np.unique(found, axis=0, return_index=True)
-    kept: Floats = found[np.sort(first)]
-    return kept
+    return np.asarray(found[np.sort(first)])
 
 
 def _drawn(axis: Hyperparameter, u: Floats) -> Floats:

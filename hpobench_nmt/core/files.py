@@ -207,10 +207,9 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
 
 def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
     """A parsed TOML file; `validation.load_toml` also checks what is in it."""
-    # Some editors begin a file with a mark.
-    parsed = _parsed(tomllib.loads, read_bytes(path, follow_link=follow_link), "utf-8-sig", "TOML", path)
-    content: dict[str, Any] = parsed
-    return content
+    content = read_bytes(path, follow_link=follow_link)  # some editors begin a file with a mark
+    parsed: dict[str, Any] = _parsed(tomllib.loads, content, "utf-8-sig", "TOML", path)
+    return parsed
 
 
 def read_json(path: Path, follow_link: bool = True) -> Any:

@@ -56,11 +56,10 @@ def failure_text(text: str) -> str:
 
 def function_of(method: Any, name: str) -> Callable[..., Any]:
     """A function that a method must have."""
-    found = guarded(name, getattr, method, name, None)
+    found: Callable[..., Any] | None = guarded(name, getattr, method, name, None)
     if not callable(found):
         raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}")
-    function: Callable[..., Any] = found
-    return function
+    return found
 
 
 def row_number(name: str, answer: Any, n_rows: int) -> int:

@@ -254,8 +254,7 @@ class Hyperparameter:
         """Codes of shape (N,) as features, shape (N, n_features)."""
         if self.n_features == 1:
             return self.scaled(codes)[:, None]
-        marks: Floats = (self.counted_as(codes)[:, None] == np.arange(len(self.values))) / math.sqrt(2)
-        return marks
+        return np.asarray((self.counted_as(codes)[:, None] == np.arange(len(self.values))) / math.sqrt(2))
 
 
 def label(value: Value) -> str:

@@ -171,9 +171,7 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
     """Wait for messages of processes, and for their end as `Ended`, at most for some seconds.
 
     What a process sent before its end comes before it. One that has ended is closed: it can tell no more.
-
-    Raises:
-        RunError: the server has ended.
+    Raises RunError if the server has ended.
     """
     ends = {end: process for process in processes for end in (process._connection, process._leash)}
     for process in dict.fromkeys(ends[end] for end in wait(ends, seconds)):  # type: ignore[index]

@@ -29,8 +29,7 @@ class ReplicateLosses:
         """The losses of one training of each row, each as likely as the others, shape (N, m). O(N)."""
         counts = np.diff(self.starts)
         chosen = np.floor(rng.random(len(counts)) * counts).astype(np.int64)
-        found: Floats = self.losses[self.starts[:-1] + chosen]
-        return found
+        return np.asarray(self.losses[self.starts[:-1] + chosen])
 
     @property
     def sha256(self) -> str:

@@ -45,7 +45,7 @@ class Trainer(Protocol):
         """How many trainings can run at a time."""
 
     def start(self, worker: int, row: int, resource: float) -> None:
-        """Let an idle worker train a row on, to a checkpoint at this resource or above, or to its end."""
+        """Let an idle worker train a row on to its first checkpoint at this resource or above, or its end."""
 
     def finish(self) -> list[Event]:
         """Wait for the next to finish. All that finish at that time, in the order of their requests."""

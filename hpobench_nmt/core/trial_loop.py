@@ -1,10 +1,9 @@
 """The loop that runs every trial: workers train rows, and a method chooses what an idle worker trains next
 (Zhang & Duh 2020, Figure 2 and Algorithm 1, on a clock with several workers).
 
-A look-up is a training with one checkpoint that takes one unit of time. At each moment,
-
-1. all trainings that finish then are recorded and told, in the order of their requests;
-2. each idle worker gets the next row of the initial design, or what the method answers.
+A look-up is a training with one checkpoint that takes one unit of time. At each moment, all trainings that
+finish then are recorded and told, in the order of their requests. Then each idle worker gets the next row of
+the initial design, or what the method answers.
 
 The trial ends
 
@@ -14,9 +13,8 @@ The trial ends
 - when the method fails.
 
 Trainings that run at the end are not recorded. The initial design is trained to its end in any case. The loop
-holds an answer until it is used, so that no method is asked twice for one choice.
-
-The loop does not know where trainings take place: see `Trainer` in core/simulation.py.
+holds an answer until it is used, so that no method is asked twice for one choice. Where trainings take place
+is up to the `Trainer` (core/simulation.py).
 """
 
 from __future__ import annotations
@@ -190,8 +188,10 @@ def _train(
             recorded.extend(event)
             if unfinished:
                 unfinished.discard(row)
-            if method is not None and (failure := _tell(method, trainer, event)):
-                method = None
+            if method is not None:
+                news = trainer.progress(event) if method.observes else trainer.best(event)
+                if failure := method.told(row, news):
+                    method = None
         if len(idle) > 1:
             idle.sort()
 
@@ -199,12 +199,6 @@ def _train(
 
 
 _NO_PROGRESS = "suggest returned None, to wait, but nothing is running and there are rows left to train"
-
-
-def _tell(method: _Method, trainer: Trainer, event: Event) -> str:
-    if method.observes:
-        return method.told(event.row, trainer.progress(event))
-    return method.told(event.row, trainer.best(event))
 
 
 def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, failure: str) -> Trajectory:

@@ -178,8 +178,7 @@ class Adapter:
         point = proposed
         if isinstance(proposed, int | np.integer) and not isinstance(proposed, bool):
             if not 0 <= proposed < len(self.left):
-                last = len(self.left) - 1
-                raise InputError(f"it proposed row {proposed}, but rows go from 0 to {last}.")
+                raise InputError(f"it proposed row {proposed}, but rows go from 0 to {len(self.left) - 1}.")
             if self.left[proposed]:
                 return int(proposed)
             point = self.problem.features[proposed]
