@@ -24,15 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation.intervals import CONFIDENCE, MAX_PART, mean_intervals, wilson_interval
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, in_parts, mean_intervals, wilson_interval
 
 # Up to this many trials Wilcoxon's test is exact; beyond, a normal approximation, corrected for ties.
 _EXACT_RANKS = 10
@@ -77,13 +77,10 @@ class Comparison:
 def compare_pairs(
     values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE
 ) -> list[Comparison]:
-    """All pairs of methods on one table and score.
+    """All pairs of methods on one table and score, by values of shape (methods, trials).
 
-    Args:
-        values: shape (methods, trials), column i of trials that start alike. NaN: the trial was not
-            run. Infinite: it ended or failed without getting there, whatever is better.
-        lower_is_better: the direction of the score.
-        confidence: of the intervals; 1 - confidence is the level of the test.
+    Column i is of trials that start alike: NaN where the trial was not run, infinite where it ended or failed
+    without getting there, whatever is better. 1 - confidence is the level of the test.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2:
@@ -112,6 +109,8 @@ def compare_pairs(
     share = np.array([_share_won(g[c]) for g, c in zip(gains, counted, strict=True)])
     p_low, p_high = wilson_interval(share, trials, confidence)
     p_holm = holm(p)
+    columns = {"low": low, "high": high, "p": p, "p_holm": p_holm, "rank_biserial": effect}
+    columns |= {"p_a_better": share, "p_low": p_low, "p_high": p_high}
     comparisons = []
     for i, (a, b) in enumerate(pairs):
         kept = differences[i, counted[i]]
@@ -122,39 +121,18 @@ def compare_pairs(
         better = ""
         if p_holm[i] < 1 - confidence:
             better = "a" if gain_low > 0 else "b" if gain_high < 0 else ""
-        comparisons.append(
-            Comparison(
-                a=a,
-                b=b,
-                trials=int(trials[i]),
-                difference=mean,
-                low=float(low[i]),
-                high=float(high[i]),
-                test="signed-rank" if endless[i] else "permutation",
-                p=float(p[i]),
-                p_holm=float(p_holm[i]),
-                rank_biserial=float(effect[i]),
-                p_a_better=float(share[i]),
-                p_low=float(p_low[i]),
-                p_high=float(p_high[i]),
-                better=better,
-            )
-        )
+        test = "signed-rank" if endless[i] else "permutation"
+        numbers: dict[str, Any] = {name: float(column[i]) for name, column in columns.items()}
+        comparisons.append(Comparison(a, b, int(trials[i]), mean, test=test, better=better, **numbers))
     return comparisons
 
 
 def sign_flips(differences: Floats, seed: int = 0) -> Floats:
-    """Two-sided permutation test of each row's mean against 0, by flipping signs.
+    """Two-sided permutation test of each row's mean against 0, by flipping signs: p-values, shape (pairs,).
 
     The same test as `scipy.stats.permutation_test` of kind "samples" for one sample, with the same flips for
-    all pairs, so that it is one matrix product.
-
-    Args:
-        differences: shape (pairs, trials), finite; NaN: does not count.
-        seed: of the flips, where there are too many to try all.
-
-    Returns:
-        p-values, shape (pairs,); NaN where no trial counts.
+    all pairs, so that it is one matrix product. The differences, shape (pairs, trials), are finite, or NaN
+    where a trial does not count; p is NaN where none counts.
     """
     pairs, n = differences.shape
     d = np.where(np.isnan(differences), 0.0, differences)
@@ -165,38 +143,20 @@ def sign_flips(differences: Floats, seed: int = 0) -> Floats:
         return np.where(counted, (np.abs(signs @ d.T) >= observed).mean(axis=0), np.nan)
     flips, as_far = 0, np.ones(pairs)
     while flips < max(_FLIPS, _FLIPS_PER_PAIR * pairs):
-        for signs in _random_signs(n, seed, flips):
+        for signs in in_parts(_signs, n, _FLIPS, seed, flips):
             as_far += (np.abs(signs @ d.T) >= observed).sum(axis=0)
         flips += _FLIPS
     return np.where(counted, as_far / (flips + 1), np.nan)
 
 
-def _random_signs(n: int, seed: int, part: int) -> Iterator[Floats]:
-    """Signs for n trials, _FLIPS rows in all, in parts of some rows; each `part` has its own generator."""
-    lines = max(1, MAX_PART // max(n, 1))
-    if lines >= _FLIPS:
-        yield _all_signs(n, seed, part)
-        return
-    rng = np.random.default_rng([seed, part])
-    for first in range(0, _FLIPS, lines):
-        yield rng.choice([-1.0, 1.0], (min(lines, _FLIPS - first), n))
-
-
-@lru_cache(maxsize=4)
-def _all_signs(n: int, seed: int, part: int) -> Floats:
-    signs = np.random.default_rng([seed, part]).choice([-1.0, 1.0], (_FLIPS, n))
-    signs.setflags(write=False)
-    return signs
+def _signs(rng: np.random.Generator, n: int, flips: int) -> Floats:
+    return rng.choice([-1.0, 1.0], (flips, n))
 
 
 def signed_rank(gains: Floats) -> Floats:
-    """Wilcoxon's signed-rank test of each row, two-sided, ties split.
+    """Wilcoxon's signed-rank test of each row, two-sided, ties split: p-values, shape (pairs,).
 
-    Args:
-        gains: shape (pairs, trials); NaN: does not count. May be infinite.
-
-    Returns:
-        p-values, shape (pairs,); NaN where no trial counts.
+    The gains, shape (pairs, trials), may be infinite, and NaN do not count; p is NaN where no trial counts.
     """
     p = np.full(len(gains), np.nan)
     if not len(gains):
@@ -214,11 +174,7 @@ def signed_rank(gains: Floats) -> Floats:
 
 
 def rank_biserial(gains: Floats) -> Floats:
-    """Matched-pairs rank-biserial correlation of each row, shape (pairs,): see the module's docstring.
-
-    Args:
-        gains: shape (pairs, trials); NaN: does not count. May be infinite.
-    """
+    """Matched-pairs rank-biserial correlation of each row of gains, as of `signed_rank`, shape (pairs,)."""
     effect = np.full(len(gains), np.nan)
     for rows, kept in _by_trials(gains):
         n = kept.shape[1]

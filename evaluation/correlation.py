@@ -33,17 +33,16 @@ _Z_95 = 1.959963984540054
 
 @dataclass(frozen=True, eq=False)
 class RankCorrelation:
-    """Spearman's coefficient between T tables.
+    """Spearman's coefficient between T tables; arrays have shape (T, T).
 
     Attributes:
         names: of the tables.
         objectives: the objective that each table is ranked by, as "metric:direction".
-        common: the configurations that are compared. "all": those that every table holds; "pair": those
-            that the two tables hold.
-        coefficient: shape (T, T); NaN where fewer than 3 configurations are common, or a metric is constant
-            on them.
-        n_common: configurations with the metric in both, shape (T, T).
-        low, high: 95% interval of the coefficient, shape (T, T); NaN for fewer than 4.
+        common: the configurations that are compared: those that every table holds, "all", or both tables,
+            "pair".
+        coefficient: NaN where fewer than 3 configurations are common, or a metric is constant on them.
+        n_common: configurations with the metric in both.
+        low, high: 95% interval of the coefficient; NaN for fewer than 4.
         taken_as_equal: values of these tables that were taken as equal, in words.
     """
 
@@ -58,15 +57,9 @@ class RankCorrelation:
 
     def to_frame(self) -> pd.DataFrame:
         """One line per pair of tables."""
+        matrices = (self.n_common, self.coefficient, self.low, self.high)
         rows = [
-            (
-                self.names[i],
-                self.names[j],
-                self.n_common[i, j],
-                self.coefficient[i, j],
-                self.low[i, j],
-                self.high[i, j],
-            )
+            (self.names[i], self.names[j], *(matrix[i, j] for matrix in matrices))
             for i, j in combinations(range(len(self.names)), 2)
         ]
         return pd.DataFrame(rows, columns=["table", "other", "n_common", "spearman", "low", "high"])
@@ -78,17 +71,11 @@ def rank_correlation(
     common: Common = "all",
     equivalent: Mapping[str, Mapping[float, float]] = EQUIVALENT,
 ) -> RankCorrelation:
-    """Spearman correlation of the tables' configuration rankings.
+    """Spearman correlation of two or more tables' configuration rankings by a metric. O(T^2 N log N).
 
     Ties get their mean rank. Rows without the metric are left out. Tables whose hyperparameters differ in
-    name have no common configuration, which is not an error: the cell is NaN and its n_common 0.
-
-    Args:
-        responses: the metric to rank by, of each of two or more tables.
-        common: the configurations that are compared; see RankCorrelation.
-        equivalent: by hyperparameter, values (keys) that are taken as other ones.
-
-    O(T^2 N log N).
+    name have no common configuration, which is not an error: the cell is NaN and its n_common 0. `equivalent`
+    has, by hyperparameter, values (keys) that are taken as other ones.
     """
     if len(responses) < 2:
         raise InputError("a correlation needs at least two tables.")
@@ -111,24 +98,13 @@ def rank_correlation(
             bounds = (r, r) if i == j else spearman_interval(r, len(keys))
             for matrix, value in zip((coefficient, low, high), (r, *bounds), strict=True):
                 matrix[i, j] = matrix[j, i] = value
-    return RankCorrelation(
-        tuple(names),
-        tuple(str(r.objective) for r in responses),
-        common,
-        coefficient,
-        n_common,
-        low,
-        high,
-        _taken_as_equal(responses, equivalent),
-    )
+    objectives = tuple(str(r.objective) for r in responses)
+    equal = _taken_as_equal(responses, equivalent)
+    return RankCorrelation(tuple(names), objectives, common, coefficient, n_common, low, high, equal)
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Pearson's coefficient of the mean ranks; NaN for fewer than 3 values or where one side is constant.
-
-    Args:
-        x, y: shape (n,), without NaN.
-    """
+    """Pearson's coefficient of mean ranks; NaN for fewer than 3 values, or where one side is constant."""
     if len(x) < _FEWEST or (x == x[0]).all() or (y == y[0]).all():
         return np.nan
     a, b = rankdata(x), rankdata(y)

@@ -1,9 +1,8 @@
 """Curves of trials over the time of their clock: how far a method has come by each time.
 
 A curve of trials has shape (trials, T), one column for each time; with one worker that looks up rows, the
-times are numbers of look-ups. Where a trial has no value yet (it has seen failed trainings only) its regret
-is infinite. Where the value is not known, because the trial ended earlier, it is NaN, unless the trial ended
-with all that can be found: it stays there.
+times are numbers of look-ups. Where a trial has seen failed trainings only, its regret is infinite. After a
+trial's end its values are unknown, NaN, unless it ended with all that can be found: it stays there.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A quantity over trials, against time.
+    """A quantity over trials, against T times.
 
     Attributes:
         lookups: the times, numbers of look-ups where those are counted, shape (T,).
@@ -85,14 +84,11 @@ def summarise_curves(
     least_share: float = 1.0,
     lookups: NDArray[np.int64] | Floats | None = None,
 ) -> Curve:
-    """Mean and quantiles over trials, as far as they are known.
+    """Mean and quantiles over trials, as far as they are known, of curves of shape (trials, T).
 
-    Args:
-        curves: shape (trials, T), infinite or NaN as the module says.
-        levels: of the quantiles, each a value that some trial has.
-        least_share: the curve ends where fewer than this share of the trials are known. With 1 the mean is
-            over the same trials throughout.
-        lookups: the time of each column; 1, 2, ... where left out.
+    Each quantile is a value that some trial has. The curve ends where fewer than least_share of the trials
+    are known; with 1 the mean is over the same trials throughout. `lookups` has the time of each column; by
+    default 1, 2, ...
     """
     known = ~np.isnan(curves)
     n_known = known.sum(axis=0)

@@ -37,8 +37,7 @@ class EarlyRanks:
     """What learning curves tell early of a table's rows.
 
     Attributes:
-        table: its name.
-        metric: the curves' metric.
+        table, metric: the table's name, and the curves' metric.
         maximised: whether more of it is better.
         resource: the name and unit of the resource, for an axis.
         n_rows: rows with a curve.
@@ -65,17 +64,10 @@ def early_ranks(
     trainings: Trainings,
     numbers: NDArray[np.int64] | None = None,
 ) -> EarlyRanks:
-    """The analysis. O(P + N log N) for each of up to 60 resources.
+    """The analysis by the first loss of the trainings, all of rows with a curve.
 
-    Args:
-        table: its name.
-        objective: the first loss of the trainings.
-        resource: for an axis.
-        trainings: of rows with a curve.
-        numbers: row numbers to show; left out: from 0.
-
-    Raises:
-        InputError: fewer than 5 rows have a value.
+    The rows are shown with `numbers`, by default from 0. O(P + N log N) for each of up to 60 resources.
+    Raises InputError if fewer than 5 rows have a value.
     """
     final = trainings.final[:, 0]
     known = np.flatnonzero(~np.isnan(final))
@@ -96,33 +88,17 @@ def early_ranks(
         quartiles = np.quantile(losses, [0.25, 0.5, 0.75])
         low, median, high = np.sort(objective.to_raw(quartiles)).tolist()
         both = there & going
-        lines.append(
-            {
-                "resource": float(resource_now),
-                "rows": int(there.sum()),
-                "going": int(both.sum()),
-                "best": float(objective.to_raw(losses.min())),
-                "low": low,
-                "median": median,
-                "high": high,
-                "order": _order(so_far[there], final[there]),
-                "order_going": _order(so_far[both], final[both]),
-                "kept": float((so_far[there & good] <= limit).sum() / good.sum()),
-            }
-        )
+        line = {"resource": float(resource_now), "rows": int(there.sum()), "going": int(both.sum())}
+        line |= {"best": float(objective.to_raw(losses.min())), "low": low, "median": median, "high": high}
+        line |= {"order": _order(losses, final[there]), "order_going": _order(so_far[both], final[both])}
+        lines.append(line | {"kept": float((so_far[there & good] <= limit).sum() / good.sum())})
         for place, row in enumerate(followed.tolist(), start=1):
             if there[row]:
                 rank = int((losses < so_far[row]).sum()) + 1
                 ranks.append((int(names[row]), place, float(resource_now), rank))
-    return EarlyRanks(
-        table,
-        objective.metric,
-        objective.direction == "max",
-        resource,
-        len(final),
-        pd.DataFrame(lines),
-        pd.DataFrame(ranks, columns=["row", "place", "resource", "rank"]),
-    )
+    frames = pd.DataFrame(lines), pd.DataFrame(ranks, columns=["row", "place", "resource", "rank"])
+    maximised = objective.direction == "max"
+    return EarlyRanks(table, objective.metric, maximised, resource, len(final), *frames)
 
 
 def _spread(resources: Floats) -> Floats:

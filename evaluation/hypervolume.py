@@ -57,8 +57,8 @@ def hypervolume(points: Floats, reference: float = REFERENCE) -> float:
 def hypervolume_curve(points: Floats, reference: float = REFERENCE) -> Floats:
     """Hypervolume of the first 1, 2, ... of n points, shape (n, m) and (n,).
 
-    Of two losses in O(n log n), besides the moves within the front's list; of more by one call of
-    `hypervolume` for each point that is on the front when it comes.
+    Of two losses in O(n log n), besides moves in the front's list; of more by a call of `hypervolume` for
+    each point that is on the front when it comes.
     """
     return _areas(points, reference) if points.shape[1] == 2 else _volumes(points, reference)
 
@@ -103,13 +103,10 @@ def _areas(points: Floats, reference: float) -> Floats:
 def attainment_surface(trials: Sequence[Floats], level: float = 0.5) -> Floats:
     """The staircase that at least this share of the trials attain: its corners, shape (corners, 2).
 
-    A point is attained by a trial if a row it saw is no worse in both losses. Each corner is attained by
-    enough trials, and nothing below or left of the staircase is. Level 0.5 is the median front. Computed by
-    moocore (Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011): O(M log M + n M) for M rows in n trials.
-
-    Args:
-        trials: losses seen by each, shape (n_i, 2). A row with a NaN attains nothing.
-        level: share of the trials, above 0, up to 1.
+    A trial, given by the losses that it saw, shape (n_i, 2), attains a point if one of its rows is no worse
+    in both losses; a row with a NaN attains nothing. Each corner is attained by enough trials, and nothing
+    below or left of the staircase is. Level 0.5 is the median front. Computed by moocore (Fonseca, Guerreiro,
+    Lopez-Ibanez & Paquete 2011): O(M log M + n M) for M rows in n trials.
     """
     check_level(level)
     seen = [points[~np.isnan(points).any(axis=1)] for points in trials]
@@ -134,6 +131,6 @@ def corners(xs: Floats, heights: Floats) -> Floats:
 
 
 def check_level(level: float) -> None:
-    """Refuse a share of trials that is not above 0 and at most 1."""
+    """Raise InputError where a share of trials is not above 0 and at most 1."""
     if not 0.0 < level <= 1.0:
         raise InputError(f"the level must be above 0, up to 1, not {level!r}.")

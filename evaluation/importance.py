@@ -73,8 +73,8 @@ class Importance:
         n_grid: points of the grid of the values that occur.
         inactive: names of the hyperparameters that are inactive in some of these rows.
         n_best: rows in the best part; n_rows for the whole space.
-        effects: columns first, second ("" for a single hyperparameter), share, spread (standard deviation
-            over the trees; NaN where exact), most important first.
+        effects: first, second ("" for a single hyperparameter), share, spread (standard deviation over the
+            trees; NaN where exact), most important first.
         trees: of the forest; 0 where exact.
         out_of_bag_r2: R^2 of the forest on rows that its trees did not see; NaN where exact.
     """
@@ -143,17 +143,11 @@ class GridModel:
 
 
 def model_grid(response: Response, *, seed: int = 0, trees: int | None = None) -> GridModel:
-    """A model of a metric on the grid of the values that occur.
+    """A model of a metric on the grid of the values that occur; rows without the metric are left out.
 
-    Args:
-        response: the metric of each row; rows without it are left out.
-        seed: of the forest.
-        trees: of the forest; by default 64 up to 15,625 rows, beyond that 1,000,000 / rows, and 8 at least.
-
-    Raises:
-        InputError: the metric is constant, or too few rows have it.
-
-    A tree on 100,000 rows takes about 0.2 s; trees are fitted on all cores.
+    The forest has 64 trees by default up to 15,625 rows, beyond that 1,000,000 / rows, and 8 at least. A tree
+    on 100,000 rows takes about 0.2 s; trees are fitted on all cores. Raises InputError if the metric is
+    constant, or too few rows have it.
     """
     losses = response.losses
     known = np.flatnonzero(~np.isnan(losses))
@@ -201,10 +195,9 @@ def importance(
 
     Args:
         response: the metric of each row; rows without it are left out.
-        best_share: None for the whole space, or the share of the rows (their best) that sets the
-            threshold of the best part, such as 0.25.
-        seed: of the forest.
-        trees: of the forest; see `model_grid`.
+        best_share: None for the whole space, or the share of the rows (their best) that sets the threshold of
+            the best part, such as 0.25.
+        seed, trees: of the forest; see `model_grid`.
         model: from `model_grid`, for several parts of one metric; by default made from the arguments above.
 
     Raises:
@@ -255,20 +248,16 @@ def importance(
 def variance_shares(
     values: Floats, boxes: Sequence[Bools], included: Bools, weights: Sequence[Floats] | None = None
 ) -> dict[Effect, float]:
-    """Shares of variance of a function that is constant on boxes of a grid.
+    """Shares of variance by effect, (i,) or (i, j) with i < j, of a function constant on boxes of a grid.
 
-    The boxes must not overlap, and cover the grid. A share of a pair is what it adds to its two
-    hyperparameters.
+    A share of a pair is what it adds to its two hyperparameters. There are no shares where the function is
+    constant on what is included.
 
     Args:
-        values: of the function on each of L boxes, shape (L,).
+        values: of the function on each of L boxes that cover the grid and do not overlap, shape (L,).
         boxes: by hyperparameter, which of its k cells each box spans, shape (L, k).
         included: boxes to take into account, shape (L,).
         weights: by hyperparameter, the share of its values in each cell, shape (k,); by default all alike.
-
-    Returns:
-        share by effect: (i,) or (i, j) with i < j; empty where the function is constant on what is
-        included.
 
     O(L K^2) time and O(L H) memory, for K cells of all H hyperparameters together.
     """
@@ -288,12 +277,8 @@ def variance_shares(
     for start in range(0, len(values), _BLOCK):
         block = slice(start, start + _BLOCK)
         # A box's share of each cell's weight, given the box: each hyperparameter's cells sum to 1.
-        parts = np.hstack(
-            [
-                span[block] * weight / width[block, None]
-                for span, weight, width in zip(spans, weights, widths.T, strict=True)
-            ]
-        )
+        axes = zip(spans, weights, widths.T, strict=True)
+        parts = np.hstack([span[block] * weight / width[block, None] for span, weight, width in axes])
         for k, amount in enumerate((size[block], size[block] * values[block])):
             single[k] += amount @ parts
             pair[k] += (parts * amount[:, None]).T @ parts
@@ -313,19 +298,11 @@ def variance_shares(
 
 
 def leaf_boxes(tree: object, axes: Sequence[Floats]) -> tuple[Floats, list[Bools], list[Floats]]:
-    """Leaves of a fitted scikit-learn tree as boxes of a grid.
+    """The L leaves of a scikit-learn tree as boxes of a grid: values, shape (L,), spans and weights.
 
-    Values of a hyperparameter that no split of the tree tells apart are one cell.
-
-    Args:
-        tree: a DecisionTreeRegressor.
-        axes: by hyperparameter, the features of its values, shape (k, columns).
-
-    Returns:
-        values of the L leaves, shape (L,); by hyperparameter which of its k cells each leaf spans, (L, k),
-        and the share of its values in each cell, (k,).
-
-    O(nodes K) for K cells in all, one step a level of the tree.
+    By hyperparameter, its k cells: values that no split of the tree tells apart are one. The spans, shape (L,
+    k), are the cells of each leaf; the weights, shape (k,), the share of the values in each cell. An axis has
+    the features of a hyperparameter's values, shape (values, columns). O(nodes K) for K cells in all.
     """
     nodes = tree.tree_  # type: ignore[attr-defined]
     places, weights = [], []

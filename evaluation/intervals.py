@@ -17,7 +17,7 @@ every cell instead: the same limits from the same seed, some fifty times slower.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -33,24 +33,19 @@ RESAMPLES = 9_999
 FEW_TRIALS = 10
 # Numbers in a matrix of counts, or of signs, that is made at once: 32 MB.
 MAX_PART = 4 * 2**20
+Draw = Callable[[np.random.Generator, int, int], Floats]
+"""From a generator draws so many lines for n trials, shape (lines, n): called with (rng, n, lines)."""
 
 
 def mean_intervals(
     samples: Floats, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """BCa bootstrap intervals of means.
+    """BCa bootstrap intervals of means: lower and upper limits, each of shape (c,). O(resamples n c).
 
-    Args:
-        samples: shape (n, c), one column per cell. NaN: the trial does not count in that cell. A column with
-            an infinite value (a trial that never got there) has no mean, so no interval.
-        confidence: of each interval by itself.
-        resamples, seed: of the bootstrap; the same seed gives the same limits.
-
-    Returns:
-        lower and upper limits, each of shape (c,); NaN for fewer than two trials. Where all trials agree,
-        both limits are that value, because the bootstrap knows no other.
-
-    O(resamples n c).
+    Samples have shape (n, c), one column per cell, NaN where a trial does not count. A column has no
+    interval, NaN, for fewer than two trials, or with an infinite value (a trial that never got there): it has
+    no mean. Where all trials agree, both limits are that value, because the bootstrap knows no other. The
+    confidence is of each interval by itself, and the same seed gives the same limits.
     """
     check_confidence(confidence)
     samples = np.asarray(samples, dtype=np.float64)
@@ -66,32 +61,26 @@ def mean_intervals(
 
 
 def resampled_sums(values: Floats, resamples: int, seed: int) -> Floats:
-    """Sums over each bootstrap resample of the trials: W x, shape (resamples, c).
-
-    Args:
-        values: x, shape (n, c), one row per trial.
-        resamples, seed: of the bootstrap.
-    """
-    return np.vstack([counts @ values for counts in _counts_in_parts(len(values), resamples, seed)])
+    """Sums over each bootstrap resample of n trials, of values of shape (n, c): W x, shape (resamples, c)."""
+    return np.vstack([counts @ values for counts in in_parts(_draw_counts, len(values), resamples, seed)])
 
 
-def _counts_in_parts(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """W in parts of some rows: as many as there are, or as fit into the memory that a part may take."""
-    lines = max(1, MAX_PART // max(n, 1))
-    if lines >= resamples:
-        yield resample_counts(n, resamples, seed)
+def in_parts(draw: Draw, n: int, lines: int, *seed: int) -> Iterator[Floats]:
+    """Random lines for n trials, in parts of as many as exist or fit into MAX_PART; read-only if whole."""
+    most = max(1, MAX_PART // max(n, 1))
+    if most >= lines:
+        yield _whole(draw, n, lines, *seed)
         return
     rng = np.random.default_rng(seed)
-    for first in range(0, resamples, lines):
-        yield _draw_counts(rng, n, min(lines, resamples - first))
+    for first in range(0, lines, most):
+        yield draw(rng, n, min(most, lines - first))
 
 
-@lru_cache(maxsize=4)
-def resample_counts(n: int, resamples: int, seed: int) -> Floats:
-    """W whole: how often each of n trials is in each resample, shape (resamples, n), read-only."""
-    counts = _draw_counts(np.random.default_rng(seed), n, resamples)
-    counts.setflags(write=False)
-    return counts
+@lru_cache(maxsize=8)
+def _whole(draw: Draw, n: int, lines: int, *seed: int) -> Floats:
+    drawn = draw(np.random.default_rng(seed), n, lines)
+    drawn.setflags(write=False)
+    return drawn
 
 
 def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:
@@ -104,14 +93,10 @@ def _draw_counts(rng: np.random.Generator, n: int, resamples: int) -> Floats:
 def wilson_interval(
     mean: Floats, n: NDArray[np.int64], confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """Wilson's score interval of a share, of wins say, where a tie may count half.
+    """Wilson's score interval of shares of n trials, any shape: of wins say, where a tie may count half.
 
     Unlike a bootstrap it does not collapse where one side always wins. With ties it is a little too wide,
     because a tie varies less than a win.
-
-    Args:
-        mean: shares, any shape.
-        n: number of trials behind each.
     """
     check_confidence(confidence)
     z = float(ndtri(0.5 + confidence / 2))
@@ -123,7 +108,7 @@ def wilson_interval(
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a confidence that is no probability."""
+    """Raise InputError where a confidence is not a probability."""
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}.")
 

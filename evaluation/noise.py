@@ -42,13 +42,10 @@ _MOST_CONFIGURATIONS = 50
 
 @dataclass(frozen=True)
 class PooledNoise:
-    """Spread within groups of repeated measurements.
+    """Spread within groups of repeated measurements: standard deviation, its df, and its 95% interval.
 
-    Attributes:
-        sd: pooled standard deviation.
-        df: degrees of freedom.
-        low, high: 95% interval of sd (chi-squared, for normal noise).
-        smallest_difference: between two single measurements, that noise alone exceeds in 5% of cases.
+    The interval is chi-squared, for normal noise. In 5% of cases noise alone exceeds `smallest_difference`
+    between two single measurements.
     """
 
     sd: float
@@ -72,17 +69,15 @@ class SeedNoise:
             table's value is than the mean of the replicates, in units of the sd of a single training, with
             the effect of its seed; NaN for a mean).
         n_again: how many configurations were trained again; of more than 50, `configurations` has a part.
-        pooled: over all configurations in `configurations`, without the effects of shared seeds.
+        pooled: over all of `configurations`, without the effects of shared seeds.
         averaged_over: of how many trainings a row is the mean, in the median.
-        between_rows: the smallest difference worth believing between two rows of the table: that of
+        between_rows: the smallest difference worth believing between two rows: for single trainings that of
             `pooled`, for means of n trainings over sqrt(n).
         shared_seeds: seeds that several configurations were trained with.
-        kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th
-            replicates; NaN for fewer than 2 configurations, and for means: their own trainings made the
-            order, and cannot confirm it.
+        kendall: mean over rounds of Kendall's tau between the table's order and that of the r-th replicates;
+            NaN for fewer than 2 configurations, and for means, whose own trainings made the order.
         agreement: by pair of configurations, their rows, the difference in the table, and the probability
-            that one replicate of each are ordered as the table has them (ties count half); no line for
-            means.
+            that one replicate of each are ordered as in the table (ties count half); no line for means.
         pairs_within: share of all pairs of the table's rows that differ by no more than `between_rows`.
         rows_within: rows of the table that are no further from the best than that, the best included.
         n_rows: rows of the table that have the metric.
@@ -112,14 +107,10 @@ class SeedNoise:
 
 
 def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
-    """Spread within groups of measurements of the same thing.
+    """Spread within groups of measurements of the same thing, without NaN; groups of one do not count.
 
-    Args:
-        groups: values of each, without NaN; groups of one say nothing.
-        effects: estimated effects that were taken out of the values; each costs a degree of freedom.
-
-    Raises:
-        InputError: no group has two values, or no more than the effects use up.
+    Each estimated effect that was taken out of the values costs a degree of freedom. Raises InputError if no
+    group has two values, or no more than the effects use up.
     """
     df = sum(len(g) - 1 for g in groups if len(g) > 1) - effects
     if df <= 0 and effects:
@@ -128,33 +119,25 @@ def pooled_noise(groups: Sequence[Floats], effects: int = 0) -> PooledNoise:
         raise InputError("no configuration was trained twice, so there is no spread to measure.")
     squares = sum(float(((g - g.mean()) ** 2).sum()) for g in groups if len(g) > 1)
     sd = (squares / df) ** 0.5
-    return PooledNoise(
-        sd=sd,
-        df=df,
-        low=float((squares / chi2.ppf(0.975, df)) ** 0.5),
-        high=float((squares / chi2.ppf(0.025, df)) ** 0.5),
-        smallest_difference=float(t.ppf(0.975, df)) * 2**0.5 * sd,
-    )
+    low, high = (float((squares / chi2.ppf(level, df)) ** 0.5) for level in (0.975, 0.025))
+    return PooledNoise(sd, df, low, high, smallest_difference=float(t.ppf(0.975, df)) * 2**0.5 * sd)
 
 
 def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = False) -> SeedNoise:
     """Noise of a table's metric from trainings with other seeds.
 
-    Of more than 50 configurations that were trained again, 50 at most are looked at: from the best to the
-    median one in equal steps. Of the worse half some may have diverged, and one such would outweigh all the
-    others.
+    Of more than 50 configurations that were trained again, 50 are looked at: from the best to the median one
+    in equal steps, because one diverged training of the worse half would outweigh all others. A configuration
+    that was chosen because it is the best of the table has a lucky value there on average, which widens the
+    spread a little; its `luck` shows how much.
 
     Args:
-        response: one training of each configuration, which counts as one more; or their means.
+        response: one training of each configuration, which counts as one more; or their means (averaged).
         replicates: one line per training, with a column for each hyperparameter and for the metric, in raw
             units, and `seed` where it is known. Lines whose `replicate` is 0 are the table's own and left
             out, as are those without the metric.
 
-    Raises:
-        InputError: a column is absent, or no configuration has two trainings.
-
-    A configuration that was chosen because it is the best of the table has a lucky value there on average.
-    That widens the spread a little; its `luck` shows how much.
+    Raises InputError if a column is absent, or no configuration has two trainings.
     """
     objective, in_table = response.objective, response.values
     names = [h.name for h in response.hyperparameters]
@@ -177,26 +160,16 @@ def seed_noise(response: Response, replicates: pd.DataFrame, averaged: bool = Fa
         chosen = np.array([config in own_values for config in configs])
         replicates, configs = replicates[chosen], [c for c in configs if c in own_values]
     measured = replicates[objective.metric].to_numpy(np.float64)
-    adjusted, shared, lost = _without_shared_seeds(
-        configs,
-        measured,
-        _seeds(replicates),
-        dict.fromkeys(own_values, np.nan) if averaged else own_values,
-    )
+    known = dict.fromkeys(own_values, np.nan) if averaged else own_values
+    adjusted, shared, lost = _without_shared_seeds(configs, measured, _seeds(replicates), known)
     # Best in the table first; NaN, which no table has a value for, last.
     sign = objective.to_loss(1.0)
     best_first = sorted(own_values.items(), key=lambda item: (np.isnan(item[1]), sign * item[1]))
-    groups = [
-        _Group(
-            row_of.get(config, -1),
-            config,
-            own,
-            np.array([v for c, v in zip(configs, measured.tolist(), strict=True) if c == config]),
-            np.array([v for c, v in zip(configs, adjusted.tolist(), strict=True) if c == config]),
-            averaged,
-        )
-        for config, own in best_first
-    ]
+    groups = []
+    for config, own in best_first:
+        its = np.array([c == config for c in configs], dtype=bool)
+        row = row_of.get(config, -1)
+        groups.append(_Group(row, config, own, measured[its], adjusted[its], averaged))
     pooled = pooled_noise([g.with_own(g.adjusted) for g in groups], lost)
     ranked = _ranked(sign * in_table)
     losses = ranked["gap"].to_numpy()
@@ -259,10 +232,7 @@ def _seeds(replicates: pd.DataFrame) -> list[float]:
 
 
 def _without_shared_seeds(
-    configs: Sequence[_Config],
-    values: Floats,
-    seeds: Sequence[float],
-    own_values: Mapping[_Config, float],
+    configs: Sequence[_Config], values: Floats, seeds: Sequence[float], own_values: Mapping[_Config, float]
 ) -> tuple[Floats, int, int]:
     """Values without the effects of shared seeds, the number of shared seeds, degrees of freedom lost."""
     trained_with: dict[float, set[_Config]] = {}

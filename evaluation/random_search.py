@@ -29,22 +29,17 @@ _NEGLIGIBLE = 1e-3
 def exact_random_search(
     goal: Goal, n_initial: int, workers: int = 1, costs: Floats | None = None
 ) -> tuple[float, float]:
-    """Mean and standard deviation of a score under random search of whole trainings.
+    """Mean and standard deviation of a goal's score under random search of whole trainings.
 
     A runtime T to `needed` targets has P(T > t) = P(fewer than needed among the first t). For one of k
-    targets among N rows, and no initial design, its mean is (N + 1) / (k + 1).
+    targets among N rows, and no initial design, its mean is (N + 1) / (k + 1). It is at least n_initial. W
+    workers look up W rows in each unit of time. Whole trainings have costs, shape (N,), or take one unit of
+    time each.
 
-    Args:
-        goal: of the score.
-        n_initial: size of the initial design; a runtime is never less.
-        workers: W rows are looked up in each unit of time.
-        costs: of each row's whole training, shape (N,); None: each takes one unit of time.
-
-    Returns:
-        NaN where there is no value: there are too few targets, or rows without a loss are all that more than
-        one trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a
-        mean only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have
-        values, and a standard deviation for an initial design of one row or none.
+    NaN where there is no value: there are too few targets, or rows without a loss are all that more than one
+    trial in a thousand sees; of fewer, such trials are left out. The share of the hypervolume has a mean
+    only, for two losses and up to MAX_ROWS rows. Where costs differ, runtimes of one worker have values, and
+    a standard deviation for an initial design of one row or none.
     """
     n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
     if costs is not None and not (costs == 1.0).all():
@@ -57,14 +52,13 @@ def exact_random_search(
         # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
         times = np.arange(n_rows + 1)
         if goal.needed == 1:
-            survival = _none_drawn(n_rows, n_targets)
+            survival = none_drawn(n_rows, n_targets)
         else:
             survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, times)
         survival[:n_initial] = 1.0
         survival = survival[::workers]
         times = np.arange(len(survival))
-        mean = survival.sum()
-        return _moments(mean, ((2 * times + 1) * survival).sum())
+        return _moments(survival.sum(), ((2 * times + 1) * survival).sum())
     drawn = int(min(goal.score_at * workers, n_rows))
     if goal.points is not None:
         return _expected_share(goal.points, drawn), np.nan
@@ -75,7 +69,7 @@ def exact_random_search(
     # The best of the rows drawn is the i-th best of the table with probability
     # C(N-1-i, drawn-1) / C(N, drawn): i is absent times, then present.
     gaps = np.sort(goal.gaps)  # NaN last
-    none_of_better = _none_drawn(n_rows, drawn)[:-1]
+    none_of_better = none_drawn(n_rows, drawn)[:-1]
     probability = none_of_better - np.append(none_of_better[1:], 0.0)
     possible = (probability > 0) & ~np.isnan(gaps)
     gaps, probability = gaps[possible], probability[possible]
@@ -84,8 +78,7 @@ def exact_random_search(
         if found < 1.0 - _NEGLIGIBLE:
             return np.nan, np.nan
         probability = probability / found
-    mean = (gaps * probability).sum()
-    return _moments(mean, (gaps**2 * probability).sum())
+    return _moments((gaps * probability).sum(), (gaps**2 * probability).sum())
 
 
 def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> tuple[float, float]:
@@ -95,14 +88,8 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     targets with probability j / (k + 1), and two of them both do with j (j + 1) / ((k + 1) (k + 2)). The j
     targets that come first are any of them, and which ones does not depend on the other rows.
 
-    Args:
-        targets: True for each row that counts, shape (N,).
-        costs: of training each row to its end, shape (N,).
-        needed: j.
-        n_initial: size of the initial design; targets met within it take the cost of the whole design.
-
-    Returns:
-        NaN where there are too few targets. The standard deviation is known for a design of one row or none.
+    Targets met within the initial design take the cost of the whole design, and then the deviation is unknown
+    if it has two rows or more. Both are NaN where there are too few targets.
     """
     n, k, j = len(targets), int(targets.sum()), needed
     if k < j:
@@ -124,7 +111,7 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     return mean, np.nan
 
 
-def _none_drawn(n_rows: int, k: int) -> Floats:
+def none_drawn(n_rows: int, k: int) -> Floats:
     """Probability that none of k rows is among t drawn from N, for t = 0 to N, shape (N + 1,).
 
     The same as that none of t rows is among k drawn. A running product: O(N).
@@ -138,18 +125,11 @@ def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
 
 
 def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:
-    """Mean and quantiles of the smallest gap among the first t rows, for t = 1, 2, ...
+    """Mean and quantiles of the smallest gap, NaN where it has no value, among the first t = 1, 2, ... rows.
 
     The probability that the i best rows are all missed gives the distribution of the rank of the best row
-    drawn. O(N lookups).
-
-    Args:
-        gaps: each row's distance from the best, shape (N,), NaN where there is no value.
-        lookups: T, cut to N.
-
-    Returns:
-        The mean begins where all but one trial in a thousand have found a value, and is over these; `trials`
-        is 0.
+    drawn. The mean begins where all but one trial in a thousand have found a value, and is over these;
+    `trials` is 0. O(N lookups).
     """
     ordered = np.sort(gaps[~np.isnan(gaps)])
     n_rows, n_known = len(gaps), len(ordered)
@@ -172,11 +152,7 @@ def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = Q
 
 
 def random_search_share_met(goals: Sequence[Goal], lookups: Floats, n_initial: int) -> Floats:
-    """Expected share of the goals met within each number of look-ups, shape (len(lookups),).
-
-    A number of look-ups between two whole ones counts as the lower. See
-    `evaluation.runtime_distribution.share_met`.
-    """
+    """Expected share of the goals met within each number of look-ups, rounded down: see `share_met`."""
     n_rows = len(goals[0].targets)
     drawn = np.floor(np.asarray(lookups, dtype=np.float64) + 1e-9)
     share = np.zeros(len(drawn))
@@ -189,17 +165,10 @@ def random_search_share_met(goals: Sequence[Goal], lookups: Floats, n_initial: i
 def random_search_hypervolume(losses: Floats, scale: FrontScale, lookups: int) -> Floats:
     """Expected share of the table's hypervolume after 1, 2, ... look-ups of random search: exact.
 
-    A point z of the plane is dominated after t look-ups unless the k(z) rows that dominate it are all
-    missed. So the expectation is a sum over k of the probability to draw one of k rows times the area where
-    exactly k rows dominate. O(N^2) time, O(N) memory.
-
-    Args:
-        losses: of the table, shape (N, 2).
-        scale: from table_scale.
-        lookups: cut to N.
-
-    Raises:
-        InputError: the table has more than MAX_ROWS rows.
+    A point z of the plane is dominated after t look-ups unless the k(z) rows that dominate it are all missed.
+    So the expectation is a sum over k of the probability to draw one of k rows times the area where exactly k
+    rows dominate. The losses have shape (N, 2), the scale is that of table_scale. O(N^2) time, O(N) memory.
+    Raises InputError for more than MAX_ROWS rows.
     """
     n_rows = len(losses)
     if losses.shape[1] != 2:
@@ -223,7 +192,7 @@ def _expected_share(points: Floats, drawn: int) -> float:
     if points.shape[1] != 2 or len(points) > MAX_ROWS:
         return np.nan
     area = _area_by_count(points[~np.isnan(points).any(axis=1)])
-    missed = _none_drawn(len(points), drawn)[: len(area)]  # of the k rows that dominate a point
+    missed = none_drawn(len(points), drawn)[: len(area)]  # of the k rows that dominate a point
     return float(area[1:] @ (1.0 - missed[1:]) / area[1:].sum())
 
 
@@ -247,19 +216,13 @@ def _area_by_count(points: Floats) -> Floats:
 def random_search_attainment(losses: Floats, lookups: int, level: float = 0.5) -> Floats:
     """The surface that random search attains with probability `level` after so many look-ups: exact.
 
-    It passes where just enough rows dominate: the smallest k for which the probability to miss all k rows
-    is at most 1 - level.
-
-    Returns:
-        shape (corners, 2); no corners where even all rows are too few.
+    It passes where just enough rows dominate: the smallest k for which the probability to miss all k rows is
+    at most 1 - level. Its corners have shape (corners, 2); there are none where even all rows are too few.
     """
     check_level(level)
     n_rows = len(losses)
     t = min(lookups, n_rows)
-    # C(N - k, t) / C(N, t) = C(N - t, k) / C(N, k): one more factor for each step of k.
-    k = np.arange(n_rows)
-    missed = np.cumprod(np.maximum(n_rows - t - k, 0.0) / (n_rows - k))
-    needed = int(np.argmax(missed <= 1.0 - level + 1e-12)) + 1
+    needed = int(np.argmax(none_drawn(n_rows, t)[1:] <= 1.0 - level + 1e-12)) + 1
     points = losses[~np.isnan(losses).any(axis=1)]
     points = points[np.argsort(points[:, 0], kind="stable")]
     below: list[float] = []
@@ -278,11 +241,8 @@ def random_search_squared_error(truth: Floats, lookups: Rows) -> Floats:
 
     The mean of i values, drawn without replacement from n values of variance S^2 (with n - 1 in the
     denominator), has an expected squared distance of S^2 (1 + 1 / i) from an unseen value. Where rows lack a
-    value, i is hypergeometric. The result is conditional on one value having been seen and one being left.
-
-    Args:
-        truth: one loss of the whole table, shape (N,), NaN where missing.
-        lookups: after how many, shape (k,).
+    value (NaN in `truth`, one loss of N rows), i is hypergeometric. The result is conditional on one value
+    having been seen and one being left. There is one for each of k numbers of look-ups.
     """
     known = truth[~np.isnan(truth)]
     n = len(known)

@@ -45,15 +45,9 @@ class RankTest:
 
 
 def rank_test(values: Floats, lower_is_better: bool = True, confidence: float = CONFIDENCE) -> RankTest:
-    """Friedman's and Nemenyi's tests.
+    """Friedman's and Nemenyi's tests of the finite scores of methods on tables, shape (N, k).
 
-    Args:
-        values: a score of each method on each table, shape (N, k), all finite.
-        lower_is_better: the direction of the score.
-        confidence: 1 - the level of the tests.
-
-    Raises:
-        InputError: fewer than two tables or three methods.
+    1 - confidence is the level of the tests. Raises InputError for fewer than two tables or three methods.
     """
     check_confidence(confidence)
     values = np.asarray(values, dtype=np.float64)

@@ -8,11 +8,10 @@ expected running time (ERT) of a goal is the number of look-ups of all trials, u
 divided by the number of trials that met it.
 
 Trials often end early, and not by chance: a run that stops once its scores are settled stops a trial because
-it was good. The runtime to a goal that was still open then is unknown. To treat it like bad luck, or like any
-censored lifetime, would be wrong. So only goals are used that the scores had to settle (`is_settled`): where
-ftb or fta was asked for, all of them. A trial with an open goal among these has ended at a number of look-ups
-that all trials share, or has failed. Until the first such end the share is exact. From there on it is a lower
-bound, and marked as one. A failed trial never meets what it had not met.
+it was good. The runtime to a goal that was still open then is unknown; neither bad luck nor a censored
+lifetime would describe it. So only goals are used that the scores had to settle (`is_settled`): where ftb or
+fta was asked for, all. A trial with an open one among these ended at a number of look-ups that all trials
+share, or failed and never meets it. Until the first such end the share is exact, then a marked lower bound.
 """
 
 from __future__ import annotations
@@ -36,12 +35,7 @@ MAX_GOALS = 20
 
 @dataclass(frozen=True, eq=False)
 class Runtimes:
-    """Runtimes of trials to goals.
-
-    Attributes:
-        times: look-ups until a goal was met, infinite where it was not, shape (trials, goals).
-        lengths: look-ups of each whole trial, shape (trials,).
-    """
+    """Look-ups until goals were met, infinite if not, shape (trials, goals), and lengths of whole trials."""
 
     times: Floats
     lengths: Floats
@@ -54,15 +48,11 @@ class Runtimes:
 
 
 def gap_goals(trainings: Trainings, n_goals: int = MAX_GOALS) -> list[Goal]:
-    """Goals for one loss: to be among the best half of the rows, ..., to be the best.
+    """At most n_goals goals for one loss: to be among the best half of the rows, ..., to be the best.
 
     The shares of the table are evenly spaced on a log scale, so that random search meets about equally many
     goals with every doubling of its look-ups, in every table. Rows that tie with the last row of a goal count
     too; goals that come out alike are one.
-
-    Args:
-        trainings: of all rows.
-        n_goals: the most to make.
     """
     if n_goals < 1:
         raise InputError(f"there must be at least one target, not {n_goals}.")
@@ -144,8 +134,7 @@ class ExpectedRuntimes:
     """ERT of each goal, all arrays of shape (goals,).
 
     Attributes:
-        ert: look-ups of all trials until they met the goal or ended, over successes; infinite where no
-            trial met it.
+        ert: look-ups of all trials until they met the goal or ended, over successes; infinite without one.
         low, high: percentile bootstrap interval over trials.
         successes: trials that met it.
         lookups: the look-ups of all trials, the numerator.

@@ -177,8 +177,7 @@ def make_goal(
             best and never on a front.
         tolerance: of ftc, in the unit of the loss.
         score_at: number of look-ups, or time on the clock, at which fb, fbp and fbh are taken.
-        ties: whether any row with the best value meets the target of ftb, or only the first (as in the
-            paper's figures).
+        ties: whether any row with the best value meets the target of ftb, or only the first, as in the paper.
 
     Raises:
         InputError: no such score, or not for this number of objectives; a missing or wrong setting.
@@ -214,31 +213,27 @@ def reaches_best(trainings: Trainings) -> Bools:
 
 
 def counts_from(targets: Bools, good: Bools, trainings: Trainings) -> Floats:
-    """The resource of the first good checkpoint of each target row, infinite elsewhere, shape (N,).
-
-    Args:
-        targets: of N rows.
-        good: of P checkpoints.
-        trainings: of all rows.
-    """
+    """The resource of the first good one of P checkpoints of each target row, infinite elsewhere, (N,)."""
     rows = np.repeat(np.arange(len(targets)), np.diff(trainings.starts))
     good = good & targets[rows]
     first = np.full(len(targets), len(good))
     np.minimum.at(first, rows[good], np.flatnonzero(good))
-    resources: Floats = np.append(trainings.resources, np.inf)[first]
-    return resources
+    return np.asarray(np.append(trainings.resources, np.inf)[first])
 
 
 def times_met(goal: Goal, trial: Trajectory) -> Floats:
     """The times at which one more target row counts, ascending, each row once. O(n log n)."""
     at = goal.counts_from[trial.candidates]
     time = trial.timeline
-    found: Floats = time.finishes[(trial.resources_before < at) & (at <= time.resources)]
-    return found
+    return np.asarray(time.finishes[(trial.resources_before < at) & (at <= time.resources)])
 
 
 def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = None) -> float:
     """The score of one trial; NaN where it ended too early to have one. O(n log n) for n trainings.
+
+    Of a runtime, it is the finish time of the training with which the target was met; otherwise what had been
+    found at `score_at`: the smallest gap (NaN if nothing had), the number of targets, or the share of the
+    hypervolume.
 
     Args:
         goal: from make_goal.
@@ -246,11 +241,6 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
         n_initial: size of the initial design; a runtime is never less than the whole design takes.
         lookups: the most rows that the trial may have started. One that has come to this number, or has
             failed, may have ended before the score is taken, and then has none. None: it is not known.
-
-    Returns:
-        of a runtime, the finish time of the training with which the target was met; otherwise what had been
-        found at `score_at`: the smallest gap (NaN if nothing had), the number of targets, or the share of the
-        hypervolume.
     """
     met = times_met(goal, trial)
     if goal.score_at is None:
@@ -304,8 +294,8 @@ class Summary:
         trials: number of trials.
         unanswered: trials that stopped before the score was settled (censored).
         failed: trials whose method failed. They count in neither mean nor std.
-        at_least: where runtimes are censored, their mean with each unanswered trial at the number of
-            rows it looked up, or the time when it ended: a lower bound of the mean. NaN otherwise.
+        at_least: a lower bound of the mean of censored runtimes: their mean with each unanswered trial at the
+            number of rows it looked up, or the time when it ended. NaN otherwise.
     """
 
     mean: float
@@ -323,13 +313,10 @@ class Summary:
 
 
 def summary_of(goal: Goal, answers: Floats, lengths: Floats, failed: int) -> Summary:
-    """Mean and spread of a score over trials.
+    """Mean and spread of a score over trials, of which `failed` have no answer here.
 
-    Args:
-        goal: of the score.
-        answers: of the trials that did not fail, NaN where a trial stopped too early.
-        lengths: when each of them ended, a lower bound of a runtime that it did not reach.
-        failed: how many others failed.
+    An answer is NaN where a trial stopped too early. The lengths are when trials ended, which bound a
+    runtime.
     """
     unanswered, trials = int(np.isnan(answers).sum()), len(answers) + failed
     if not len(answers) or unanswered:

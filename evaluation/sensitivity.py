@@ -25,6 +25,7 @@ from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.response import Response
 from hpobench_nmt.core.space import Hyperparameter, covered_share
+from hpobench_nmt.evaluation.random_search import none_drawn
 from hpobench_nmt.evaluation.scores import make_goal
 
 # Rows this many grid steps from the best are near it. (Melis et al. looked at 15-25% of each range; a grid of
@@ -49,24 +50,23 @@ class Sensitivity:
         tolerance: d.
         gaps: of every row, shape (N,), NaN where the metric is missing.
         steps: grid steps from each row to the nearest best row, shape (N,).
-        by_steps: one line per number of steps: rows (that have the metric), within (those that count),
-            share, median_gap.
-        near, far: share of the rows that count among those 1 or 2 grid steps from a best row, and among
-            those farther off; NaN where there are none.
+        by_steps: one line per number of steps: rows (that have the metric), within (those that count), share,
+            median_gap.
+        near, far: share of the rows that count among those 1 or 2 grid steps from a best row, and among those
+            farther off; NaN where there are none.
         n_near, n_far: how many rows these are.
-        reach: by hyperparameter: best (its value in the first best row), lowest and highest value that
-            still count when it alone is changed, share (of its values, those in between). Of categories,
-            which have no order, lowest and highest are all that still count, joined by " or ". What is
-            inactive on either side does not matter; one that is inactive in the best row has no values.
+        reach: by hyperparameter: best (its value in the first best row), lowest and highest value that still
+            count when it alone is changed, share (of its values, those in between). Of categories, which have
+            no order, lowest and highest are all that still count, joined by " or ". What is inactive on
+            either side does not matter; one that is inactive in the best row has no values.
         interval_trials: trials of the grid that has one value in every interval of that length: the product
             of ceil(1 / share), Melis et al.'s reckoning.
-        random_trials: trials of a search in random order until a row counts: mean, median, and the number
-            that is enough in 95% of cases. Exact.
+        random_trials: exact trials of a search in random order until a row counts: mean, median, 95%
+            quantile.
         grids: by number of values per hyperparameter: trials (rows of the table on such a grid, mean),
-            choices (of values: how many such grids there are), success (share of them that hold a row that
-            counts), exact (whether all were tried, or a sample).
-        coverage: share of the grid's points that have a row (`covered_share`). Where it is small, `grids`
-            is of little use.
+            choices (how many such grids there are), success (share of them that hold a row that counts),
+            exact (whether all were tried, or a sample).
+        coverage: share of the grid's points that have a row (`covered_share`); `grids` needs a large one.
     """
 
     table: str
@@ -87,12 +87,10 @@ class Sensitivity:
 
 
 def sensitivity(response: Response, tolerance: float, *, seed: int = 0) -> Sensitivity:
-    """How sensitive a metric is around the table's best row.
+    """How sensitive a metric is around the table's best row, at a tolerance d in the metric's unit.
 
-    Args:
-        response: the metric of each row. A row without it never counts, but costs a search a trial.
-        tolerance: d, in the metric's unit.
-        seed: of the sample of coarse grids, where there are too many to try all.
+    A row without the metric never counts, but costs a search a trial. The seed is of the sample of coarse
+    grids, where there are too many to try all.
     """
     loss, axes = response.losses, response.hyperparameters
     configs = response.configs
@@ -139,8 +137,8 @@ def share_within(gaps: Floats, distances: Floats) -> Floats:
 def grid_steps(axes: Sequence[Hyperparameter], configs: Floats, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Grid steps from every row to the nearest of some rows, shape (N,).
 
-    A search tree finds the nearest of many rows, unless a hyperparameter has more than 9 values: then, as for
-    few rows, it takes O(N H) for each of them.
+    It takes O(N H) for each of these. A search tree finds the nearest of many, unless a hyperparameter has
+    more than 9 values.
     """
     columns = zip(axes, configs.T, strict=True)
     ranks = np.column_stack([h.places(column) for h, column in columns])
@@ -170,13 +168,8 @@ def random_order(n_rows: int, n_targets: int) -> tuple[float, int, int]:
 
 
 def random_order_chance(n_rows: int, n_targets: int) -> Floats:
-    """Chance that one of k targets is among the first t of N rows in random order, shape (N + 1,), t from 0.
-
-    1 - (N-k)/N (N-k-1)/(N-1) ... with t factors: O(N).
-    """
-    drawn = np.arange(n_rows)
-    missed = np.cumprod(np.maximum(n_rows - n_targets - drawn, 0) / (n_rows - drawn))
-    return np.append(0.0, 1.0 - missed)
+    """Chance that one of k targets is among the first t of N rows, t from 0, shape (N + 1,). O(N)."""
+    return 1.0 - none_drawn(n_rows, n_targets)
 
 
 def coarse_grids(
@@ -184,19 +177,10 @@ def coarse_grids(
 ) -> pd.DataFrame:
     """Grid searches that try g values per hyperparameter, over every choice of these values.
 
-    A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values
-    are good, so all choices are alike; a grid succeeds if it holds a row that counts. What is inactive in a
-    row does not keep it from a grid.
-
-    Args:
-        axes: their declared values are those that may be tried.
-        configs: of the rows, NaN where inactive, shape (N, H).
-        counts: rows that count, shape (N,).
-        seed: for more than 20,000 choices, 5,000 are drawn with it.
-
-    Returns:
-        columns values (g, from 1 to 9 and to the full grid), trials, choices (infinite beyond 1e308),
-        success, exact.
+    A hyperparameter with fewer values than g has all of them tried. Nobody knows beforehand which values are
+    good, so all choices are alike; a grid succeeds if it holds a row that counts. What is inactive in a row,
+    NaN in its codes, does not keep it from a grid. Of more than 20,000 choices, 5,000 are drawn. Columns:
+    values (g, from 1 to 9 and to the full grid), trials, choices (infinite beyond 1e308), success, exact.
     """
     sizes = [len(h.values) for h in axes]
     columns = zip(axes, configs[counts].T, strict=True)
@@ -282,10 +266,8 @@ def _by_steps(gaps: Floats, steps: NDArray[np.int64], counts: Bools) -> pd.DataF
     for distance in np.unique(steps):
         ring = (steps == distance) & ~np.isnan(gaps)
         if ring.any():
-            within = int(counts[ring].sum())
-            lines.append(
-                (int(distance), int(ring.sum()), within, within / ring.sum(), float(np.median(gaps[ring])))
-            )
+            n, within = int(ring.sum()), int(counts[ring].sum())
+            lines.append((int(distance), n, within, within / n, float(np.median(gaps[ring]))))
     return pd.DataFrame(lines, columns=["steps", "rows", "within", "share", "median_gap"])
 
 
@@ -310,10 +292,8 @@ def _reach(axes: Sequence[Hyperparameter], configs: Floats, best: int, counts: B
         while high + 1 < len(good) and good[high + 1]:
             high += 1
         share = (high - low + 1) / len(good)
-        best_value, lowest, highest = (
-            h.numbers[place] if h.is_numeric else h.labels[place] for place in (here, low, high)
-        )
-        lines.append((h.name, best_value, lowest, highest, share))
+        values = h.numbers if h.is_numeric else h.labels
+        lines.append((h.name, values[here], values[low], values[high], share))
     return pd.DataFrame(lines, columns=["hyperparameter", "best", "lowest", "highest", "share"])
 
 

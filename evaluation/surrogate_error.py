@@ -31,16 +31,10 @@ def squared_errors(
 ) -> Floats:
     """Mean squared error over the unseen rows after some look-ups, in squared units of each loss.
 
-    Before the first loss the prediction is 0, or unknown (NaN) where losses are scaled.
-
-    Args:
-        surrogate: what the look-ups are replayed into.
-        trials: what was looked up; a row with a NaN teaches nothing.
-        truth: losses of the whole table, shape (N, m); rows without a value are left out.
-        lookups: after how many, ascending from 1 or more, shape (k,).
-
-    Returns:
-        shape (trials, k, m); NaN where a trial made fewer look-ups, or no row was left to predict.
+    The look-ups of the trials are replayed into the surrogate; a row with a NaN teaches nothing. `truth` has
+    the losses of the whole table, shape (N, m), NaN where a row is left out; `lookups`, shape (k,), ascend
+    from 1 or more. Errors have shape (trials, k, m), NaN where a trial made fewer look-ups, or no row was
+    left to predict. Before the first loss the prediction is 0, or unknown (NaN) where losses are scaled.
     """
     errors = np.full((len(trials), len(lookups), truth.shape[1]), np.nan)
     # Made once: fresh memory of this size costs more than what is computed in it.
@@ -114,10 +108,7 @@ def _inverse_factor(covariance: Floats, noise: float) -> Floats:
 
 
 def _centres(scaling: LossScaling | None, losses: Floats, states: Rows) -> Floats:
-    """The prediction where the look-ups say nothing, after each number of losses, shape (states, m).
-
-    It is 0, or what the losses seen are scaled about: unknown (NaN) before the first.
-    """
+    """The prediction without data after each number of losses, (states, m): 0, or the scaling's centre."""
     centres = np.zeros((len(states), losses.shape[1]))
     if scaling is not None:
         for centre, n in zip(centres, states.tolist(), strict=True):

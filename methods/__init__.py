@@ -40,11 +40,7 @@ class BuiltIn:
         return _counts(self.objectives)
 
     def require(self) -> None:
-        """Refuse a method whose libraries are not installed.
-
-        Raises:
-            InputError: one is missing, with the command that installs it.
-        """
+        """Raise InputError if one of its libraries is not installed, with the command that installs it."""
         require([self])
 
     def missing(self) -> list[str]:
@@ -63,11 +59,7 @@ class BuiltIn:
 
 
 def require(methods: Iterable[BuiltIn]) -> None:
-    """Refuse methods whose libraries are not installed.
-
-    Raises:
-        InputError: some are missing, with the command that installs them all.
-    """
+    """Raise InputError if libraries of methods are not installed, with the command that installs them."""
     lacking = [(method, library) for method in methods for library in method.missing()[:1]]
     if lacking:
         names = "; ".join(f"method {method.name!r} needs {library}" for method, library in lacking)

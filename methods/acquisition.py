@@ -20,9 +20,8 @@ from hpobench_nmt.methods.improvement import log_ehvi_of_contenders, log_ei_of_c
 class Belief(NamedTuple):
     """All that an acquisition function may use, for M candidates and m losses.
 
-    Mean, variance, front, best and worst are all of the losses as the model sees them: as they are, or
-    scaled where the method scales them. The arrays are for the moment of the call: later observations
-    overwrite them. (A named tuple, because one is made at every step.)
+    Mean, variance, front, best and worst are of the losses as the model sees them, scaled or not. Later
+    observations overwrite the arrays. (A named tuple, because one is made at every step.)
 
     Attributes:
         mean: posterior mean of each loss, shape (m, M).
@@ -30,8 +29,8 @@ class Belief(NamedTuple):
         unseen: False for candidates that were seen, whose scores will be ignored, shape (M,).
         front: Pareto front of the losses seen, sorted by the first, shape (J, m).
         best, worst: smallest and largest of each loss seen, shape (m,).
-        row_sums: sums of the posterior covariance's rows over the unseen candidates, shape (M,), for priors
-            that give them.
+        row_sums: sums of the posterior covariance's rows over the unseen candidates, shape (M,), if the prior
+            gives them.
     """
 
     mean: Floats
@@ -111,24 +110,18 @@ def _labels(mean: Floats, best: float, worst: float) -> Floats:
 def expected_influence(
     labels: Floats, variance: Floats, row_sums: Floats, unseen: NDArray[np.bool_]
 ) -> Floats:
-    """Expected influence of asking for each candidate (Zhang & Duh 2020, section 5.2.2).
+    """Expected influence of asking for each candidate (Zhang & Duh 2020, section 5.2.2), shape (M,).
 
-    Candidate k turns out good (label 1) with probability f_k and bad (label 0) otherwise. Its value is
-    the total label of the unseen rows in the good future, plus their total distance from 1 in the bad
-    one, after the labels have spread again. With G the posterior covariance of the harmonic labels,
-    the future labels are f + (y - f_k) G[:,k] / G[k,k], so no future has to be propagated:
+    Candidate k turns out good (label 1) with probability f_k and bad (label 0) otherwise. Its value is the
+    total label of the unseen rows in the good future, plus their total distance from 1 in the bad one, after
+    the labels have spread again. With G the posterior covariance of the harmonic labels, the future labels
+    are f + (y - f_k) G[:,k] / G[k,k], so no future has to be propagated:
 
         S_k = sum_i G[i,k] / G[k,k],   F = sum_i f_i,   n = number unseen
         EIF(k) = f_k (F + (1 - f_k) S_k) + (1 - f_k) (n - F + f_k S_k)
 
-    Args:
-        labels: f, harmonic labels with 1 the best, shape (M,).
-        variance: G[k,k], shape (M,).
-        row_sums: sum over unseen i of G[i,k], shape (M,).
-        unseen: which of the M rows are unseen; F, n and the sums run over these, shape (M,).
-
-    Returns:
-        shape (M,); -inf for rows that were seen.
+    The labels f, 1 the best, the variance G[k,k] and the row sums of G have shape (M,). F, n and all sums run
+    over the unseen rows; seen ones have value -inf.
     """
     total = 0.0
     count = 0

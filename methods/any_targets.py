@@ -30,16 +30,7 @@ _BLOCK_ROWS = 64
 
 
 class AnyTargetsPosterior(FinitePosterior):
-    """See the top of this file. All N rows are kept as candidates.
-
-    Args:
-        prior: covariance over the N rows.
-        noise_sd: standard deviation of the observation noise.
-        n_targets: number m of what is observed of a row.
-
-    Attributes:
-        seen: the n rows that entered, in their order.
-    """
+    """See the top of this file. All N rows stay candidates; `seen` has the n rows that entered, in order."""
 
     def __init__(self, prior: Prior, noise_sd: float, n_targets: int = 1) -> None:
         super().__init__(prior, noise_sd)
@@ -75,10 +66,7 @@ class AnyTargetsPosterior(FinitePosterior):
         return _mean(self._factor, self._whitened_rows, targets)
 
     def left_out(self, targets: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of each target given all others, shapes (n,), noise included. O(n^3).
-
-        Rasmussen & Williams 2006, equation 5.12.
-        """
+        """Mean and variance of n targets, each given the others (Rasmussen & Williams 2006, 5.12). O(n^3)."""
         n = len(self.seen)
         root = solve_triangular(self._factor[:n, :n], np.eye(n), lower=True)
         var = 1.0 / (root**2).sum(axis=0)
@@ -100,10 +88,7 @@ class AnyTargetsPosterior(FinitePosterior):
 class AnyTargetsSearch(PosteriorSearch):
     """A method with the kernel and the noise of `BO_EI_M_std` that chooses its targets anew at every step.
 
-    Args:
-        problem: the candidates.
-        rng: the method's generator.
-        n_targets: number of what is observed of a row. Left out: its losses.
+    It observes n_targets numbers of a row, by default its losses.
     """
 
     posterior: AnyTargetsPosterior

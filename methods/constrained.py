@@ -38,8 +38,8 @@ def model_based(
 ) -> Method:
     """The method of a surrogate and an acquisition, under constraints if the problem has any.
 
-    Acquisitions other than EI and EHVI have no constrained form here. Their methods do not know of
-    constraints: see hpobench_nmt.core.constraints.
+    Only EI and EHVI have a constrained form; methods of others are told as hpobench_nmt.core.constraints
+    says.
     """
     if problem.constraints and acquisition in (by_expected_improvement, by_expected_hypervolume):
         return ConstrainedModelBased(problem, rng, surrogate, acquisition)
@@ -49,11 +49,7 @@ def model_based(
 class ConstrainedModelBased(ModelBased):
     """EI or EHVI, by the number of losses, times the probability of feasibility.
 
-    Args:
-        problem: the candidates, with at least one constraint.
-        rng: only used while no row has given losses.
-        surrogate: the model of the losses; its prior is that of the violations too.
-        acquisition: EI or EHVI.
+    The surrogate's prior is that of the violations too. rng is only used while no row has given losses.
     """
 
     def __init__(

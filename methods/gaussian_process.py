@@ -34,8 +34,7 @@ class BayesianOptimisation:
     Attributes:
         kernel: of two arrays of features, shapes (M, H) and (N, H), gives the covariances, shape (M, N).
         standardise: whether the losses seen are scaled to mean 0 and variance 1 before each step.
-        acquisition: which candidate to ask for. Left out: EI for one loss, EHVI for two, the hypervolume of
-            an optimistic guess for more.
+        acquisition: which candidate to ask for. Left out: that of `usual_acquisition`.
         name: a valid method name. Left out: made from the other settings, for example "BO_matern52_std".
         length_scale: of the kernel, on features in [0, 1].
         noise_sd: standard deviation of the observation noise, in the units of what is modelled.
@@ -53,17 +52,10 @@ class BayesianOptimisation:
         check_length_scale(self.length_scale)
         if not 0 <= self.noise_sd < np.inf:
             raise InputError(f"noise_sd must be 0 or more, not {self.noise_sd:g}.")
-        changed = [
-            f"{key}{value:g}"
-            for key, value, usual in (
-                ("length", self.length_scale, 1.0),
-                ("noise", self.noise_sd, NOISE_SD),
-            )
-            if value != usual
-        ]
-        default = method_name(
-            "BO", self.kernel, "std" if self.standardise else "", self.acquisition, *changed
-        )
+        values = (("length", self.length_scale, 1.0), ("noise", self.noise_sd, NOISE_SD))
+        changed = [f"{key}{value:g}" for key, value, usual in values if value != usual]
+        std = "std" if self.standardise else ""
+        default = method_name("BO", self.kernel, std, self.acquisition, *changed)
         object.__setattr__(self, "name", check_name("method", self.name or default))
 
     @property

@@ -46,8 +46,8 @@ class GraphSearch:
         influence: harmonic labels with expected influence, for one loss, in place of the graph's Gaussian
             prior with the acquisitions of `usual_acquisition`.
         length_scale: of the kernel, on features in [0, 1].
-        neighbours: nearest neighbours that a row has an edge to. 0: with EI a seventh of the rows, and 20 at
-            least; 20 otherwise (see `neighbours_for`).
+        neighbours: nearest neighbours that a row has an edge to. 0: 20, and with EI those of
+            `neighbours_for`.
     """
 
     kernel: Kernel
@@ -101,8 +101,8 @@ def influence_search(kernel: Kernel, name: str = "") -> GraphSearch:
 def graph_prior(problem: Problem, kernel: Kernel, n_neighbours: int, length_scale: float = 1.0) -> Prior:
     """The graph's prior over the problem's rows, shared by its trials.
 
-    Up to MAX_DENSE_ROWS rows it is a dense matrix, which takes O(N^3) time. Beyond, it is sparse and its rows
-    are solved for as they are needed (hpobench_nmt.methods.sparse_graph says how exactly).
+    It is a dense matrix, in O(N^3) time, up to MAX_DENSE_ROWS rows. Beyond, it is sparse, and its rows are
+    solved for as they are needed: hpobench_nmt.methods.sparse_graph says how exactly.
     """
     features = problem.features / length_scale
     if len(features) > MAX_DENSE_ROWS:

@@ -63,15 +63,10 @@ def _log_distribution(u: float) -> float:
 
 @compiled(error_model="numpy")
 def log_probability_below(bounds: Floats, mean: Floats, var: Floats) -> Floats:
-    """log of the probability that independent normals are all at most their bounds.
+    """log of the probability that q independent normals are at most their bounds, shape (M,).
 
-    Args:
-        bounds: shape (q,).
-        mean: shape (q, M).
-        var: shared by the q, shape (M,). Where it is 0, the mean decides.
-
-    Returns:
-        shape (M,); -inf where it is impossible.
+    Shapes: bounds (q,), mean (q, M), and var (M,), which they share. Where it is 0, the mean decides: 0 or
+    -inf.
     """
     result = np.zeros(mean.shape[1])
     for i in range(mean.shape[1]):
@@ -109,17 +104,11 @@ def log_ei_of_contenders(mean: Floats, var: Floats, best: float, unseen: NDArray
         EI <= max(best - mean, 0) + 0.4 sd, because h(u) <= max(u, 0) + 0.4
         EI <= s phi(u) for u < 0, s being the largest sd, because h(u) <= phi(u) there
 
-    These tests need no special function, and few candidates are left. One with sd = 0 has
-    EI = max(best - mean, 0).
+    These tests need no special function, and few candidates are left. One with sd = 0 has EI = max(best -
+    mean, 0).
 
-    Args:
-        mean, var: posterior mean and variance of the loss, shape (M,).
-        best: smallest loss seen.
-        unseen: which candidates count, shape (M,).
-
-    Returns:
-        shape (M,), -inf for seen candidates, for those that cannot be the best, and where no improvement is
-        possible. O(M).
+    All arrays have shape (M,). The result is -inf for seen candidates, for those that cannot be the best, and
+    where no improvement on `best`, the smallest loss seen, is possible. O(M).
     """
     largest = 0.0
     for i in range(mean.shape[0]):
@@ -161,34 +150,26 @@ def log_ehvi_of_contenders(
 ) -> Floats:
     """log of the exact EHVI of each unseen candidate that could be the best, for two independent losses.
 
-    The region that no front point dominates is cut into strips between neighbouring front points (Emmerich
-    et al. 2011). In each strip the expected area gained is a product of two one-dimensional expected
-    improvements, so with front points (a_1, b_1) ... (a_J, b_J), a ascending and b descending, and
-    EI(t) = E[max(t - Y, 0)]:
+    The region that no front point dominates is cut into strips between neighbouring front points (Emmerich et
+    al. 2011). In each strip the expected area gained is a product of two one-dimensional expected
+    improvements, so with front points (a_1, b_1) ... (a_J, b_J), a ascending and b descending, and EI(t) =
+    E[max(t - Y, 0)]:
 
         EHVI = sum_{i=0..J} [EI_1(a_{i+1}) - EI_1(a_i)] EI_2(b_i),   a_0 = -inf, a_{J+1} = r_1, b_0 = r_2
 
-    Candidates that cannot be the best are told by an upper bound. It follows from
-    h(u) <= (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2), with u_1 and u_2 the distances of the mean from the
-    reference point, and d that from the region, all in standard deviations:
+    Candidates that cannot be the best are told by an upper bound, which few come near. It follows from h(u)
+    <= (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2), with u_1 and u_2 the distances of the mean from the reference
+    point, and d that from the region, all in standard deviations:
 
         EHVI <= sd_1 sd_2 (max(u_1, 0) + 0.4) (max(u_2, 0) + 0.4) min(1, (J + 1) exp(-d^2 / 2))
 
-    Few candidates come near it.
+    Where EHVI underflows for every candidate, as it can late in a trial, its leading term -d^2 / 2 stands in
+    for its logarithm. The choice would otherwise fall on the first unseen row of the table. This is not in
+    the paper, and can change scores: on sw-en, BO_R finds 8.3 rows of the front within the paper's budget
+    with it, and 9.2 with the first row instead.
 
-    Where EHVI underflows for every candidate, as it can late in a trial, its leading term -d^2 / 2 stands
-    in for its logarithm. The choice would otherwise fall on the first unseen row of the table. This is not
-    in the paper, and can change scores: on sw-en, BO_R finds 8.3 rows of the front within the paper's
-    budget with it, and 9.2 with the first row instead.
-
-    Args:
-        mean, sd: posterior of the two losses, shape (2, M).
-        front: non-dominated losses seen, sorted by the first, shape (J, 2).
-        reference: the point r that bounds the area, shape (2,).
-        unseen: which candidates count, shape (M,).
-
-    Returns:
-        shape (M,), -inf for seen candidates and for those that cannot be the best. O(J M).
+    Shapes: mean and sd (2, M), the front, sorted by the first loss, (J, 2), the reference point r (2,). The
+    result, of shape (M,), is -inf for seen candidates and for those that cannot be the best. O(J M).
     """
     right, top = _strips(front, reference)
     n_candidates = mean.shape[1]

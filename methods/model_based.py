@@ -30,10 +30,7 @@ def standard_scaling(seen: Floats) -> tuple[Floats, Floats]:
 
 
 def range_scaling(seen: Floats) -> tuple[Floats, Floats]:
-    """Worst loss and range: the best becomes -1 and the worst 0.
-
-    A row that nothing is known of is expected to be as bad as the worst.
-    """
+    """Worst loss and range: the best becomes -1 and the worst 0, as is expected of a row still unknown."""
     worst = seen.max(axis=0)
     return worst, worst - seen.min(axis=0)
 
@@ -45,8 +42,8 @@ class Surrogate:
     Attributes:
         prior: covariance over the rows.
         noise_sd: standard deviation of the observation noise, in the units of what is modelled.
-        scaling: model (losses - centre) / spread, computed again at every step. Left out: model the losses
-            as they are, around a prior mean of 0.
+        scaling: model (losses - centre) / spread, computed anew at every step. Left out: the losses as they
+            are.
         row_sums: prior covariance times ones, shape (N,), for acquisitions that need its posterior.
     """
 
@@ -57,14 +54,9 @@ class Surrogate:
 
 
 class ModelBased(PosteriorSearch):
-    """A method made of a surrogate and an acquisition.
+    """A method made of a surrogate and an acquisition; rng is only used while no row has given a loss.
 
-    Args:
-        problem: the candidates.
-        rng: only used while no row has given a loss.
-        surrogate: the model of the losses.
-        acquisition: the value of each candidate.
-        n_others: number of targets that are modelled beside the losses, for classes that inherit.
+    Classes that inherit may model n_others targets beside the losses.
     """
 
     posterior: Posterior
@@ -123,17 +115,10 @@ class ModelBased(PosteriorSearch):
 
 @compiled()
 def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floats, targets: Floats) -> bool:
-    """Note the losses of a row in the other arrays but the front.
+    """Note a row's losses, shape (m,), in the arrays but the front, and return whether they lie on the front.
 
-    Args:
-        losses: shape (m,); if one is missing, they are noted among the targets alone.
-        front: Pareto front of the rows before, shape (J, m).
-        best, worst: smallest and largest of each loss, shape (m,).
-        seen: becomes the losses, shape (m,).
-        targets: its first m entries become the losses.
-
-    Returns:
-        whether they lie on the front: each point of it is worse in some loss.
+    If one is missing, they are noted among the targets alone. On the front, each other point is worse in a
+    loss.
     """
     m = losses.shape[0]
     targets[:m] = losses
@@ -154,10 +139,7 @@ def _note(losses: Floats, front: Floats, best: Floats, worst: Floats, seen: Floa
 
 @compiled()
 def _extended(front: Floats, losses: Floats) -> Floats:
-    """The Pareto front, sorted by the first loss, with one more point, which must be on it.
-
-    The front that was given stays as it is.
-    """
+    """A new Pareto front, sorted by the first loss, with one more point, which must be on it."""
     size, m = front.shape
     kept = np.zeros(size, dtype=np.bool_)
     place = 0
@@ -180,10 +162,7 @@ def _scaled(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Posterior mean, front, best and worst of (losses - centre) / spread.
 
-    Args:
-        mean: posterior mean of the losses, of a constant 1 after them, and of others, with M columns.
-        front, best, worst: of the losses.
-        centre, spread: shape (m,).
+    The mean of M candidates is of the losses, of a constant 1 after them, and of others.
     """
     # The mean and deviation of equal losses are only nearly the loss and 0.
     equal = best == worst

@@ -17,10 +17,7 @@ POPULATION = 20
 
 
 class NSGA2Search:
-    """Evolves points of the unit cube; each is evaluated at the nearest row that was not looked up.
-
-    The first generation is the initial design, filled up with random rows.
-    """
+    """Evolves points of the unit cube from the initial design; each stands for the nearest unseen row."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator, population: int = POPULATION) -> None:
         n_rows, n_features = problem.features.shape

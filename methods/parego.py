@@ -39,10 +39,7 @@ def random_weights(n_objectives: int, rng: np.random.Generator) -> Floats:
 
 
 def scalarised(losses: Floats, weights: Floats) -> Floats:
-    """The augmented Tchebycheff value of each row of losses, shape (n, m); the least is the best.
-
-    A loss that is the same in all rows counts as 0.
-    """
+    """The augmented Tchebycheff value of each row of losses, shape (n, m); a constant loss counts as 0."""
     low = losses.min(axis=0)
     spread = losses.max(axis=0) - low
     scaled = (losses - low) / np.where(spread > 0, spread, 1.0) * weights

@@ -24,11 +24,7 @@ Standing = tuple[float, int, int]
 
 
 def training_levels(problem: Problem, eta: float) -> list[float]:
-    """The levels, ascending, the last one infinite.
-
-    Raises:
-        InputError: eta is not above 1, so that levels would not ascend.
-    """
+    """The levels, ascending, the last one infinite; InputError unless eta is above 1, so that they ascend."""
     if not eta > 1:
         raise InputError(f"eta must be above 1, not {eta:g}.")
     # A checkpoint before the first update may be at resource 0, which no factor leads on from.
@@ -46,8 +42,7 @@ class Field:
 
     Attributes:
         levels: see training_levels.
-        at: the number of levels that each row has reached, by row that was observed; all of them once its
-            training has ended.
+        at: the number of levels reached, by row that was observed; all of them once its training has ended.
         loss: of each of these rows.
         done: rows whose training has ended.
     """

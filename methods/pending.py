@@ -29,17 +29,11 @@ from hpobench_nmt.methods.posterior import VARIANCE_FLOOR, FinitePosterior
 
 
 class Given(NamedTuple):
-    """What a posterior knows once the pending rows are observed, for M candidates.
-
-    Attributes:
-        var: variance, shape (M,).
-        free: False for rows that were seen or are pending, shape (M,).
-        row_sums: of the covariance, shape (M,), where the posterior follows them.
-    """
+    """What a posterior knows of M candidates once the pending rows are observed: arrays of shape (M,)."""
 
     var: Floats
-    free: NDArray[np.bool_]
-    row_sums: Floats | None
+    free: NDArray[np.bool_]  # False for rows that were seen or are pending
+    row_sums: Floats | None  # of the covariance, if they are followed
 
 
 class Pending:
@@ -97,14 +91,8 @@ class Pending:
         var = posterior.var.copy()
         sums = None if posterior.row_sums is None else posterior.row_sums.copy()
         floors = np.array([posterior.prior_variance(row) * VARIANCE_FLOOR for row in self._rows])
-        _condition(
-            self._covariance.copy(),
-            columns,
-            posterior.noise_variance,
-            floors,
-            var,
-            np.empty(0) if sums is None else sums,
-        )
+        followed = np.empty(0) if sums is None else sums
+        _condition(self._covariance.copy(), columns, posterior.noise_variance, floors, var, followed)
         return Given(var, free, sums)
 
     def _keep_up(self) -> None:
@@ -117,14 +105,9 @@ class Pending:
 
 @compiled()
 def _condition(w: Floats, columns: Rows, noise: float, floors: Floats, var: Floats, row_sums: Floats) -> None:
-    """Turn C into W, row by row, and condition variance and row sums (empty: none) on each row.
+    """Turn C into W, row by row, and condition variance and row sums (empty: none) on each row, in place.
 
-    Args:
-        w: C, shape (k, M); it becomes W.
-        columns: of the pending rows, shape (k,).
-        noise: s^2.
-        floors: the least variance of each pending row that is no rounding error, shape (k,).
-        var, row_sums: updated in place.
+    A variance of no more than the row's floor is rounding error.
     """
     count, width = w.shape
     for j in range(count):

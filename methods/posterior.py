@@ -96,25 +96,15 @@ class FinitePosterior(ABC):
 
 
 class Posterior(FinitePosterior):
-    """Mean and variance of every unseen candidate, given the rows observed.
+    """Mean and variance of every unseen candidate, given the rows observed; `mean` has shape (m, M).
 
-    Args:
-        prior: covariance over the N rows.
-        n_targets: number m of targets that share the covariance.
-        noise_sd: standard deviation of the observation noise.
-        row_sums: K @ 1, shape (N,), to follow the sums of the posterior covariance's rows over the
-            unseen set (for expected influence); exact only with noise_sd = 0.
-
-    Attributes:
-        mean: posterior mean of the targets, shape (m, M).
+    The m = n_targets targets share the covariance. Given `row_sums`, K @ 1 of shape (N,), it follows the sums
+    of the posterior covariance's rows over the unseen set (for expected influence); exact only with noise_sd
+    = 0.
     """
 
     def __init__(
-        self,
-        prior: Prior,
-        n_targets: int = 1,
-        noise_sd: float = 0.0,
-        row_sums: Floats | None = None,
+        self, prior: Prior, n_targets: int = 1, noise_sd: float = 0.0, row_sums: Floats | None = None
     ) -> None:
         super().__init__(prior, noise_sd)
         n_rows = len(self.rows)
@@ -271,21 +261,11 @@ def _append(
     var: Floats,
     unseen: NDArray[np.bool_],
 ) -> tuple[int, float]:
-    """Append one observation to row n of the last block.
+    """Append the observation of row p to row n of the last block of V; mean, var and unseen change in place.
 
-    Returns the row's column, -1 where it has none, and d, or 0 where the row was determined already.
-
-    Args:
-        block: the last block of V, of which n rows are filled. If there are blocks before, row n holds K[p,U]
-            less what they explain of it.
-        prior_row: K[p].
-        row: p.
-        rows: U.
-        noise_variance: s^2.
-        earlier: l in the blocks before; empty if there are none.
-        whitened: z, of which the rows before are filled.
-        targets: y.
-        mean, var, unseen: updated in place.
+    If there are blocks before, row n holds K[p,U] less what they explain of it, and `earlier` is l in them.
+    The first rows of z, `whitened`, are filled. Returns the row's column, -1 where it has none, and d, or 0
+    where the row was determined already.
     """
     column = int(np.searchsorted(rows, row))
     if column == rows.shape[0] or rows[column] != row:

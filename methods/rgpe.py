@@ -162,14 +162,7 @@ def own_misranked(draws: Floats, y: Floats) -> NDArray[np.int64]:
 
 
 def ensemble_weights(misranked: NDArray[np.int64]) -> Floats:
-    """The weight of each model from its misranked pairs in each draw, the problem's own model first.
-
-    Args:
-        misranked: shape (1 + S, D).
-
-    Returns:
-        shape (1 + S,); they sum to 1.
-    """
+    """The weights, shape (1 + S,), by misranked pairs of each draw, shape (1 + S, D), the own model first."""
     poor = np.median(misranked, axis=1) > np.percentile(misranked[0], 95)
     poor[0] = False
     counted = np.where(poor[:, None], np.inf, misranked)

@@ -21,13 +21,7 @@ from hpobench_nmt.methods.posterior import FinitePosterior
 
 
 class PosteriorSearch(ABC):
-    """Asks for the free row of largest score.
-
-    Attributes:
-        posterior: of these rows.
-        rng: the method's generator.
-        count: the number of rows that were told with all their targets.
-    """
+    """Asks for the free row of largest score; `count` is the number of rows told with all their targets."""
 
     def __init__(self, posterior: FinitePosterior, rng: np.random.Generator) -> None:
         self.posterior = posterior
@@ -62,11 +56,7 @@ class PosteriorSearch(ABC):
         self.learn(index, losses)
 
     def learn(self, row: int, targets: Floats) -> bool:
-        """Condition on the targets of a row; a row that lacks one only leaves the candidates.
-
-        Returns:
-            whether the posterior has learned from it.
-        """
+        """Condition on a row's targets, or only drop it if one is missing; returns whether it was learned."""
         if _lacks_one(targets):
             self._pending.discard(row)
             return False
@@ -75,11 +65,7 @@ class PosteriorSearch(ABC):
 
 
 def best_of(scores: Floats, free: NDArray[np.bool_]) -> int:
-    """The first candidate of largest score among those that are free. At least one must be.
-
-    Raises:
-        ValueError: all of these are NaN.
-    """
+    """The first of the free candidates, at least one, of largest score; ValueError if all of them are NaN."""
     best = _first_best(np.ascontiguousarray(scores, dtype=np.float64), free)
     if math.isnan(scores[best]) and np.isnan(scores[free]).all():
         raise ValueError("the acquisition gave NaN for every candidate.")

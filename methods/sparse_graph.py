@@ -102,12 +102,8 @@ def sparse_weights(features: Floats, kernel: Kernel, n_neighbours: int) -> spars
 class SparseGraphPrior:
     """K = [2 beta (Lap + I / sigma^2)]^-1, one row at a time; see the module for how exact it is.
 
-    Setting it up takes one solve for each colour, some hundreds in all; a row takes one.
-
-    Args:
-        weights: W, symmetric, shape (N, N).
-        sigma_squared, beta: of the prior.
-        features: rows that are close together should be solved together, shape (N, H).
+    It takes one solve for each colour, some hundreds in all, and one for each row. The weights W, shape (N,
+    N), are symmetric; by their features, shape (N, H), rows that are close together are solved together.
     """
 
     def __init__(
@@ -162,19 +158,12 @@ class SparseGraphPrior:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A on one connected part, and its preconditioner.
+    """A on one connected part, and its preconditioner."""
 
-    Attributes:
-        precision: A, shape (c, c).
-        inverse_diagonal: 1 / diag(A), shape (c,).
-        chunks: first row of each chunk, and c, shape (q + 1,).
-        coarse: (Z' A Z)^-1, Z being the indicators of the chunks, shape (q, q).
-    """
-
-    precision: sparse.csr_array
-    inverse_diagonal: Floats
-    chunks: Rows
-    coarse: Floats
+    precision: sparse.csr_array  # A, shape (c, c)
+    inverse_diagonal: Floats  # 1 / diag(A), shape (c,)
+    chunks: Rows  # first row of each chunk, and c, shape (q + 1,)
+    coarse: Floats  # (Z' A Z)^-1, Z being the indicators of the chunks, shape (q, q)
 
     def solve(self, b: Floats) -> Floats:
         """A^-1 b, shape (c,)."""

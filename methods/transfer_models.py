@@ -27,10 +27,7 @@ NOISE_SD = 0.1
 
 
 class TransferModel:
-    """What another table expects of the problem's rows. The top of this file explains the symbols.
-
-    Rows of the table that lack a loss are left out. O(n^2 (n + N)) once.
-    """
+    """What another table, by its rows with all losses, expects of the problem's rows. O(n^2 (n + N)) once."""
 
     def __init__(self, table: Source, features: Floats) -> None:
         known = ~np.isnan(table.losses).any(axis=1)
@@ -83,10 +80,7 @@ def portfolio(problem: Problem, size: int) -> tuple[int, ...]:
 
 
 def dominated_by(losses: Floats) -> NDArray[np.int64]:
-    """How many of N points dominate each, for losses of shape (m, N), shape (N,).
-
-    O(m N^2); O(N log N) for one loss.
-    """
+    """How many of N points dominate each, for losses of shape (m, N). O(m N^2), of one loss O(N log N)."""
     if len(losses) == 1:
         return np.asarray(np.searchsorted(np.sort(losses[0]), losses[0]))
     counts = np.empty(losses.shape[1], dtype=np.int64)

@@ -50,9 +50,8 @@ def distribution_finding(found: RuntimeDistribution, at: float) -> str:
     budget = f"{_amount(at)} {found.unit}"
     if found.per_row:
         timed = found.unit.startswith("time")
-        budget = (
-            f"{at:.0%} of the time that all rows take" if timed else f"{at:.0%} of a table's rows looked up"
-        )
+        whole = "the time that all rows take" if timed else "a table's rows looked up"
+        budget = f"{at:.0%} of {whole}"
     what = f"Targets met after {budget}"
     return _ordered(what, values, exact, False, lambda v: f"{v:.0%}", bounds)
 
@@ -63,13 +62,8 @@ def expected_finding(frame: pd.DataFrame, unit: str = LOOKUPS) -> str:
     last = frame[frame["target"] == hardest].set_index("method")["ert"]
     values = {str(m): float(v) for m, v in last.items() if m != EXACT and np.isfinite(v)}
     none = [str(m) for m, v in last.items() if not np.isfinite(v)]
-    text = _ordered(
-        f"Expected {time_in(unit)} to the hardest target ({hardest})",
-        values,
-        float(last.get(EXACT, np.nan)),
-        True,
-        short,
-    )
+    what = f"Expected {time_in(unit)} to the hardest target ({hardest})"
+    text = _ordered(what, values, float(last.get(EXACT, np.nan)), True, short)
     return text + (f" In no trial: {', '.join(none)}." if none else "")
 
 

@@ -21,13 +21,9 @@ _MOST = 0.9
 def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
     """How well the curves of a table tell its best rows early.
 
-    Args:
-        table: with learning curves.
-        metric: of the curves, as "metric" or "metric:min|max"; left out: the table's first objective if the
-            curves have it, or else their first metric that the table has.
-
-    Raises:
-        InputError: there are no curves, or none of that metric.
+    The metric is one of the curves', as "metric" or "metric:min|max"; by default the table's first objective
+    if the curves have it, or else their first metric that the table has. Raises InputError if there are no
+    curves, or none of that metric.
     """
     curves = table.curves
     if curves is None:
@@ -42,15 +38,8 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
             f"the learning curves have no {wanted}; they have {', '.join(known) or 'no metric of it'}."
         )
     rows = np.flatnonzero(curves.lengths > 0)
-    part = curves.of_rows(rows)
-    held = Table(
-        table.name,
-        table.hyperparameters,
-        table.metrics,
-        table.configs[rows],
-        table.values[rows],
-        curves=part,
-    )
+    part, configs, values = curves.of_rows(rows), table.configs[rows], table.values[rows]
+    held = Table(table.name, table.hyperparameters, table.metrics, configs, values, curves=part)
     objective = held.objective(spec)
     unit = curves.resource_unit
     resource = curves.resource if not unit or unit == f"{curves.resource}s" else f"{curves.resource} ({unit})"
@@ -128,9 +117,8 @@ def curve_summary(table: Table) -> str:
     if not len(frame):
         return text
     chosen = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, 5).round().astype(int))]
-    orders = ", ".join(
-        f"{order:.2f} at {short(at)}" for at, order in zip(chosen["resource"], chosen["order"], strict=True)
-    )
+    pairs = zip(chosen["resource"], chosen["order"], strict=True)
+    orders = ", ".join(f"{order:.2f} at {short(at)}" for at, order in pairs)
     return f"{text} Order by {found.metric} against the final one (Spearman, by {found.resource}): {orders}."
 
 

@@ -11,13 +11,7 @@ _TRIALS_NAMED = 5
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Trials of one method on one table that failed for the same reason.
-
-    Attributes:
-        table, method, reason: what they share.
-        trials: their numbers, ascending.
-        n_trials: trials of the method on the table in all.
-    """
+    """Trials of one method on one table, by number, that failed for the same reason, of n_trials in all."""
 
     table: str
     method: str

@@ -26,12 +26,7 @@ _ENOUGH = 0.95
 
 
 def of_correlation(every: RankCorrelation, pairs: RankCorrelation) -> Notes:
-    """Sentences on rank correlations between tables.
-
-    Args:
-        every: on the configurations that all tables have.
-        pairs: on those that each two tables have.
-    """
+    """Sentences on rank correlations on the configurations that all tables have, and that each two have."""
     n, n_tables = int(every.n_common[0, 0]), len(every.names)
     found = pairs if np.isnan(every.coefficient).all() else every
     by = ", ".join(sorted(set(every.objectives)))
@@ -70,12 +65,7 @@ def _pair(table: str, other: str, n: int, r: float, low: float, high: float) -> 
 
 
 def of_importance(parts: Sequence[Importance], rules: str = "") -> Notes:
-    """Sentences on the importance of hyperparameters, over one or more parts of one table's space.
-
-    Args:
-        parts: the whole space first.
-        rules: constraints that the analysed rows keep, in words.
-    """
+    """Sentences on the importance over parts of one table's space, the whole first, under rules in words."""
     return (_method(parts[0], rules), *map(_part, parts))
 
 
@@ -132,13 +122,7 @@ def _part(found: Importance) -> str:
 
 
 def of_front(objectives: Sequence[str], losses: Floats, n_front: int) -> Notes:
-    """Sentences on two metrics against each other.
-
-    Args:
-        objectives: as "metric:direction".
-        losses: minimised, shape (N, 2).
-        n_front: rows on the Pareto front.
-    """
+    """Sentences on two metrics, as "metric:direction", by losses, shape (N, 2), and their front's size."""
     complete = ~np.isnan(losses).any(axis=1)
     n = int(complete.sum())
     notes = [
@@ -208,11 +192,8 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     pooled = found.pooled
     count, looked_at = found.n_again, len(found.configurations)
     again = f"{counted(count, 'configuration')} {'was' if count == 1 else 'were'}"
-    some = (
-        f"; what follows is about {looked_at} of them, from the best to the median one"
-        if looked_at < count
-        else ""
-    )
+    some = f"; what follows is about {looked_at} of them, from the best to the median one"
+    some = some if looked_at < count else ""
     notes = [
         f"{again} trained again with other seeds{some}. Standard deviation within a configuration: "
         f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "

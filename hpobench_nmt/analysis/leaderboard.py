@@ -168,15 +168,8 @@ def subject_to(results: Results, table: str) -> str:
 def milliseconds(seconds: float) -> str:
     """Seconds in milliseconds with two digits that count; empty where they are not known."""
     ms = 1e3 * seconds
-    return (
-        ""
-        if not np.isfinite(ms)
-        else f"{ms:.0f}"
-        if ms >= 9.95
-        else f"{ms:.1f}"
-        if ms >= 0.995
-        else f"{ms:.2f}"
-    )
+    digits = 0 if ms >= 9.95 else 1 if ms >= 0.995 else 2
+    return f"{ms:.{digits}f}" if np.isfinite(ms) else ""
 
 
 def heading(results: Results, table: str, score: str) -> str:
@@ -192,19 +185,10 @@ def score_records(results: Results) -> list[dict[str, Any]]:
     for cell in cells(results):
         s = cell.summary
         mean, std = exact_by_table[cell.table][results.suite.scores.index(cell.score)]
-        values = {
-            "mean": s.mean,
-            "std": s.std,
-            "stderr": s.stderr,
-            "ci_low": cell.low,
-            "ci_high": cell.high,
-            "at_least": s.at_least,
-            "random_search_mean": mean,
-            "random_search_std": std,
-            "published_mean": cell.published_mean,
-            "published_std": cell.published_std,
-            "distance_se": cell.distance,
-        }
+        values = {"mean": s.mean, "std": s.std, "stderr": s.stderr, "ci_low": cell.low, "ci_high": cell.high}
+        values |= {"at_least": s.at_least, "random_search_mean": mean, "random_search_std": std}
+        values |= {"published_mean": cell.published_mean, "published_std": cell.published_std}
+        values |= {"distance_se": cell.distance}
         records.append(
             {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
             | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed, "tied": cell.tied}
@@ -234,10 +218,7 @@ def _is_the_papers(results: Results, instance: Instance) -> bool:
                 instance.table.claims.get("collection") in COLLECTIONS
                 and tuple(str(o) for o in instance.objectives) == paper.objectives
                 and (suite.ties, suite.n_initial, suite.lookups) == (paper.ties, paper.n_initial, None)
-                and not suite.constraints
-                and not suite.noise
-                and not suite.timed
-                and not suite.time
+                and not (suite.constraints or suite.noise or suite.timed or suite.time)
                 and suite.tolerance_for(name) == paper.tolerance_for(name)
                 and suite.score_at_for(name) == paper.score_at_for(name)
             )

@@ -15,11 +15,7 @@ from hpobench_nmt.methods import KNOWN
 
 
 def method_card(spec: str) -> list[str]:
-    """The lines that describe a method of the package or of the user.
-
-    Raises:
-        InputError: there is no such method.
-    """
+    """The lines that describe a method of the package or of the user; InputError where there is none."""
     name, _ = split_spec(spec)
     known = KNOWN.get(name)
     settings: dict[str, Any] | None = None

@@ -52,17 +52,8 @@ def _shipped(suite: Suite) -> Suite | None:
     if suite.name not in suite_files():
         return None
     usual = load_suite(suite.name)
-    names = [
-        "objectives",
-        "constraints",
-        "trials",
-        "lookups",
-        "clock",
-        "cost",
-        "curves",
-        "workers",
-        *(key for key in ("score_at", "time") if list(getattr(suite, key)) == ["default"]),
-    ]
+    names = ["objectives", "constraints", "trials", "lookups", "clock", "cost", "curves", "workers"]
+    names += [key for key in ("score_at", "time") if list(getattr(suite, key)) == ["default"]]
     given = {name: getattr(suite, name) for name in names}
     try:
         return usual if overridden(usual, given).settings() == suite.settings() else None
@@ -83,12 +74,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
             f"{counted(suite.n_initial, 'look-up')}",
         ),
         ("scores", "; ".join(f"{s}: {meaning(suite, s)}" for s in suite.scores)),
-        (
-            "ties",
-            {"any": "any row of best value counts", "first": "only the first row of best value counts"}[
-                suite.ties
-            ],
-        ),
+        ("ties", f"{'any' if suite.ties == 'any' else 'only the first'} row of best value counts"),
         ("a trial ends", {"settled": "when no score can change any more"}.get(suite.stop, "at the last row")),
     ]
     if suite.noise:

@@ -116,12 +116,10 @@ def overall_board(run: Run) -> Board:
     results, statistics = run.results, run.statistics
     cells_with = [v for v in statistics.verdicts if v.best]
     n = len(cells_with)
+    tests = [(o, o.test) for o in statistics.ranks if o.test is not None]
     columns = [
-        Column(
-            f"{o.score} rank", f"mean rank in {o.score} over {counted(o.test.n_tables, 'table')}, 1 is best"
-        )
-        for o in statistics.ranks
-        if o.test is not None
+        Column(f"{o.score} rank", f"mean rank in {o.score} over {counted(t.n_tables, 'table')}, 1 is best")
+        for o, t in tests
     ]
     pairs = "pairs of methods, over tables and scores, where it is shown to be"
     columns += [
@@ -132,11 +130,7 @@ def overall_board(run: Run) -> Board:
     ]
     won, lost = _against(statistics.comparisons)
     rows = []
-    ranks = [
-        dict(zip(o.methods, o.test.mean_ranks.tolist(), strict=True))
-        for o in statistics.ranks
-        if o.test is not None
-    ]
+    ranks = [dict(zip(o.methods, t.mean_ranks.tolist(), strict=True)) for o, t in tests]
     for method in results.methods:
         entries = [
             Entry(f"{of[method]:.2f}", of[method]) if method in of else Entry("–")  # it has no mean anywhere
@@ -221,26 +215,12 @@ def matrices(run: Run, table: str) -> list[Matrix]:
         for a, b, p, better in zip(*columns, strict=True):
             share[a, b], share[b, a] = (p, bool(better)), (1.0 - p, bool(better))
         lines = [(a, tuple(_win(share.get((a, b))) for b in names)) for a in names]
-        found.append(
-            Matrix(
-                score,
-                tuple(names),
-                tuple(lines),
-                _PAIR_HEAD,
-                tuple(_pair(row) for row in _rows(chosen)),
-            )
-        )
+        pairs = tuple(map(_pair, chosen.to_dict("records")))
+        found.append(Matrix(score, tuple(names), tuple(lines), _HEAD, pairs))
     return found
 
 
-_PAIR_HEAD = (
-    "pair",
-    "mean difference (95%)",
-    "p, Holm",
-    "first wins (95%)",
-    "effect size",
-    "shown to be better",
-)
+_HEAD = ("pair", "mean difference (95%)", "p, Holm", "first wins (95%)", "effect size", "shown to be better")
 
 
 def score_cells(run: Run) -> dict[str, list[Cell]]:
@@ -311,11 +291,7 @@ def _win(found: tuple[float, bool] | None) -> tuple[str, int | None, bool]:
     return (f"{percent}", percent, found[1])
 
 
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
-
-
-def _pair(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _pair(row: Mapping[Any, Any]) -> tuple[str, ...]:
     difference = "–"
     if not np.isnan(row["difference"]):
         difference = short(row["difference"])

@@ -30,9 +30,8 @@ class Run:
     def goal(self) -> str:
         """The objectives, for a heading."""
         objectives = {tuple(str(o) for o in i.objectives) for i in self.results.instances.values()}
-        goal = (
-            " and ".join(next(iter(objectives))) if len(objectives) == 1 else "objectives of each table's own"
-        )
+        one = len(objectives) == 1
+        goal = " and ".join(next(iter(objectives))) if one else "objectives of each table's own"
         rules = self.results.suite.constraints
         return f"{goal}, subject to {' and '.join(rules)}" if rules else goal
 
@@ -45,15 +44,11 @@ def read_run(name: str, results: Results) -> Run:
 
 
 def load_runs(sources: Sequence[Results | Path], methods: Sequence[NamedMethod] = ()) -> list[Run]:
-    """The runs of some results or results folders, read and with their statistics.
+    """The runs of some results or results folders, each of one run, read and with their statistics.
 
-    Args:
-        sources: each of one run.
-        methods: from resolve_methods, as for load_results. Each must be of one run at least.
-
-    Raises:
-        InputError: a folder is empty, damaged, or made with another version of a method or table; a method
-            is of no run.
+    The methods are those of resolve_methods, as for load_results. Each must be of one run at least. Raises
+    InputError where one is not, or a folder is empty, damaged, or made with another version of a method or
+    table.
     """
     folders = [source.resolve() for source in sources if isinstance(source, Path)]
     if len(set(folders)) < len(folders):

@@ -1,7 +1,6 @@
 """Curves of a run against look-ups or the time on its clock: regret, error of the surrogates, hypervolume.
 
-Each function takes results and returns data; `hpobench_nmt.render.plots.curves` draws them. How a
-quantity is computed is said in `hpobench_nmt.evaluation`, in the module of its name.
+`hpobench_nmt.evaluation` computes each quantity; `hpobench_nmt.render.plots.curves` draws it.
 """
 
 from __future__ import annotations
@@ -9,18 +8,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.selection import (
-    EXACT,
-    failure_notes,
-    instance_of,
-    methods_on,
-    sound_trials,
-)
+from hpobench_nmt.analysis.selection import EXACT, failure_notes, instance_of, methods_on, sound_trials
 from hpobench_nmt.benchmarking.goals import counted_gaps
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
@@ -98,25 +92,16 @@ def regret_curves(results: Results, table: str, also: Sequence[float] = ()) -> C
     mean begins where each of its trials has found a value, and ends where one stopped short of the best, so
     that it is over the same trials throughout. A trial that ended at the best stays there, for as many
     look-ups as any method made. Under constraints, a trial that has found no feasible row is as far away as
-    the worst of them, as in fb.
-
-    Args:
-        also: times to have a point at, on a clock.
+    the worst of them, as in fb. On a clock, curves `also` have points at these times.
     """
     instance = instance_of(results, table, 1)
     best = float(np.nanmin(instance.scored[:, 0]))
     objective = instance.objectives[0]
-    found = _curves(
-        results,
-        table,
-        f"simple regret in {instance.table.metric(objective.metric).label}",
-        True,
-        lambda trials, times: simple_regret(trials, best, times),
-        also,
-        gap_trial,
-    )
+    quantity = f"simple regret in {instance.table.metric(objective.metric).label}"
+    regret = partial(simple_regret, best=best)
+    found = _curves(results, table, quantity, True, regret, also, gap_trial)
     gaps = counted_gaps(instance.losses, instance.scored_trainings)
-    found = _with_exact(found, instance, lambda lookups: random_search_regret(gaps, lookups))
+    found = _with_exact(found, instance, partial(random_search_regret, gaps))
     rule = (_NOTHING_FEASIBLE,) if results.suite.constraints else ()
     mean = found.frame["mean"].to_numpy()
     frame = found.frame.assign(best_value=objective.to_raw(best + mean))
@@ -128,15 +113,13 @@ def _curves(
     table: str,
     quantity: str,
     lower: bool,
-    curves_of: Callable[[Sequence[Trajectory], Floats], Floats],
+    curves_of: Callable[..., Floats],
     also: Sequence[float],
     counted: Callable[[Instance, Trajectory], Trajectory] = scored_trial,
 ) -> Curves:
     """Curves of the trials that did not fail: at each look-up, or at times evenly spaced on a log scale.
 
-    Args:
-        also: further times.
-        counted: makes the losses of a trial those that count.
+    `also` has further times; `counted` makes the losses of a trial those that count.
     """
     instance, notes = results.instances[table], failure_notes(results, table)
     sound = {
@@ -153,7 +136,7 @@ def _curves(
     for method, trials in sound.items():
         if not trials:
             continue
-        curve = curves[method] = summarise_curves(curves_of(trials, times), lookups=times)
+        curve = curves[method] = summarise_curves(curves_of(trials, times=times), lookups=times)
         begun = ~np.isnan(curve.mean)
         if not begun[times[: len(begun)] >= _first_values(trials, results.suite.n_initial)].all():
             at = f"begins at {times[begun.argmax()]:,.4g}" if begun.any() else "never begins"
@@ -163,15 +146,8 @@ def _curves(
             notes.append(
                 f"{method}: its curve ends at {end:,.4g} {instance.time_unit}, where a trial had ended."
             )
-    return Curves(
-        table,
-        quantity,
-        _frame(curves) if curves else pd.DataFrame(columns=["method", "lookups", "mean"]),
-        results.suite.n_initial,
-        lower,
-        tuple(notes),
-        instance.time_unit,
-    )
+    frame = _frame(curves) if curves else pd.DataFrame(columns=["method", "lookups", "mean"])
+    return Curves(table, quantity, frame, results.suite.n_initial, lower, tuple(notes), instance.time_unit)
 
 
 def _first_values(trials: Sequence[Trajectory], n_initial: int) -> float:
@@ -189,11 +165,9 @@ def surrogate_curves(
     Trials end early once their scores are settled. EXACT is the error of a prediction with the mean of the
     values that random search had seen. Methods without a surrogate are named in the notes.
 
-    Args:
-        lookups: the most to replay; the cost grows with their square. The error is computed after some
-            40 numbers of look-ups up to there, evenly spaced on a log scale.
-        jobs: threads.
-        also: further numbers of look-ups after which it is computed, up to there.
+    `lookups` is the most to replay, at a cost that grows with its square. The error is computed after some 40
+    numbers of look-ups up to there, evenly spaced on a log scale, and after those of `also`. Jobs are
+    threads.
     """
     import joblib
     from threadpoolctl import threadpool_limits
@@ -221,7 +195,11 @@ def surrogate_curves(
     with one_thread(1):
         found = joblib.Parallel(n_jobs=jobs, prefer="threads")(
             joblib.delayed(squared_errors)(
-                surrogate, _as_told(results, table, method), instance.losses, steps
+                # Surrogates learn from infeasible rows as well.
+                surrogate,
+                [t for t in results.trials[table, method] if not t.failure],
+                instance.losses,
+                steps,
             )
             for method, surrogate in tasks
         )
@@ -245,11 +223,6 @@ def surrogate_curves(
         frame = _frame(by_method)
         curves.append(Curves(table, quantity, frame, results.suite.n_initial, True, tuple(notes)))
     return tuple(curves)
-
-
-def _as_told(results: Results, table: str, method: str) -> list[Trajectory]:
-    """Trials that did not fail, with the losses of all rows: surrogates learn from infeasible ones too."""
-    return [t for t in results.trials[table, method] if not t.failure]
 
 
 def _surrogate(results: Results, method: str, problem: Problem) -> Surrogate | None:
@@ -279,37 +252,20 @@ def _why_no_surrogate(results: Results, method: str) -> str:
 
 
 def hypervolume_curves(results: Results, table: str, also: Sequence[float] = ()) -> Curves:
-    """Hypervolume of what was found, as a share of that of the table's whole front.
-
-    Args:
-        also: times to have a point at, on a clock.
-    """
+    """Share found of the whole front's hypervolume; on a clock `also` are times to have a point at."""
     instance = instance_of(results, table)
     scale = table_scale(instance.scored)
-    found = _curves(
-        results,
-        table,
-        "share of the table's hypervolume",
-        False,
-        lambda trials, times: hypervolume_shares(trials, scale, times),
-        also,
-    )
+    quantity, shares = "share of the table's hypervolume", partial(hypervolume_shares, scale=scale)
+    found = _curves(results, table, quantity, False, shares, also)
+    exact = partial(random_search_hypervolume, instance.scored, scale)
     try:
-        return _with_exact(
-            found,
-            instance,
-            lambda lookups: _mean_only(random_search_hypervolume(instance.scored, scale, lookups)),
-        )
+        return _with_exact(found, instance, lambda lookups: _mean_only(exact(lookups)))
     except InputError as error:
         return replace(found, notes=(*found.notes, f"{EXACT}: left out: {error}"))
 
 
 def _with_exact(found: Curves, instance: Instance, exact_of: Callable[[int], Curve]) -> Curves:
-    """The curves with that of random search, which is known exactly where time is look-ups.
-
-    Args:
-        exact_of: the exact curve after 1, 2, ... look-ups, up to a number of them.
-    """
+    """The curves with random search's, exact_of(look-ups), which is known where time is look-ups."""
     if instance.problem.clock != "lookups" or not len(found.frame):
         return found
     times, workers = np.unique(found.frame["lookups"].to_numpy()), instance.problem.workers

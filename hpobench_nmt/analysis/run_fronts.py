@@ -25,10 +25,7 @@ from hpobench_nmt.core.pareto import FrontScale, pareto_front
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 from hpobench_nmt.evaluation.curves import hypervolume_shares
-from hpobench_nmt.evaluation.hypervolume import (
-    attainment_surface,
-    table_scale,
-)
+from hpobench_nmt.evaluation.hypervolume import attainment_surface, table_scale
 from hpobench_nmt.evaluation.random_search import random_search_attainment
 
 Pair = tuple[int, int]
@@ -52,10 +49,10 @@ class Fronts:
         table, method, trial: which.
         labels: of the two axes.
         maximised: by axis, whether the largest value is the best.
-        points: raw values of these two objectives in every candidate, shape (N, 2): the table's rows, or
-            in a run along learning curves those that have a curve.
-        front: the front of all candidates, as indices into `points`, in order of the first of the two. Of all
-            objectives: where there are more than two, it is no staircase.
+        points: raw values of these two objectives in every candidate, shape (N, 2): the table's rows, or in a
+            run along learning curves those that have a curve.
+        front: the front of all candidates, as indices into `points`, in order of the first of the two. It is
+            of all objectives: where there are more than two, it is no staircase.
         n_objectives: how many there are.
         lookups: after how many each of the fronts was taken; the last may be where the trial ended.
         fronts: indices of each, likewise in order.
@@ -81,11 +78,10 @@ def moving_front(
     trial: int | None = None,
     pair: Pair = (0, 1),
 ) -> Fronts:
-    """Fronts of a trial after so many look-ups, and at its end where that came before.
+    """Fronts of a trial, of all objectives, after so many look-ups, and at its end where that came before.
 
-    Args:
-        pair: places of the two objectives to show; the fronts are of all objectives.
-        trial: None takes the typical one: of median hypervolume, on average over its look-ups up to the last.
+    `pair` has the places of the two objectives to show. By default the trial is the typical one: of median
+    hypervolume, on average over its look-ups up to the last.
     """
     instance = instance_of(results, table, 2)
     if (table, method) not in results.trials:
@@ -117,16 +113,11 @@ def moving_front(
 
 @dataclass(frozen=True, eq=False)
 class Attainment:
-    """The points that a share of the trials attain in two objectives after some look-ups.
+    """The points that a share of the trials, `level`, attain in two objectives after some look-ups.
 
-    Attributes:
-        table: its name.
-        lookups: after how many.
-        level: share of the trials; 0.5 gives the median front.
-        labels: of the two axes.
-        points: raw values of these two objectives in every row of the table, shape (N, 2).
-        frame: method, x, y: vertices of each method's staircase in raw values, in drawing order.
-        notes: what is missing, in words.
+    `points` are raw values of these objectives, on axes with these labels, in every row of the table, shape
+    (N, 2). The frame has method, x, y: vertices of each method's staircase in raw values, in drawing order.
+    The notes say what is missing, in words.
     """
 
     table: str
@@ -141,11 +132,7 @@ class Attainment:
 def attainment(
     results: Results, table: str, lookups: int, level: float = 0.5, pair: Pair = (0, 1)
 ) -> Attainment:
-    """Attainment surfaces of all methods after so many look-ups, and that of random search.
-
-    Args:
-        pair: places of the two objectives that they are of; other objectives of the run do not count.
-    """
+    """Attainment surfaces of all methods, and random search, in two objectives after some look-ups."""
     instance = instance_of(results, table, 2)
     scored = instance.scored[:, pair]
     if lookups < 1:

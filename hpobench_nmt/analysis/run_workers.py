@@ -28,7 +28,7 @@ class WorkerTimes:
         quantity: what `value` is.
         lower_is_better: whether a smaller value is better.
         frame: one line per training in the order of finishing: row, worker, start, finish, resource, value
-            (raw, of the row's best checkpoint so far; NaN where there is none, or where the row misses a
+            (raw, of the row's best checkpoint so far; NaN where there is none, or the row misses a
             constraint), best (whether it was the best so far), again (whether the row had been trained
             before).
         notes: what should be known, in words.
@@ -53,11 +53,7 @@ class WorkerTimes:
 
 
 def worker_times(results: Results, table: str, method: str, trial: int | None = None) -> WorkerTimes:
-    """The trainings of a trial, by worker.
-
-    Args:
-        trial: its number; None takes the typical one, of median length among those that did not fail.
-    """
+    """The trainings of a trial, by worker; by default the typical one: of median length among the sound."""
     instance = instance_of(results, table)
     if (table, method) not in results.trials:
         raise unknown("method", method, methods_on(results, table), f"(table {table!r})")
@@ -79,30 +75,13 @@ def worker_times(results: Results, table: str, method: str, trial: int | None = 
     scored = scored_trial(instance, chosen).losses[:, 0]
     losses = np.where(np.isnan(scored), np.inf, scored)
     before = np.append(np.inf, np.minimum.accumulate(losses)[:-1])
-    frame = pd.DataFrame(
-        {
-            "row": chosen.rows,
-            "worker": time.workers,
-            "start": time.starts,
-            "finish": time.finishes,
-            "resource": time.resources,
-            "value": objective.to_raw(scored),
-            "best": losses < before,
-        }
-    )
-    frame["again"] = frame.duplicated("row")
-    return WorkerTimes(
-        table,
-        method,
-        trial,
-        instance.problem.workers,
-        instance.time_unit,
-        instance.table.metric(objective.metric).label,
-        objective.direction == "min",
-        frame,
-        ("Trainings that were still running when the trial ended are not recorded.",),
-        instance.problem.constraints,
-    )
+    frame = pd.DataFrame({"row": chosen.rows, "worker": time.workers, "start": time.starts})
+    frame = frame.assign(finish=time.finishes, resource=time.resources, value=objective.to_raw(scored))
+    frame = frame.assign(best=losses < before, again=frame.duplicated("row"))
+    notes = ("Trainings that were still running when the trial ended are not recorded.",)
+    which, workers, rules = (table, method, trial), instance.problem.workers, instance.problem.constraints
+    quantity, lower = instance.table.metric(objective.metric).label, objective.direction == "min"
+    return WorkerTimes(*which, workers, instance.time_unit, quantity, lower, frame, notes, rules)
 
 
 def workers_finding(found: WorkerTimes) -> str:

@@ -1,8 +1,4 @@
-"""Runtimes of a run to many targets: distributions and expected running times.
-
-How they are made, and what may be read from trials that ended early, is said in
-`hpobench_nmt.evaluation.runtime_distribution`.
-"""
+"""Runtimes of a run to many targets: see `hpobench_nmt.evaluation.runtime_distribution`."""
 
 from __future__ import annotations
 
@@ -13,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.selection import EXACT, scored_trials
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import exact_score, scored_trial
+from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
@@ -39,14 +35,10 @@ _POINTS = 300
 
 @dataclass(frozen=True, eq=False)
 class TargetRuntimes:
-    """Every trial's runtime to every target of its table.
+    """Every trial's runtime to every target of its table, `found` by (table, method).
 
-    Attributes:
-        targets: by table, from easy to hard.
-        found: by (table, method).
-        on_front: whether the targets are numbers of rows of the front, by table.
-        instances: by table.
-        notes: what is missing, in words.
+    By table there are the targets, from easy to hard, whether they are numbers of rows of the front, and the
+    instance. The notes say in words what is missing.
     """
 
     targets: Mapping[str, Sequence[Goal]]
@@ -91,13 +83,10 @@ def target_runtimes(results: Results) -> TargetRuntimes:
                 "scores of this suite count the first one only."
             )
         targets[table] = settled
+    n_initial = results.suite.n_initial
     found = {
-        (table, method): runtimes(
-            [scored_trial(results.instances[table], trial) for trial in trials],
-            targets[table],
-            results.suite.n_initial,
-        )
-        for (table, method), trials in results.trials.items()
+        (table, method): runtimes(scored_trials(results, table, method), targets[table], n_initial)
+        for table, method in results.trials
         if targets[table]
     }
     on_front = {table: instance.losses.shape[1] > 1 for table, instance in results.instances.items()}
@@ -110,11 +99,10 @@ class RuntimeDistribution:
 
     Attributes:
         tables: those that it is over.
-        unit: of the budgets: "look-ups" or the clock's, or a share of what all rows of a table take.
+        unit: of the budgets: "look-ups" or the clock's, or a share of what all rows take (`per_row`).
         frame: method, budget, share, exact (False: a lower bound, because trials had ended).
         n_targets: over all tables.
         notes: what is missing, in words.
-        per_row: whether budgets are such shares.
     """
 
     tables: tuple[str, ...]
@@ -128,13 +116,11 @@ class RuntimeDistribution:
 def runtime_distribution(
     found: TargetRuntimes, tables: Sequence[str] = (), per_row: bool = False, also: Sequence[float] = ()
 ) -> RuntimeDistribution:
-    """The empirical runtime distribution of every method over tables, and that of random search.
+    """The empirical runtime distribution of every method, and of random search, over tables, by default all.
 
-    Args:
-        found: from target_runtimes.
-        tables: which; all where left out. Tables on which some method is missing are left out and named.
-        per_row: divide look-ups by the number of rows, so that large and small tables can be compared.
-        also: budgets to have a point at, besides those that are evenly spaced on a log scale.
+    Tables on which some method is missing are left out and named. `per_row` divides look-ups by the number of
+    rows, so that large and small tables can be compared. `also` has budgets to have a point at, besides those
+    that are evenly spaced on a log scale.
     """
     for table in tables:
         if table not in found.targets:
@@ -191,10 +177,8 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
 
     Columns: table, method, target (in words), value (see runtime_distribution.defining_value), rows (how many
     of the table's rows count), on_front (whether the target is a number of rows of the front), ert, low, high
-    (95% interval), successes, trials. Infinite where no trial met it.
-
-    Raises:
-        InputError: no table has a target that the run's scores had to settle.
+    (95% interval), successes, trials. Infinite where no trial met it. Raises InputError if no table has a
+    target that the run's scores had to settle.
     """
     frames = []
     for (table, method), times in found.found.items():
@@ -214,16 +198,11 @@ def expected_runtime_frame(found: TargetRuntimes) -> pd.DataFrame:
 
 def _targets_frame(found: TargetRuntimes, table: str, method: str) -> pd.DataFrame:
     targets = found.targets[table]
-    return pd.DataFrame(
-        {
-            "table": table,
-            "method": method,
-            "target": [t.name for t in targets],
-            "value": [defining_value(t) for t in targets],
-            "rows": [int(t.targets.sum()) for t in targets],
-            "on_front": found.on_front[table],
-        }
-    )
+    values = [(t.name, defining_value(t), int(t.targets.sum())) for t in targets]
+    frame = pd.DataFrame(values, columns=["target", "value", "rows"])
+    frame.insert(0, "table", table)
+    frame.insert(1, "method", method)
+    return frame.assign(on_front=found.on_front[table])
 
 
 def _distribution_frame(

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.benchmarking.scoring import scored_trial
+from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
 
 # Random search as it stands beside the methods: computed, not simulated.
 EXACT = "RS (exact)"
+_MOST_MILESTONES = 10
 
 
 def instance_of(results: Results, table: str, n_objectives: int | None = None) -> Instance:
-    """The instance of a table; an error where the analysis is not for its number of objectives.
-
-    Args:
-        n_objectives: 1; or 2, for two or more; None for any.
-    """
+    """The instance of a table; InputError unless the analysis is for its one objective (1) or more (2)."""
     if table not in results.instances:
         raise unknown("table", table, results.instances)
     instance = results.instances[table]
@@ -37,6 +36,25 @@ def one_table(results: Results, table: str) -> Results:
     """The part of the results that is about one table."""
     trials = {key: value for key, value in results.trials.items() if key[0] == table}
     return replace(results, instances={table: results.instances[table]}, trials=trials)
+
+
+def clock_milestones(results: Results, table: str) -> tuple[float, ...]:
+    """Round times up to the end of the longest trial: 1, 2 and 5 times powers of ten. None on look-ups."""
+    if results.instances[table].problem.counts_lookups:
+        return ()
+    trials = [trial for method in methods_on(results, table) for trial in results.trials[table, method]]
+    longest = max((length_of(trial) for trial in trials), default=0.0)
+    if longest <= 0:
+        return ()
+    top = int(np.floor(np.log10(longest)))
+    found = [digit * 10.0**power for power in range(top - 4, top + 1) for digit in (1, 2, 5)]
+    return tuple(time for time in found if time <= longest)[-_MOST_MILESTONES:]
+
+
+def typical_time(instance: Instance, rows: int) -> float:
+    """The time in which all workers train so many rows of the average cost, to one digit."""
+    time = float(instance.trainings.whole_costs.mean()) * rows / instance.problem.workers
+    return float(f"{time:.0e}")
 
 
 def methods_on(results: Results, table: str) -> list[str]:

@@ -31,7 +31,7 @@ class Front:
         maximised: by objective, whether the largest value is the best.
         kept: which rows have every objective and keep all constraints, shape (N,).
         rows: the front's rows with all columns, best first by the first objective.
-        n_rows, n_complete: rows in all, and those that have every objective and keep all constraints.
+        n_rows, n_complete: rows in all, and those that are kept.
     """
 
     name: str
@@ -46,12 +46,10 @@ class Front:
 
 
 def front_of(source: str, objectives: Sequence[str], constraints: Sequence[str] = ()) -> Front:
-    """The front of a table (by name or folder) or of a CSV file.
+    """The front of a table (by name or folder) or of a CSV file (by a path that ends in .csv).
 
-    Args:
-        source: a name, a folder, or a path that ends in .csv.
-        objectives: "metric:min" or "metric:max"; a table knows its metrics' directions itself.
-        constraints: such as "dev_gpu_time<=60", on any metric or column of numbers: only rows that keep them.
+    Objectives are "metric:min" or "metric:max"; a table knows its metrics' directions itself. Only rows count
+    that keep the constraints, such as "dev_gpu_time<=60", on any metric or column of numbers.
     """
     rules = [Constraint.parse(text) for text in constraints]
     if not source.lower().endswith(".csv"):
@@ -100,17 +98,8 @@ def _front(
     losses[~complete] = np.nan
     front = pareto_front(losses)
     front = front[np.argsort(losses[front, 0], kind="stable")]
-    return Front(
-        name=name,
-        metrics=tuple(metrics),
-        labels=tuple(labels),
-        points=points,
-        maximised=tuple(maximised),
-        kept=complete,
-        rows=frame.iloc[front],
-        n_rows=len(frame),
-        n_complete=int(complete.sum()),
-    )
+    rows, counts = frame.iloc[front], (len(frame), int(complete.sum()))
+    return Front(name, tuple(metrics), tuple(labels), points, tuple(maximised), complete, rows, *counts)
 
 
 def with_row_numbers(rows: pd.DataFrame) -> pd.DataFrame:

@@ -33,11 +33,7 @@ _PAIRS_SHOWN = 5
 
 
 def kept_rows(table: Table, constraints: Sequence[str]) -> NDArray[np.bool_]:
-    """Which rows keep all constraints, shape (N,).
-
-    Raises:
-        InputError: a constraint cannot be read, is on a metric that the table lacks, or is kept by no row.
-    """
+    """Which rows keep all constraints, shape (N,); InputError if one is unknown or wrong, or none does."""
     violations = table_violations(table, constraints)
     kept = np.ones(len(table), dtype=bool) if violations is None else is_feasible(violations)
     if not kept.any():
@@ -80,8 +76,8 @@ def analyze_tables(
         seed: of the forests and samples.
 
     Raises:
-        InputError: an argument fits none of the tables, or a constraint not each of them. If another does
-            not fit one of them, that is the `problem` of a section.
+        InputError: an argument fits none of the tables, or a constraint not each of them. Where another does
+            not fit one of them, a section has that as its `problem`.
     """
     names = [t.name for t in tables]
     if not tables:
@@ -275,11 +271,7 @@ def _sensitivity(table: Table, whole: Table, metric: str, tolerance: float | Non
         stem=stem,
         notes=findings.of_sensitivity(found, unit),
         shown=shown if found.coverage >= findings.SPARSE else None,
-        files={
-            f"{stem}-by-steps": found.by_steps,
-            f"{stem}-reach": found.reach,
-            f"{stem}-grids": grids,
-        },
+        files={f"{stem}-by-steps": found.by_steps, f"{stem}-reach": found.reach, f"{stem}-grids": grids},
         analysis=found,
         unit=unit,
     )

@@ -1,7 +1,6 @@
 """The statistics of a run, in frames and in words: intervals, paired comparisons, ranks over tables.
 
-Everything here is about results in memory; the statistics themselves are plain functions of arrays in
-`hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks`, which say how they are computed.
+They are plain functions of arrays in `hpobench_nmt.evaluation.intervals`, `.comparisons` and `.ranks`.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ class Verdict:
         worse: methods that are shown to be worse than the best.
         unknown: methods that have no trial in common with the best.
         sentence: the same in words.
-        failed: methods of which every trial failed, unless they are shown to be worse. They are listed apart
-            because they are not shown to be as good either.
+        failed: methods of which every trial failed, which are not shown to be worse, nor to be as good.
     """
 
     table: str
@@ -80,14 +78,9 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class RankOutcome:
-    """Methods ranked over tables in one score.
+    """Methods, in the order of the test's arrays, ranked over some tables in one score.
 
-    Attributes:
-        score: which.
-        methods: in the order of the test's arrays.
-        tables: those that it is over.
-        test: None where it is impossible.
-        sentence: the outcome in words, or why there is none.
+    The test is None where it is impossible; the sentence has the outcome, or why there is none.
     """
 
     score: str
@@ -118,10 +111,7 @@ class Statistics:
 
 
 def shown_method(results: Results, table: str, statistics: Statistics | None) -> str:
-    """The method whose single trials are shown: the best one in the last score that has a best one.
-
-    Where no score has one, it is the last method that was run.
-    """
+    """The method whose single trials are shown: the best in the last score that has one, or the last."""
     best = [v.best for v in (statistics.verdicts if statistics else ()) if v.table == table and v.best]
     return best[-1] if best else methods_on(results, table)[-1]
 
@@ -145,20 +135,11 @@ def run_statistics(results: Results) -> Statistics:
         for score in results.suite.scores:
             found = compare_pairs(values[score], SCORES[score].lower_is_better)
             comparisons += [_named(table, score, methods, pair) for pair in found]
-            verdicts.append(
-                Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}.")
-                if nothing
-                else _verdict(
-                    table,
-                    score,
-                    methods,
-                    failed,
-                    values[score],
-                    means,
-                    found,
-                    decimals(results.instances[table], score),
-                )
-            )
+            if nothing:
+                verdicts.append(Verdict(table, score, "", (), (), (), f"{score} on {table}: {nothing}."))
+                continue
+            digits = decimals(results.instances[table], score)
+            verdicts.append(_verdict(table, score, methods, failed, values[score], means, found, digits))
     by_cell = {(v.table, v.score): v for v in verdicts}
     pairs = list(zip(scores.table, scores.score, scores.method, strict=True))
     scores["best"] = [m == by_cell[t, s].best for t, s, m in pairs]
@@ -174,11 +155,10 @@ def run_statistics(results: Results) -> Statistics:
 
 
 def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping[str, Floats]]:
-    """Each trial's scores on a table.
+    """Each trial's scores on a table: the methods that were run there, and an array by score.
 
-    Returns:
-        the methods that were run there, and by score an array of shape (methods, trials): NaN where a trial
-        was not run, infinite where it ended or failed without an answer.
+    Shape (methods, trials): NaN where a trial was not run, infinite where it ended or failed without an
+    answer.
     """
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
@@ -276,9 +256,8 @@ def _score_frame(
         intervals = {score: mean_intervals(array.T) for score, array in values.items()}
         exact = [exact_score(instance, goal)[0] for goal in instance.goals]
         for i, method in enumerate(methods):
-            for summary, score, mean in zip(
-                results.summary(table, method), results.suite.scores, exact, strict=True
-            ):
+            summaries = zip(results.summary(table, method), results.suite.scores, exact, strict=True)
+            for summary, score, mean in summaries:
                 # Failed trials may have answered before: an interval over those is not one of this mean.
                 low, high = (np.nan if summary.failed else bound[i] for bound in intervals[score])
                 cell = {"table": table, "method": method, "score": score, **vars(summary)}
@@ -370,10 +349,7 @@ def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
 
 
 def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
-    """Friedman's and Nemenyi's tests over the tables on which every method has a mean.
-
-    A method that has one on no table is left out: it would leave no table to the others.
-    """
+    """Friedman's and Nemenyi's tests over the tables with a mean of every method that has any mean."""
     means_of = {
         m: {t: means.get((t, score, m), (np.nan,))[0] for t in results.instances} for m in results.methods
     }
@@ -392,10 +368,9 @@ def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
     if unranked:
         have = "has" if len(unranked) == 1 else "have"
         omitted += f" Not ranked: {_listed(unranked)}, which {have} no mean over all trials on any table."
+    values = np.array(list(whole.values())).reshape(len(whole), len(methods))
     try:
-        test = rank_test(
-            np.array(list(whole.values())).reshape(len(whole), len(methods)), SCORES[score].lower_is_better
-        )
+        test = rank_test(values, SCORES[score].lower_is_better)
     except InputError as error:
         sentence = f"{score}: no ranking over tables. {error}{omitted}"
         return RankOutcome(score, methods, tuple(whole), None, sentence)

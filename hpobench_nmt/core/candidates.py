@@ -19,31 +19,21 @@ _DIGITS = 4
 
 
 def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -> Floats:
-    """Codes of configurations drawn uniformly on each axis' scale, shape (at most N, H); each is there once.
+    """Codes of configurations drawn uniformly on each axis' scale, distinct rows, shape (at most count, H).
 
     The first configurations are the same for a larger count. Numbers of a range are rounded to four digits,
-    so that they are short, and the same on every machine. A narrow range keeps more: one digit for each power
-    of ten in the ratio of its larger end to its width.
-
-    Args:
-        axes: one per hyperparameter: ranges (continuous) or grids.
-        count: N.
-        rng: of the draws.
+    so that they are short, and the same on every machine; a narrow range keeps one digit more for each power
+    of ten in the ratio of its larger end to its width. An axis is a range (continuous) or a grid.
     """
     u = rng.random((count, len(axes)))
-    columns = [
-        _in_range(axis, u[:, j])
-        if axis.continuous
-        else np.array(axis.numbers)[(u[:, j] * len(axis.numbers)).astype(np.intp)]
-        for j, axis in enumerate(axes)
-    ]
-    found = np.column_stack(columns)
+    found = np.column_stack([_drawn(axis, u[:, j]) for j, axis in enumerate(axes)])
     _, first = np.unique(found, axis=0, return_index=True)
-    kept: Floats = found[np.sort(first)]
-    return kept
+    return np.asarray(found[np.sort(first)])
 
 
-def _in_range(axis: Hyperparameter, u: Floats) -> Floats:
+def _drawn(axis: Hyperparameter, u: Floats) -> Floats:
+    if not axis.continuous:
+        return np.array(axis.numbers)[(u * len(axis.numbers)).astype(np.intp)]
     whole = axis.whole
     low, high = axis.ends
     if whole and axis.scale == "linear":  # each as likely as any other

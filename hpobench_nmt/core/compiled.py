@@ -1,7 +1,7 @@
 """Inner loops compiled by numba, whose machine code is kept in the user's cache.
 
-Numba keeps it beside the source unless told otherwise. Uninstalling the package does not remove these
-files, and the folder that stays then hides a later editable install.
+By default numba keeps it beside the source, where it would survive an uninstallation and hide a later
+editable install.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorator: `numba.njit(cache=True, **options)` with its files outside of the package.
 
-    `NUMBA_CACHE_DIR`, numba's own variable, still says where they go. Where they cannot be written, numba
-    tries the package's folder. Where it cannot write there either, each process compiles the function anew.
+    `NUMBA_CACHE_DIR`, numba's own variable, comes first. Where neither these files nor any in the package's
+    folder can be written, each process compiles the function anew.
     """
     settings: Any = numba.config
     own_place = str(Path(platformdirs.user_cache_dir("hpobench-nmt", appauthor=False)) / "compiled")

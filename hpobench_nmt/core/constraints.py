@@ -4,25 +4,19 @@
                 0 at the bound, NaN where the metric is missing
     feasible    no violation is above 0 or NaN
 
-A method that knows constraints has `tell_constrained(row, losses, violations)`, which is called in place of
-`tell`. It is told the losses as they are, so that a violation is never taken for a failed training.
+A method that knows constraints has `tell_constrained(row, losses, violations)`, called in place of `tell`
+with the losses as they are, so that a violation is never taken for a failed training. A method that has only
+`tell` gets losses that make a violating row unattractive: in each objective the worst of all feasible rows so
+far, or NaN, as for a failed training, where there is none yet. So it looks for feasible rows without knowing
+how far away they are.
 
-A method that has only `tell` is told a loss that makes a violating row unattractive, in each objective: the
-worst of all feasible rows so far, or NaN, as for a failed training, where there is none yet. So it looks for
-feasible rows, though it cannot tell how far away they are.
-
-On a clock this holds whenever a training has come as far as was asked, whether or not it could go on.
-What is constrained are properties such as decoding time, memory or the number of parameters, which can be
-measured at any checkpoint: the violations of a row of a table are the same at all of them. A method that
-learns curves by `observe` is told NaN for all losses of a violating row, as for a failed training, so that
-one that stops trainings does not go on with it.
-
-A live training run measures most of these properties once, at the end of a training. What is not measured
-yet is not held against a row: its violation is 0 until its training has ended
+On a clock this holds whenever a training has come as far as was asked. Constraints are on properties such as
+decoding time, memory or the number of parameters, so a row of a table has the same violations at all of its
+checkpoints. A method with `observe` gets NaN for all losses of a violating row, so that it does not train it
+further. A live training run measures most properties at its end, and until then the violation is 0
 (runner/tuning/live_trainer.py).
 
-Scores, exact values and figures count feasible rows only, on any clock: "the best so far" is the best that is
-feasible. What is recorded are the losses as they are.
+Scores, exact values and figures count feasible rows only, on any clock. Trajectories record all losses.
 """
 
 from __future__ import annotations
@@ -45,13 +39,7 @@ Violations = Callable[[int], Floats]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound that a metric must keep.
-
-    Attributes:
-        metric: its name.
-        relation: "<=" where the bound is the most, ">=" where it is the least.
-        bound: in the metric's own unit.
-    """
+    """A bound of a metric, in its unit: with "<=" the largest feasible value, with ">=" the smallest."""
 
     metric: str
     relation: Literal["<=", ">="]
@@ -59,11 +47,7 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: str) -> Constraint:
-        """The constraint of a text such as "dev_gpu_time<=60" or "dev_bleu >= 20".
-
-        Raises:
-            InputError: it does not read METRIC<=NUMBER or METRIC>=NUMBER.
-        """
+        """The constraint of a text such as "dev_gpu_time<=60" or "bleu >= 20"; InputError for other forms."""
         for relation in ("<=", ">="):
             metric, found, number = text.partition(relation)
             if found and metric.strip():
@@ -92,11 +76,7 @@ class Constraint:
 
 
 def parse_constraints(texts: Sequence[str], where: str) -> list[Constraint]:
-    """The constraints of several texts.
-
-    Raises:
-        InputError: one cannot be read, or two bound the same metric on the same side; it says where.
-    """
+    """The constraints of texts; InputError if one is invalid or two bound a metric on the same side."""
     parsed = [Constraint.parse(text) for text in texts]
     if len({(each.metric, each.relation) for each in parsed}) < len(parsed):
         raise InputError(f"{where}: two bounds of one kind on the same metric.")

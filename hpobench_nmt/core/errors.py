@@ -35,14 +35,9 @@ def one_line(error: BaseException) -> str:
 
 
 def unknown(kind: str, name: str, valid: Iterable[str], hint: str = "", prefix: str = "") -> InputError:
-    """The error for a name that does not exist, with the nearest one that does.
+    """The error for a name that does not exist, with the nearest one that does, of those that are valid.
 
-    Args:
-        kind: what the name is of, such as "table".
-        name: the wrong one.
-        valid: those that exist.
-        hint: what else to say.
-        prefix: what names are shown with, such as the section of a key.
+    `kind` is what the name is of, such as "table"; names are shown with the prefix, such as a key's section.
     """
     known = sorted(valid)
     lowered = {k.lower(): k for k in known}

@@ -12,8 +12,9 @@ import stat
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,7 @@ def check_name(kind: str, name: str) -> str:
 def check_label(kind: str, text: str) -> str:
     """Return the name or unit of a column if it can be shown as it is.
 
-    Raises:
-        InputError: it holds a character that acts on a terminal or cannot be seen, begins or ends with a
-            space, or is too long.
+    Raises InputError if it has an unsafe character, begins or ends with a space, or is too long.
     """
     unsafe = UNSAFE.search(text)
     if unsafe:
@@ -110,8 +109,8 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 def replace_folder(new: Path, target: Path) -> None:
     """Move a finished folder into place; an older one goes only when the new one is there.
 
-    Where the process is killed between the two steps, or can put neither into place, the older one stays in a
-    scratch folder, from which `remove_leftovers` puts it back.
+    If the process is killed between the two steps, or neither can be put into place, the older one stays in a
+    scratch folder, from which `remove_leftovers` restores it.
     """
     if not target.exists():
         new.rename(target)
@@ -133,10 +132,9 @@ def _new_scratch_folder(target: Path) -> Path:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left behind in a folder: files and folders that were being written.
+    """Remove what killed processes left in a folder: files and folders that were being written.
 
-    They are known by their names, which hold the machine and the process that made them. They go when that
-    process is known to be gone, and in any case after a day.
+    Their names hold the machine and the process. They go once that process is gone, or after a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -181,16 +179,10 @@ def _machine() -> str:
 
 
 def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = True) -> bytes:
-    """The content of a file.
+    """The content of an ordinary file of at most `limit` bytes; a pipe or a device is refused.
 
-    Args:
-        path: an ordinary file; a pipe or a device is refused.
-        limit: the most bytes that it may have.
-        follow_link: whether the file may be a symbolic link. In a folder from somebody else it may not,
-            because it could point at any file of the user.
-
-    Raises:
-        InputError: it cannot be read, or is not such a file.
+    In a folder from somebody else the file must not be a symbolic link (`follow_link`), which could point at
+    any file of the user. Raises InputError where it cannot be read, or is not such a file.
     """
     try:
         if not follow_link and path.is_symlink():
@@ -215,15 +207,9 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
 
 def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
     """A parsed TOML file; `validation.load_toml` also checks what is in it."""
-    content = read_bytes(path, follow_link=follow_link)
-    try:
-        return tomllib.loads(content.decode("utf-8-sig"))  # some editors begin a file with a mark
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except RecursionError:
-        raise InputError(f"{path}: not valid TOML: nested too deeply.") from None
-    except ValueError as error:  # TOMLDecodeError, or a number of more than 4,300 digits
-        raise InputError(f"{path}: not valid TOML: {_reason(error)}") from None
+    content = read_bytes(path, follow_link=follow_link)  # some editors begin a file with a mark
+    parsed: dict[str, Any] = _parsed(tomllib.loads, content, "utf-8-sig", "TOML", path)
+    return parsed
 
 
 def read_json(path: Path, follow_link: bool = True) -> Any:
@@ -232,22 +218,24 @@ def read_json(path: Path, follow_link: bool = True) -> Any:
 
 
 def parse_json(content: bytes, where: str) -> Any:
-    """Parsed JSON. NaN, Infinity and a key that is there twice are refused.
+    """Parsed JSON, UTF-8 text; NaN, Infinity and a repeated key are refused. Messages begin with `where`.
 
     A number such as 1e999 becomes infinite; the types of core/validation.py refuse it, with its key.
-
-    Args:
-        content: UTF-8 text.
-        where: for messages, such as "FILE, line 3".
     """
+    parse = partial(json.loads, object_pairs_hook=_distinct, parse_constant=_refuse)
+    return _parsed(parse, content, "utf-8", "JSON", where)
+
+
+def _parsed(parse: Callable[[str], Any], content: bytes, encoding: str, kind: str, where: object) -> Any:
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
+        return parse(content.decode(encoding))
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except RecursionError:
-        raise InputError(f"{where}: not valid JSON: nested too deeply.") from None
-    except ValueError as error:
-        raise InputError(f"{where}: not valid JSON: {_reason(error)}") from None
+        raise InputError(f"{where}: not valid {kind}: nested too deeply.") from None
+    except ValueError as error:  # a syntax error, or a number of more than 4,300 digits
+        # Without the parser's advice for programmers.
+        raise InputError(f"{where}: not valid {kind}: {str(error).split(';')[0].rstrip('.')}.") from None
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -261,8 +249,3 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
-
-
-def _reason(error: ValueError) -> str:
-    """The parser's reason, without its advice for programmers."""
-    return str(error).split(";")[0].rstrip(".") + "."

@@ -56,11 +56,10 @@ def failure_text(text: str) -> str:
 
 def function_of(method: Any, name: str) -> Callable[..., Any]:
     """A function that a method must have."""
-    found = guarded(name, getattr, method, name, None)
+    found: Callable[..., Any] | None = guarded(name, getattr, method, name, None)
     if not callable(found):
         raise MethodFailure(f"what was made, a {type(method).__name__}, has no {name}")
-    function: Callable[..., Any] = found
-    return function
+    return found
 
 
 def row_number(name: str, answer: Any, n_rows: int) -> int:
@@ -95,11 +94,9 @@ def described(describe: Callable[[Any], str], thing: object) -> str:
     """A short description of something that a method made, the same in every run."""
     try:
         text = " ".join(describe(thing).split())
-    except KeyboardInterrupt:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             raise
-        return f"(a {type(thing).__name__} that cannot be shown)"
-    except BaseException:
         return f"(a {type(thing).__name__} that cannot be shown)"
     # Memory addresses differ from run to run.
     return _ADDRESS.sub("0x…", text)[:300]

@@ -41,19 +41,18 @@ class Hyperparameter:
 
     Attributes:
         name: the column it has in a table.
-        values: the grid. If numeric, ascending numbers in raw units, whose ends map to 0 and 1; if ordinal,
-            labels in their order; if categorical, labels in any order.
+        values: the grid: of a numeric one, ascending numbers in raw units, whose ends map to 0 and 1; of an
+            ordinal one, labels in their order; of a categorical one, labels in any order.
         scale: "linear" if steps between numbers matter, "log" if ratios do.
         unit: shown to people.
         kind: "numeric", "ordinal" (labels that have an order) or "categorical" (labels that have none).
-        integer: whether numbers must be whole; None: if all values are whole, and of a range if its ends are
-            of type int.
-        active_if: when the hyperparameter is active: pairs of another hyperparameter's name and the values
-            that it must have there, such as (("optimizer", ("adam", "rmsprop")),). Every pair must hold.
-            Empty: it is always active.
+        integer: whether numbers must be whole; None: if all values are, or the ends of a range are of type
+            int.
+        active_if: conditions that must all hold for it to be active: pairs of another hyperparameter's name
+            and its values, such as (("optimizer", ("adam", "rmsprop")),). Empty: it is always active.
         default: the value that models see where it is inactive; None: the first one.
-        continuous: whether any number between the two values may be taken, which are then the ends. Tables
-            have grids; a function that is minimised may have such a range.
+        continuous: whether the two values are the ends of a range of numbers. Tables have grids; a function
+            that is minimised may have ranges.
     """
 
     name: str
@@ -152,11 +151,8 @@ class Hyperparameter:
     @cached_property
     def numbers(self) -> tuple[float, ...]:
         """The values of a numeric one as floats; the places of labels."""
-        return (
-            tuple(float(v) for v in self.values)
-            if self.is_numeric
-            else tuple(map(float, range(len(self.values))))
-        )
+        numbers: Any = self.values if self.is_numeric else range(len(self.values))
+        return tuple(map(float, numbers))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -182,8 +178,7 @@ class Hyperparameter:
     def code(self, value: object) -> float:
         """A value as a number: itself, or a label's place; NaN for None or NaN, which mean inactive.
 
-        Raises:
-            InputError: it is none of the values, with the nearest one.
+        Raises InputError, with the nearest value, if it is not one of the values.
         """
         if value is None or value != value:
             if self.active_if:
@@ -205,11 +200,9 @@ class Hyperparameter:
                 return near[0]
         if isinstance(value, str) and not self.is_numeric:
             raise unknown(f"value of {self.name}", value, self.labels)
-        known = (
-            f"not between {self.ends[0]:g} and {self.ends[1]:g}"
-            if self.continuous
-            else f"none of {_shown(self.values)}"
-        )
+        known = f"none of {_shown(self.values)}"
+        if self.continuous:
+            known = f"not between {self.ends[0]:g} and {self.ends[1]:g}"
         raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
 
     def value(self, code: float) -> Value | None:
@@ -236,14 +229,13 @@ class Hyperparameter:
         """The codes, and the default's where inactive."""
         if not np.isnan(codes).any():
             return codes
-        return np.where(
-            np.isnan(codes), self.code(self.values[0] if self.default is None else self.default), codes
-        )
+        default = self.values[0] if self.default is None else self.default
+        return np.where(np.isnan(codes), self.code(default), codes)
 
     def scaled(self, codes: Floats) -> Floats:
-        """Codes of numbers or ordered labels mapped to [0, 1], any shape. One value alone maps to 0.
+        """Codes of numbers or ordered labels mapped to [0, 1], any shape, inactive ones as their default.
 
-        An inactive one counts as its default.
+        A single value maps to 0.
         """
         codes = self.counted_as(codes)
         low, high = self.ends
@@ -262,8 +254,7 @@ class Hyperparameter:
         """Codes of shape (N,) as features, shape (N, n_features)."""
         if self.n_features == 1:
             return self.scaled(codes)[:, None]
-        marks: Floats = (self.counted_as(codes)[:, None] == np.arange(len(self.values))) / math.sqrt(2)
-        return marks
+        return np.asarray((self.counted_as(codes)[:, None] == np.arange(len(self.values))) / math.sqrt(2))
 
 
 def label(value: Value) -> str:

@@ -29,8 +29,7 @@ class Metric:
         direction: whether the smallest or the largest value is the best.
         unit: for people.
         missing: a value that stands for "not measured" in the file (besides an empty cell).
-        tolerance: a difference that is not worth paying for, in the metric's unit; the default target of
-            the score ftc.
+        tolerance: a difference not worth paying for, in the metric's unit: the default of the score ftc.
         description: what was measured, and how.
     """
 
@@ -61,12 +60,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric to optimise, and which way.
-
-    Attributes:
-        metric: its name.
-        direction: "min" or "max", the better end.
-    """
+    """A metric to optimise, by its name, and its better end: "min" or "max"."""
 
     metric: str
     direction: Direction

@@ -13,12 +13,7 @@ from hpobench_nmt.core.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class FrontScale:
-    """How m losses are scaled: (loss - ideal) / (nadir - ideal).
-
-    Attributes:
-        ideal, nadir: shape (m,).
-        total: hypervolume of the whole table, scaled.
-    """
+    """How losses are scaled, (loss - ideal) / (nadir - ideal); `total` is the table's scaled hypervolume."""
 
     ideal: Floats
     nadir: Floats

@@ -28,8 +28,8 @@ class Source:
 
     Attributes:
         name: the table's.
-        features: its n rows on the scales of the problem's features, shape (n, F), read-only; beyond [0, 1]
-            where its values lie beyond those of the problem.
+        features: its n rows on the scales of the problem's features, shape (n, F), read-only; outside of [0,
+            1] where its values lie beyond the problem's.
         losses: of the problem's objectives, shape (n, n_objectives), read-only; NaN where missing.
     """
 
@@ -42,35 +42,35 @@ class Source:
 class Problem:
     """The candidates and the rules; never the metrics of a row that was not asked for.
 
-    Problems compare by identity, so that a method can cache what depends only on the candidates (a
-    covariance matrix, say) with functools.lru_cache and share it between trials.
+    Problems compare by identity, so that a method can cache what depends only on the candidates (a covariance
+    matrix, say) with functools.lru_cache and share it between trials.
 
-    A method's rows are the candidates, numbered from 0 to N - 1. Where some rows of a table are no
-    candidates, such as those without a learning curve in a run along the curves, the table has other numbers.
-    Results have the table's (`Trajectory.rows`).
+    A method's rows are the candidates, numbered from 0 to N - 1. Where only some rows of a table are
+    candidates, such as those with a learning curve, the table has other numbers, which results have
+    (`Trajectory.rows`).
 
     Attributes:
         features: every candidate as models see it, in [0, 1], shape (N, F), read-only: one column for each
             hyperparameter, but for categories one column each (see core/space.py).
         n_objectives: number of losses that each look-up gives.
-        lookups: the most that a trial may look up, the initial design included; at most N. (The `--lookups`
-            of a run, or N.) Of methods with `suggest`, the most rows that a trial may begin: to go on with
-            a row is no new one (see `ParallelMethod`).
+        lookups: the most rows that a trial may look up, or start with `suggest`, the initial design included;
+            at most N. It is the `--lookups` of a run, or N. Resuming a row does not count (see
+            `ParallelMethod`).
         n_initial: number of random rows that a method is told before it is first asked.
         space: the hyperparameters with their names, values, scales and kinds. Left out: one numeric
             hyperparameter for each feature, "x1" and so on.
-        configs: every candidate as numbers, shape (N, H), read-only: a hyperparameter's own unit, of a label
-            its place among the values, NaN where inactive. `config(row)` is easier to read. Left out: the
+        configs: every candidate as numbers, shape (N, H), read-only: values in their own unit, a label's
+            place among the values, NaN where inactive. `config(row)` is easier to read. Left out: the
             features.
         workers: how many trainings can run at a time.
         resources: all resources that some row has a checkpoint at, ascending, shape (R,), read-only; [1.0]
             where rows can only be looked up whole.
-        resume: whether a training can be paused and go on later, on any worker. Otherwise it goes on only if
-            it is asked for again as soon as it has come to a checkpoint; later it starts anew.
+        resume: whether any worker can resume a paused training later. Otherwise it continues only if it is
+            asked for again as soon as it has come to a checkpoint; later it restarts.
         clock: what time is counted in: "lookups", or "cost", which the table names.
         time: the most time that a trial may take on that clock; infinite if only `lookups` ends it.
-        constraints: what a row must keep to be of use, such as "dev_gpu_time<=60"; c of them. A method is
-            told of violations if it has `tell_constrained` (core/constraints.py says what others are told).
+        constraints: what a feasible row must keep, such as "dev_gpu_time<=60"; c of them. A method gets the
+            violations in `tell_constrained`, if it has that (core/constraints.py describes what others get).
         sources: other tables that the method may learn from.
     """
 
@@ -126,11 +126,7 @@ class Problem:
 
 
 def find_row(rows: dict[bytes, int], space: Space, config: Config, before: str, after: str) -> int:
-    """The row of a configuration in an index made by `row_index`.
-
-    Raises:
-        InputError: there is none: `before`, the configuration, `after`.
-    """
+    """The row of a configuration in an index of `row_index`; else InputError: `before`, it, and `after`."""
     row = rows.get(config_key(space.encode(config)))
     if row is None:
         shown = ", ".join(f"{name}={value}" for name, value in config.items())
@@ -196,7 +192,7 @@ class Progress(NamedTuple):
         losses: at each checkpoint, to be minimised, shape (k, n_objectives); NaN where there are none. A
             training that has failed is done, and its last losses are NaN.
         best: losses of the best checkpoint so far, by the first loss, shape (n_objectives,).
-        done: whether the training has ended by itself: it cannot be asked to go further.
+        done: whether the training has ended, so that it cannot be trained further.
         time: when that was, on the trial's clock.
     """
 
@@ -212,35 +208,32 @@ class Progress(NamedTuple):
 class ParallelMethod(Protocol):
     """A method that can have several trainings running, or that trains rows part of the way.
 
-    It says so by having `suggest`, which is then called in place of `ask`. A method that has only `ask` is
-    run with one worker, and trains each row until its training ends.
+    It has `suggest`, which is called in place of `ask`. A method that has only `ask` runs with one worker,
+    and trains each row until its training ends.
 
-    A trial begins `problem.lookups` rows at most, those of the initial design among them. It is up to the
-    method to count them: rows that were observed or told, and those that are running. Once so many have been
-    begun, `suggest` is still called, and must name one of them that is not running and has not ended, or None
-    to wait, until all of them are trained to their end. A new row is not begun then. The worker stays idle
-    until another training has finished, and the trial ends when nothing is running, with what is left of the
-    begun rows untrained. `hpobench_nmt.testing.keeps_to_its_budget_of_rows` checks this.
+    A trial starts at most `problem.lookups` rows, the initial design included. The method counts them: rows
+    that were observed or told, and those that are running. After that `suggest` must name a started row that
+    is not running and has not ended, or None to wait, until all are trained to their end. A new row is not
+    started: the worker stays idle until another training has finished, and the trial ends when nothing is
+    running. `hpobench_nmt.testing.keeps_to_its_budget_of_rows` checks this.
     """
 
     def suggest(self, running: Mapping[int, float]) -> int | Request | tuple[int, float] | None:
         """What an idle worker is to do next.
 
         Args:
-            running: the rows that are being trained now, those of the initial design among them, each with
-                the resource asked for; read-only. It changes as the trial goes on, so take a copy to keep it.
+            running: the rows in training now, those of the initial design included, with the resource that
+                was asked for; read-only. It changes during the trial: copy it to keep it.
 
         Returns:
             a row, to be trained until its training ends; or a request: a row and a resource, which must be
-            more than the row has; or None to wait until something that is running has finished. Once
-            `problem.lookups` rows have been begun, one of these.
+            more than the row has; or None to wait until something that is running has finished.
         """
 
     def observe(self, progress: Progress) -> None:
         """A training has come as far as was asked, or has ended before that.
 
-        A method without `observe` is told by `tell`, as sequential methods are: the losses of the row's
-        best checkpoint so far.
+        A method without `observe` is told the losses of the row's best checkpoint so far by `tell`.
         """
 
 

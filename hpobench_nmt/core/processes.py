@@ -82,9 +82,7 @@ class Ended:
 class Server:
     """Starts processes by forking itself. It ends, and they with it, when nobody refers to it any more.
 
-    Args:
-        prepare: "module:function", called once in the server, before it starts any process.
-        arguments: of that function, such as JSON can hold.
+    First it calls `prepare`, "module:function", once, with arguments that JSON can hold.
     """
 
     def __init__(self, prepare: str, *arguments: Any) -> None:
@@ -140,10 +138,8 @@ shared_server = functools.lru_cache(maxsize=4)(Server)
 class Process:
     """A process that has this one's import path, folder, environment and open standard error.
 
-    Args:
-        server: to be forked from.
-        function: of a module, or a partial of one, called in the process with its end of the connection.
-        files: open ones, further arguments of the function, under numbers of their own.
+    The server forks it, and it calls a function of a module, or a partial of one, with its end of the
+    connection and the open files, which have numbers of their own there.
     """
 
     def __init__(self, server: Server, function: Callable[..., object], files: Sequence[int] = ()) -> None:
@@ -175,9 +171,7 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
     """Wait for messages of processes, and for their end as `Ended`, at most for some seconds.
 
     What a process sent before its end comes before it. One that has ended is closed: it can tell no more.
-
-    Raises:
-        RunError: the server has ended.
+    Raises RunError if the server has ended.
     """
     ends = {end: process for process in processes for end in (process._connection, process._leash)}
     for process in dict.fromkeys(ends[end] for end in wait(ends, seconds)):  # type: ignore[index]
@@ -205,9 +199,8 @@ def events(processes: Iterable[P], seconds: float | None = None) -> Iterator[tup
 def outcome(process: Process) -> tuple[Any, str] | Ended:
     """Wait for the end of a process that calls `answer`, and of all that it started.
 
-    Returns:
-        What the function has returned, and the error that it has raised: the message of a RunError, the last
-        line of the traceback of another, or "". If it did neither, how the process ended.
+    Returns what the function has returned, and its error: the message of a RunError, the last line of
+    another's traceback, or "". If it did neither, how the process ended.
     """
     found: tuple[Any, str] | None = None
     while True:

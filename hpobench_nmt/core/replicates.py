@@ -16,10 +16,9 @@ class ReplicateLosses:
     """The losses of several trainings of each of N rows.
 
     Attributes:
-        starts: where the trainings of each row begin in losses, and their number at the end, shape (N + 1,).
-        losses: of all T trainings, those of a row together, shape (T, m), NaN where one failed.
-        others: other metrics of these trainings, as measured, shape (T, k). They are only part of the hash:
-            their means decide on costs and constraints.
+        starts: where each row's trainings begin in losses, and their number T at the end, shape (N + 1,).
+        losses: of all trainings, those of a row together, shape (T, m), NaN where one failed.
+        others: their other metrics, shape (T, k), for the hash: their means decide on costs and constraints.
     """
 
     starts: NDArray[np.int64]
@@ -30,8 +29,7 @@ class ReplicateLosses:
         """The losses of one training of each row, each as likely as the others, shape (N, m). O(N)."""
         counts = np.diff(self.starts)
         chosen = np.floor(rng.random(len(counts)) * counts).astype(np.int64)
-        found: Floats = self.losses[self.starts[:-1] + chosen]
-        return found
+        return np.asarray(self.losses[self.starts[:-1] + chosen])
 
     @property
     def sha256(self) -> str:

@@ -11,14 +11,10 @@ from hpobench_nmt.core.space import Hyperparameter
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """A metric as a function of the configuration, on N of the points of a grid.
+    """A metric of the named table as a function of the configuration, on N of the points of a grid of H axes.
 
-    Attributes:
-        table: the name of the table that it comes from, for people.
-        objective: the metric, and which way it is better.
-        hyperparameters: the H axes of the grid.
-        configs: codes of the configurations, shape (N, H), distinct rows: see core/space.py.
-        values: of the metric in raw units, shape (N,), NaN where missing.
+    Codes of the configurations, shape (N, H), are distinct rows: see core/space.py. The values are in raw
+    units, shape (N,), NaN where missing; the objective says which way they are better.
     """
 
     table: str

@@ -1,8 +1,8 @@
 """Random generators for trials, derived from names and numbers alone.
 
-The initial design depends on (root seed, table, trial), so that every method starts from the same rows;
-a method's own generator on its name besides. No global state and no `hash()`, which changes from one
-process to the next.
+The initial design depends on (root seed, table, trial), so that every method starts from the same rows; a
+method's own generator depends on its name besides. There is no global state, nor `hash()`, which differs
+between processes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ from hpobench_nmt.core.errors import check_whole
 
 
 def check_seed(seed: object) -> None:
-    """Refuse what is no root seed.
-
-    Raises:
-        InputError: it is not a whole number of 0 or more.
-    """
+    """Raise InputError where a root seed is not a whole number of 0 or more."""
     check_whole("seed", seed, 0)
 
 

@@ -19,12 +19,10 @@ class Event(NamedTuple):
     """A training that has come as far as was asked, or has ended before that.
 
     Attributes:
-        finish: when, on the trial's clock.
+        finish, start: when it finished, and when its worker began, on the trial's clock.
         number: of the request, from 1 in the order of asking.
-        worker: which worker trained.
-        row: the row.
-        checkpoint: the last checkpoint that was reached, from 1.
-        start: when the worker began.
+        worker, row: which.
+        checkpoint: the last one reached, from 1.
         cost: what the request took of the worker's time.
         done: whether the training has ended by itself, so that the row has no more checkpoints.
     """
@@ -47,10 +45,7 @@ class Trainer(Protocol):
         """How many trainings can run at a time."""
 
     def start(self, worker: int, row: int, resource: float) -> None:
-        """Let an idle worker train a row to its first checkpoint at this resource or above.
-
-        It goes on from where the row is. The training may end before that.
-        """
+        """Let an idle worker train a row on to its first checkpoint at this resource or above, or its end."""
 
     def finish(self) -> list[Event]:
         """Wait for the next to finish. All that finish at that time, in the order of their requests."""
@@ -74,9 +69,10 @@ class SimulatedTrainer:
     def __init__(self, trainings: Trainings, workers: int = 1) -> None:
         self.workers = workers
         self._trainings = trainings
-        self._first = _cells(trainings.starts)
-        self._resources = _cells(trainings.resources)
-        self._costs = _cells(trainings.costs)
+        cells: Any = memoryview  # reads single cells several times faster
+        self._first = cells(trainings.starts)
+        self._resources = cells(trainings.resources)
+        self._costs = cells(trainings.costs)
         self._best = trainings.best
         self._trained: dict[int, int] = {}  # by row, the place of its next checkpoint
         self._heap: list[Event] = []
@@ -128,25 +124,12 @@ class SimulatedTrainer:
 
     def progress(self, event: Event) -> Progress:
         """See Trainer."""
-        all_of = self._trainings
-        first = self._first[event.row]
+        whole, first = self._trainings, self._first[event.row]
         end = first + event.checkpoint
-        return Progress(
-            event.row,
-            all_of.resources[first:end],
-            all_of.costs[first:end],
-            all_of.losses[first:end],
-            self._best[end - 1],
-            event.done,
-            event.finish,
-        )
+        resources, costs, losses = whole.resources[first:end], whole.costs[first:end], whole.losses[first:end]
+        return Progress(event.row, resources, costs, losses, self._best[end - 1], event.done, event.finish)
 
     def reached(self, rows: Rows, checkpoints: Rows) -> tuple[Floats, Floats]:
         """See Trainer."""
         places = self._trainings.starts[rows] + checkpoints - 1
         return self._best[places], self._trainings.resources[places]
-
-
-def _cells(array: Any) -> Any:
-    """The array for reading single cells, which is several times faster this way."""
-    return memoryview(array)

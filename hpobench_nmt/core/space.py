@@ -43,11 +43,7 @@ _SCALES = ("linear", "log", "log10", "ln", "uniform", "loguniform", "log-uniform
 
 @dataclass(frozen=True)
 class Space(Sequence[Hyperparameter]):
-    """A search space: its H hyperparameters, in the order of a table's columns.
-
-    Attributes:
-        hyperparameters: at least one, of different names.
-    """
+    """A search space: one or more hyperparameters of different names, in the order of a table's columns."""
 
     hyperparameters: tuple[Hyperparameter, ...]
 
@@ -123,15 +119,14 @@ class Space(Sequence[Hyperparameter]):
     def of(cls, axes: Mapping[str, object]) -> Space:
         """A space from a short description, by name.
 
-        A list of numbers is a grid, a list of other values are categories, and a tuple is a range:
-        (low, high) or (low, high, "log"), of whole numbers if both ends are of type int: (0, 1) has the two
-        values 0 and 1, and (0.0, 1.0) all between. A Hyperparameter stands for itself, under the name that
-        it has here; such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale.
+        A list of numbers is a grid, a list of other values are categories, and a tuple is a range: (low,
+        high) or (low, high, "log"), of whole numbers if both ends are of type int: (0, 1) has the two values
+        0 and 1, and (0.0, 1.0) all between. A Hyperparameter stands for itself, under the name that it has
+        here; such as Hyperparameter("x", (1, 10, 100), "log") for a grid on a log scale.
 
             Space.of({"layers": [1, 2, 4], "optimizer": ["sgd", "adam"], "rate": (1e-4, 1e-1, "log")})
 
-        Raises:
-            InputError: it is no mapping, or an axis is none of these.
+        Raises InputError for anything else.
         """
         if not isinstance(axes, Mapping):
             raise InputError(
@@ -143,9 +138,7 @@ class Space(Sequence[Hyperparameter]):
     def encode(self, config: Config) -> Floats:
         """A configuration as codes, shape (H,).
 
-        Raises:
-            InputError: it is no mapping, a hyperparameter is missing or unknown, or its value is not on the
-                grid.
+        Raises InputError if it is not a mapping, or a name or value is missing, unknown or off the grid.
         """
         if not isinstance(config, Mapping):
             raise InputError(
@@ -166,11 +159,7 @@ class Space(Sequence[Hyperparameter]):
         return codes
 
     def wrongly_active(self, codes: Floats) -> tuple[int, str] | None:
-        """The first of N configurations in which a condition is not kept, and what is wrong; None if all are.
-
-        Args:
-            codes: shape (N, H).
-        """
+        """The first of N configurations that violates a condition, and what is wrong; None if none does."""
         if not any(h.active_if for h in self.hyperparameters):
             return None
         active, given = self.active(codes), ~np.isnan(codes)
@@ -263,11 +252,7 @@ def scaled_features(axes: Sequence[Hyperparameter], codes: Floats) -> Floats:
 def covered_share(axes: Sequence[Hyperparameter], codes: Floats) -> float:
     """The share of the grid's points that have a row, 1 if all do.
 
-    A row stands for all points that differ in what is inactive there.
-
-    Args:
-        axes: the grid is the product of their values.
-        codes: of the rows, all distinct, shape (N, H).
+    A row, of distinct codes of shape (N, H), stands for all points that differ in what is inactive there.
     """
     sizes = np.array([len(h.values) for h in axes], dtype=np.float64)
     covered = (1.0 / np.where(np.isnan(codes), 1.0, sizes)).prod(axis=1).sum()

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def library(name: str, extra: str) -> ModuleType:
-    """An optional library, imported now.
-
-    Raises:
-        InputError: it is not installed, with the command that installs it.
-    """
+    """An optional library, imported now; InputError with the command that installs it where it is absent."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -42,12 +38,7 @@ def library(name: str, extra: str) -> ModuleType:
 
 
 def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> ConfigurationSpace:
-    """The space of these hyperparameters as one of ConfigSpace's.
-
-    Args:
-        axes: of a space.
-        seed: of the configurations that ConfigSpace draws.
-    """
+    """The space of these hyperparameters as one of ConfigSpace's, which draws with the seed."""
     cs = library("ConfigSpace", "smac")
     ours = {h.name: h for h in axes}
     theirs = {h.name: _configspace_axis(cs, h) for h in axes}
@@ -67,9 +58,8 @@ def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> C
 def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
     """The hyperparameters of one of ConfigSpace's spaces.
 
-    Raises:
-        InputError: it has a forbidden clause, a condition other than "equals" or "in", or a hyperparameter
-            that is neither uniform, ordinal, categorical nor constant.
+    Raises InputError for a forbidden clause, a condition other than "equals" or "in", or a hyperparameter
+    that is neither uniform, ordinal, categorical nor constant.
     """
     cs = library("ConfigSpace", "smac")
     if space.forbidden_clauses:
@@ -111,10 +101,7 @@ def suggested_by_optuna(
 ) -> dict[str, Value]:
     """A configuration from an Optuna trial; hyperparameters that are inactive are left out.
 
-    Args:
-        trial: of Optuna.
-        axes: each after those that its condition names (`Space.parents_first`).
-        distributions: of these axes, from `to_optuna`.
+    Each axis comes after those that its condition names (`Space.parents_first`).
     """
     config: dict[str, Value] = {}
     for h in axes:
@@ -132,10 +119,7 @@ def _suggested(trial: Any, name: str, axis: Any) -> Any:
 
 
 def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperparameter, ...]:
-    """Optuna's distributions by name as hyperparameters.
-
-    One with a step is a grid, any other one of numbers a range.
-    """
+    """Optuna's distributions by name as hyperparameters: numbers with a step are a grid, others a range."""
     known = library("optuna", "optuna").distributions
     axes = []
     for name, given in distributions.items():

@@ -1,7 +1,7 @@
 """Texts of unknown origin, shown so that no character acts on a terminal, a page or a spreadsheet.
 
-Names of tables, columns and units are refused where they hold such characters (`check_label` in
-core/files.py). Free texts, such as provenance and error messages, are shown with them escaped.
+Names of tables, columns and units must not hold such characters (`check_label` in core/files.py). Free texts,
+such as provenance and error messages, are shown with them escaped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 
 
 def printable(text: str, lines: bool = False) -> str:
-    r"""The text with every unsafe character as an escape such as \x1b or \u202e.
-
-    Args:
-        text: of any origin.
-        lines: keep line ends and tabs.
-    """
+    r"""The text with unsafe characters as escapes such as \x1b or \u202e; with `lines`, \n and \t stay."""
     return UNSAFE.sub(lambda found: escape(found[0], lines), text)
 
 
@@ -37,22 +32,13 @@ def escape(character: str, lines: bool = False) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """The text as a cell of a CSV file: printable, and with a ' before it where a spreadsheet would run it.
-
-    The text of a number is left as it is.
-    """
+    """The text as a CSV cell: printable, with a ' before what a spreadsheet would run; numbers stay."""
     shown = printable(text, lines=True)
     return f"'{shown}" if _FORMULA.match(shown) and not _is_number(shown) else shown
 
 
 def counted(count: int, noun: str, several: str = "") -> str:
-    """A number of things: "1 row", "1,234 rows".
-
-    Args:
-        count: how many.
-        noun: of one of them.
-        several: of more of them, if that is not the noun with an "s".
-    """
+    """A number of things: "1 row", "1,234 rows"; `several` is the plural if it is not noun and "s"."""
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 

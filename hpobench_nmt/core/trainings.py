@@ -29,10 +29,8 @@ from hpobench_nmt.core.text import counted
 class Trainings:
     """The trainings of N rows. The symbols are explained at the top of this file; the arrays are frozen.
 
-    Attributes:
-        starts, resources, costs, losses: see there.
-        resume: whether a training can be paused and go on later, on any worker. Otherwise a training goes on
-            only if its worker does so at once; later it starts anew, at the whole cost.
+    With `resume`, any worker can resume a paused training later. Otherwise only the same worker can continue
+    it, at once; later it restarts at the whole cost.
     """
 
     starts: Rows
@@ -78,11 +76,9 @@ class Trainings:
 
     @classmethod
     def whole(cls, losses: Floats, costs: Floats | None = None) -> Trainings:
-        """Rows that are looked up whole: one checkpoint each.
+        """Rows that are looked up whole, from losses of shape (N, m), with one checkpoint each.
 
-        Args:
-            losses: shape (N, m).
-            costs: of each row, shape (N,); 1 where left out, so that one worker's clock counts look-ups.
+        Without costs, of shape (N,), each takes 1, so that one worker's clock counts look-ups.
         """
         n_rows = len(losses)
         known = np.ones(n_rows) if costs is None else costs

@@ -32,18 +32,15 @@ def _freeze(made: object, *names: str) -> None:
 class Goal:
     """Rows to find. Scores are computed from goals, and a trial can end once all its goals are settled.
 
-    A trial settles a goal when it has found enough of the target rows, or, for a score that is taken after
-    a fixed number of look-ups, when it has made them.
+    A trial settles a goal when it has found enough target rows, or reached the time at which the score is
+    taken.
 
     Attributes:
         targets: True for each row that counts, shape (N,).
         needed: how many of them are enough.
-        score_at: number of look-ups, or time on the trial's clock, after which the score is taken; None for a
-            runtime.
-        gaps: each row's distance from the best value, shape (N,), where the score is the smallest gap found;
-            None where rows are counted.
-        points: each row's losses, scaled, shape (N, m), where the score is the share of the hypervolume that
-            the rows found dominate (evaluation/hypervolume.py); None otherwise.
+        score_at: look-ups, or time on the trial's clock, after which the score is taken; None for a runtime.
+        gaps: each row's distance from the best value, shape (N,), if the score is the smallest gap found.
+        points: each row's scaled losses, shape (N, m), if the score is the share of the hypervolume found.
         name: the score's name, or a few words that describe the goal.
         resources: how far each row must be trained to count, shape (N,); None where rows are looked up whole.
         best: the loss that gaps are counted from.
@@ -73,13 +70,13 @@ class Goal:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Timeline:
-    """When the n trainings of a trial ran, and where: in the order of finishing.
+    """When the n trainings of a trial ran, and where: in the order of finishing. Arrays have shape (n,).
 
     Attributes:
-        resources: how far each one came, shape (n,).
-        costs: what it took of its worker's time, shape (n,).
-        starts, finishes: on the trial's clock, shape (n,).
-        workers: numbered from 0, shape (n,).
+        resources: how far each one came.
+        costs: what it took of its worker's time.
+        starts, finishes: on the trial's clock.
+        workers: numbered from 0.
     """
 
     resources: Floats
@@ -94,16 +91,12 @@ class Timeline:
 
     def part(self, first: int, stop: int) -> Timeline:
         """Trainings first to stop - 1; the arrays are shared."""
-        here = slice(first, stop)
-        return Timeline(
-            self.resources[here], self.costs[here], self.starts[here], self.finishes[here], self.workers[here]
-        )
+        return Timeline(*(getattr(self, each.name)[first:stop] for each in fields(self)))
 
     @classmethod
     def joined(cls, parts: Sequence[Timeline]) -> Timeline:
         """One or more of them, one after the other."""
-        names = [each.name for each in fields(cls)]
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
     @classmethod
     def of_lookups(cls, count: int) -> Timeline:
@@ -125,10 +118,10 @@ class Trajectory:
         failure: why the method was stopped, empty where it was not.
         timing: when trainings ran; None where time is the number of look-ups, as `timeline` then says.
         own_seconds: processor time of this process that the trial took, nearly all of it in the method; NaN
-            where it was not measured. It is the only part that differs from run to run.
-        problem_rows: the same rows as the problem numbers them, shape (n,), where it has other numbers: some
-            rows of a table are no candidates, such as those without a learning curve in a run along the
-            curves. None where the numbers are the same; `candidates` are these numbers in either case.
+            where it was not measured. Only this part differs from run to run.
+        problem_rows: the same rows by their numbers in the problem, shape (n,), where these differ because
+            only some rows are candidates, such as those with a learning curve; else None (`candidates` has
+            them).
     """
 
     rows: Rows
@@ -179,8 +172,8 @@ class Trajectory:
 class Trials(Sequence[Trajectory]):
     """The trials of one method on one table, as a sequence of trajectories that takes little memory.
 
-    Only row numbers are kept, four bytes for each look-up, and on a clock the losses and times. A trajectory
-    is made when it is asked for; where no losses are kept, they are those of the table.
+    It keeps row numbers, four bytes for each look-up, and on a clock the losses and times. A trajectory is
+    made when it is asked for; where no losses are kept, they are those of the table.
 
     Attributes:
         table_losses: losses of all candidates, shape (N, m), shared by all trials.
@@ -229,17 +222,12 @@ class Trials(Sequence[Trajectory]):
         first_trial = list(accumulate((len(part) for part in parts), initial=0))
         first_row = list(accumulate((len(part.looked_up) for part in parts), initial=0))
         starts = [part.starts[:-1] + row for part, row in zip(parts, first_row, strict=False)]
-        return cls(
-            parts[0].table_losses,
-            np.concatenate([part.looked_up for part in parts]),
-            np.concatenate([*starts, first_row[-1:]]),
-            {
-                first + i: reason
-                for part, first in zip(parts, first_trial, strict=False)
-                for i, reason in part.failures.items()
-            },
-            numbers=parts[0].numbers,
-        )
+        failures: dict[int, str] = {}
+        for part, first in zip(parts, first_trial, strict=False):
+            failures |= {first + i: reason for i, reason in part.failures.items()}
+        rows = np.concatenate([part.looked_up for part in parts])
+        ends = np.concatenate([*starts, first_row[-1:]])
+        return cls(parts[0].table_losses, rows, ends, failures, numbers=parts[0].numbers)
 
     @property
     def lengths(self) -> Rows:
@@ -250,16 +238,10 @@ class Trials(Sequence[Trajectory]):
         """Trials first to stop - 1; the arrays are shared."""
         begin, end = self.starts[first], self.starts[stop]
         failures = {i - first: reason for i, reason in self.failures.items() if first <= i < stop}
-        starts = self.starts[first : stop + 1] - begin
-        return Trials(
-            self.table_losses,
-            self.looked_up[begin:end],
-            starts,
-            failures,
-            self.timing and self.timing.part(begin, end),
-            None if self.losses is None else self.losses[begin:end],
-            self.numbers,
-        )
+        starts, rows = self.starts[first : stop + 1] - begin, self.looked_up[begin:end]
+        timing = self.timing and self.timing.part(begin, end)
+        losses = None if self.losses is None else self.losses[begin:end]
+        return Trials(self.table_losses, rows, starts, failures, timing, losses, self.numbers)
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -1,10 +1,9 @@
 """The loop that runs every trial: workers train rows, and a method chooses what an idle worker trains next
 (Zhang & Duh 2020, Figure 2 and Algorithm 1, on a clock with several workers).
 
-A look-up is a training with one checkpoint that takes one unit of time. At each moment,
-
-1. all trainings that finish then are recorded and told, in the order of their requests;
-2. each idle worker gets the next row of the initial design, or what the method answers.
+A look-up is a training with one checkpoint that takes one unit of time. At each moment, all trainings that
+finish then are recorded and told, in the order of their requests. Then each idle worker gets the next row of
+the initial design, or what the method answers.
 
 The trial ends
 
@@ -14,9 +13,8 @@ The trial ends
 - when the method fails.
 
 Trainings that run at the end are not recorded. The initial design is trained to its end in any case. The loop
-holds an answer until it is used, so that no method is asked twice for one choice.
-
-The loop does not know where trainings take place: see `Trainer` in core/simulation.py.
+holds an answer until it is used, so that no method is asked twice for one choice. Where trainings take place
+is up to the `Trainer` (core/simulation.py).
 """
 
 from __future__ import annotations
@@ -61,8 +59,8 @@ def run_trial(
 ) -> Trajectory:
     """One trial of a method.
 
-    What a method does wrong ends its trial and is recorded as its failure. Errors of a trainer are raised.
-    Besides what the method does, each event takes O(log W) for W workers.
+    A method's errors end its trial and are recorded as its failure; a trainer's are raised. Besides what the
+    method does, each event takes O(log W) for W workers.
 
     Args:
         problem: what the method sees. Its `workers` is the number of workers of a simulation. `lookups`
@@ -72,8 +70,8 @@ def run_trial(
         rng: the method's generator.
         initial: the initial design: rows that are trained to their end first.
         goals: stop as soon as all are settled; none: run until the budget is spent.
-        on_call: called with "making it", "ask", "tell", "suggest" or "observe" whenever the method is called;
-            a time limit needs it.
+        on_call: called with the name of each call of the method ("making it", "ask", "tell", "suggest" or
+            "observe"), for a time limit.
         violations: of the problem's constraints, by row; None: there are none.
     """
     trainer = SimulatedTrainer(trainings, problem.workers) if isinstance(trainings, Trainings) else trainings
@@ -190,8 +188,10 @@ def _train(
             recorded.extend(event)
             if unfinished:
                 unfinished.discard(row)
-            if method is not None and (failure := _tell(method, trainer, event)):
-                method = None
+            if method is not None:
+                news = trainer.progress(event) if method.observes else trainer.best(event)
+                if failure := method.told(row, news):
+                    method = None
         if len(idle) > 1:
             idle.sort()
 
@@ -201,25 +201,14 @@ def _train(
 _NO_PROGRESS = "suggest returned None, to wait, but nothing is running and there are rows left to train"
 
 
-def _tell(method: _Method, trainer: Trainer, event: Event) -> str:
-    if method.observes:
-        return method.told(event.row, trainer.progress(event))
-    return method.told(event.row, trainer.best(event))
-
-
 def _trajectory(recorded: array[float], trainer: Trainer, n_objectives: int, failure: str) -> Trajectory:
     # Of one type of number, so that a trial of many events is small and quickly made into arrays.
     columns = np.array(recorded).reshape(-1, len(Event._fields)).T
     events = dict(zip(Event._fields, columns, strict=True))
     rows = events["row"].astype(np.int64)
     losses, resources = trainer.reached(rows, events["checkpoint"].astype(np.int64))
-    timing = Timeline(
-        resources=resources,
-        costs=events["cost"].copy(),
-        starts=events["start"].copy(),
-        finishes=events["finish"].copy(),
-        workers=events["worker"].astype(np.int32),
-    )
+    costs, starts, finishes = (events[name].copy() for name in ("cost", "start", "finish"))
+    timing = Timeline(resources, costs, starts, finishes, events["worker"].astype(np.int32))
     return Trajectory(rows, losses.reshape(len(rows), n_objectives), failure, timing)
 
 
@@ -283,11 +272,7 @@ class _Method:
             )
 
     def next(self, reached: Mapping[int, float]) -> tuple[int, float] | None:
-        """The next request, or None to wait.
-
-        Args:
-            reached: the resource of every row that was started, infinite where its training has ended.
-        """
+        """The next request, or None to wait; `reached` is the resource by row that was started."""
         name = self._ask_name
         if self._on_call is not None:
             self._on_call(name)

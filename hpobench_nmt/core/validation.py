@@ -55,30 +55,19 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_toml(path: Path, kind: type[T], follow_link: bool = True) -> T:
-    """The content of a TOML file as a value of this type.
-
-    Raises:
-        InputError: the file cannot be read, or what is in it is wrong.
-    """
+    """The content of a TOML file as a value of this type; InputError where it cannot be read or is wrong."""
     return checked(read_toml(path, follow_link), kind, str(path))
 
 
 def load_json(path: Path, kind: type[T], follow_link: bool = True) -> T:
-    """The content of a JSON file as a value of this type.
-
-    Raises:
-        InputError: the file cannot be read, or what is in it is wrong.
-    """
+    """The content of a JSON file as a value of this type; InputError where it cannot be read or is wrong."""
     return checked(read_json(path, follow_link), kind, str(path))
 
 
 def checked(content: object, kind: type[T], where: str) -> T:
     """Parsed TOML or JSON as a value of this type; nothing is converted but whole numbers to floats.
 
-    Args:
-        content: what a parser gave.
-        kind: a class made from Strict, or any type of its fields.
-        where: for messages, such as "FILE" or "FILE, line 3".
+    The type is one made from Strict, or of its fields. Messages begin with `where`, such as "FILE, line 3".
     """
     try:
         return msgspec.convert(content, kind)

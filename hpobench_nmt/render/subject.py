@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpobench_nmt.analysis.clock_times import clock_milestones, typical_time
 from hpobench_nmt.analysis.run_curves import Curves, hypervolume_curves, regret_curves
 from hpobench_nmt.analysis.runtimes import TargetRuntimes, target_runtimes
-from hpobench_nmt.analysis.selection import one_table
+from hpobench_nmt.analysis.selection import clock_milestones, one_table, typical_time
 from hpobench_nmt.analysis.verdicts import Statistics, run_statistics
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results

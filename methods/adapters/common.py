@@ -56,9 +56,9 @@ _LARGEST_SEED = 2**31 - 1
 class Adapter:
     """Base class of methods that ask another library.
 
-    It keeps the rows that are left, repeats an answer until it is told, and turns whatever is proposed into
-    a row that is left: the nearest one of equal kind (see `nearest`). While the library works, its warnings
-    and its log are silent.
+    It keeps the rows that are left, repeats an answer until it is told, and turns whatever is proposed into a
+    row that is left: the nearest one of equal kind (see `nearest`). While the library works, its warnings and
+    its log are silent.
 
     Attributes:
         problem: what the method sees.
@@ -67,8 +67,8 @@ class Adapter:
         told: losses by row, in the order in which they were told.
         asked: in `learn`: whether the row was asked for; False for those of the initial design.
         logger: name of the library's logger; "" if it has none.
-        draws_globally: whether the library draws from NumPy's global random state. It then gets a state of
-            its own, and the global one stays as it is.
+        draws_globally: whether the library draws from NumPy's global random state. It then gets its own
+            state.
     """
 
     logger = ""
@@ -89,11 +89,10 @@ class Adapter:
         """Make what the library needs."""
 
     def propose(self) -> int | Config | Floats:
-        """What the library would evaluate next.
+        """What the library would evaluate next: a row, a configuration, or a point in feature space, (F,).
 
-        Returns:
-            a row; or a configuration, in which numbers may lie between those of the grid, and inactive
-            hyperparameters may have a value; or a point among the features, shape (F,).
+        A configuration's numbers may be between those of the grid, and inactive hyperparameters may have a
+        value.
         """
         raise NotImplementedError
 
@@ -131,8 +130,7 @@ class Adapter:
     def point_of(self, config: Config) -> Floats:
         """The features of a configuration, shape (F,); its numbers may lie between those of the grid.
 
-        Raises:
-            InputError: a value is missing, or no number where one is needed, or an unknown label.
+        Raises InputError if a value is missing, or is not a number where it should be, or an unknown label.
         """
         space = self.problem.space
         codes = np.full(len(space), np.nan)
@@ -180,8 +178,7 @@ class Adapter:
         point = proposed
         if isinstance(proposed, int | np.integer) and not isinstance(proposed, bool):
             if not 0 <= proposed < len(self.left):
-                last = len(self.left) - 1
-                raise InputError(f"it proposed row {proposed}, but rows go from 0 to {last}.")
+                raise InputError(f"it proposed row {proposed}, but rows go from 0 to {len(self.left) - 1}.")
             if self.left[proposed]:
                 return int(proposed)
             point = self.problem.features[proposed]
@@ -216,10 +213,7 @@ def penalised(losses: Floats) -> Floats:
 
 
 def ranges(space: Space) -> Space:
-    """The space with ranges in place of grids of numbers, so that libraries see their scale and order.
-
-    Grids that the condition of another hyperparameter depends on are left as they are.
-    """
+    """The space with ranges for grids of numbers, but for those that another's condition depends on."""
     parents = {parent for h in space for parent, _ in h.active_if}
     return Space(
         tuple(

@@ -14,6 +14,8 @@ for. CMA-ES learns nothing from the initial design, and draws categories at rand
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import optuna
@@ -36,17 +38,14 @@ class _Optuna(Adapter):
     # Whether the sampler is told the losses of the nearest row as those of its own configuration.
     keeps_its_own = False
 
-    @staticmethod
-    def sampler(seed: int) -> Any:
-        """The sampler of a study."""
-        raise NotImplementedError
+    sampler: Callable[..., Any]
 
     def start(self) -> None:
         """Begin a study that is kept in memory."""
         self.space = ranges(self.problem.space)
         self.axes = self.space.to_optuna()
         directions = ["minimize"] * self.problem.n_objectives
-        self.study = optuna.create_study(directions=directions, sampler=self.sampler(self.seed()))
+        self.study = optuna.create_study(directions=directions, sampler=self.sampler(seed=self.seed()))
         self.trial: Any = None
 
     def propose(self) -> Config:
@@ -71,19 +70,13 @@ class _Optuna(Adapter):
 class TPE(_Optuna):
     """Tree-structured Parzen estimators (Bergstra et al. 2011; for several objectives Ozaki et al. 2022)."""
 
-    @staticmethod
-    def sampler(seed: int) -> Any:
-        """Optuna's default sampler."""
-        return TPESampler(seed=seed)
+    sampler = TPESampler
 
 
 class GP(_Optuna):
     """Optuna's Gaussian process, with logEI (one objective) or logEHVI (several)."""
 
-    @staticmethod
-    def sampler(seed: int) -> Any:
-        """For losses without noise."""
-        return GPSampler(seed=seed, deterministic_objective=True)
+    sampler = staticmethod(partial(GPSampler, deterministic_objective=True))
 
 
 class CMAES(_Optuna):
@@ -91,10 +84,7 @@ class CMAES(_Optuna):
 
     keeps_its_own = True
 
-    @staticmethod
-    def sampler(seed: int) -> Any:
-        """With Optuna's defaults."""
-        return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+    sampler = staticmethod(partial(CmaEsSampler, warn_independent_sampling=False))
 
 
 class NSGAII(_Optuna):
@@ -102,7 +92,4 @@ class NSGAII(_Optuna):
 
     keeps_its_own = True
 
-    @staticmethod
-    def sampler(seed: int) -> Any:
-        """With generations of 20."""
-        return NSGAIISampler(seed=seed, population_size=POPULATION)
+    sampler = staticmethod(partial(NSGAIISampler, population_size=POPULATION))

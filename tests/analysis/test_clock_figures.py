@@ -10,11 +10,10 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.captions import curves_finding, distribution_finding, expected_finding
-from hpobench_nmt.analysis.clock_times import clock_milestones, typical_time
 from hpobench_nmt.analysis.run_curves import hypervolume_curves, regret_curves, surrogate_curves, time_in
 from hpobench_nmt.analysis.run_workers import worker_rows, worker_times, workers_finding
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
-from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.analysis.selection import EXACT, clock_milestones, typical_time
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.figures import run_figures

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import _reason, parse_json, read_bytes, read_json
+from hpobench_nmt.core.files import _parsed, parse_json, read_bytes, read_json
 from hpobench_nmt.core.validation import (
     LARGEST,
     Finite,
@@ -274,8 +274,12 @@ def test_json_that_cannot_be_read_is_one_line(tmp_path, content, message):
 
 
 def test_a_parsers_reason_is_a_sentence_without_its_advice():
-    for text in ("wrong", "wrong.", "wrong; call f() to allow it"):
-        assert _reason(ValueError(text)) == "wrong."
+    def parse(text):
+        raise ValueError(text)
+
+    for text in (b"wrong", b"wrong.", b"wrong; call f() to allow it"):
+        with pytest.raises(InputError, match=r"^f: not valid JSON: wrong\.$"):
+            _parsed(parse, text, "utf-8", "JSON", "f")
 
 
 def test_what_is_written_is_read(tmp_path):

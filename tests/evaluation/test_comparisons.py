@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.evaluation import comparisons
+from hpobench_nmt.evaluation import intervals
 from hpobench_nmt.evaluation.comparisons import (
     compare_pairs,
     holm,
@@ -312,5 +312,5 @@ def test_a_method_that_never_gets_there_is_worse_in_either_order(lower_is_better
 def test_flips_of_many_trials_are_drawn_in_parts_and_are_the_same(monkeypatch, lines):
     differences = np.random.default_rng(3).normal(0.2, size=(3, 40))
     whole = sign_flips(differences)
-    monkeypatch.setattr(comparisons, "MAX_PART", 40 * lines)
+    monkeypatch.setattr(intervals, "MAX_PART", 40 * lines)
     np.testing.assert_array_equal(sign_flips(differences), whole)

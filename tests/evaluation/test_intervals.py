@@ -8,7 +8,7 @@ from scipy import stats
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.evaluation import intervals
-from hpobench_nmt.evaluation.intervals import mean_intervals, resample_counts, wilson_interval
+from hpobench_nmt.evaluation.intervals import _draw_counts, in_parts, mean_intervals, wilson_interval
 
 
 def simulated(kind, n, cells, seed=0):
@@ -141,7 +141,7 @@ def bca_by_hand(x, confidence, counts):
 def test_few_resamples_against_the_formulas_one_number_at_a_time(resamples, seed):
     x = simulated("exponential", 5, 1, seed)
     low, high = mean_intervals(x, confidence=0.8, resamples=resamples, seed=seed)
-    expected = bca_by_hand(x[:, 0], 0.8, resample_counts(5, resamples, seed))
+    expected = bca_by_hand(x[:, 0], 0.8, next(in_parts(_draw_counts, 5, resamples, seed)))
     assert [low[0], high[0]] == pytest.approx(expected, rel=1e-9)
 
 
@@ -156,7 +156,7 @@ def test_cells_do_not_touch_one_another():
 
 
 def test_the_counts_of_resamples_are_shared_and_therefore_read_only():
-    counts = resample_counts(4, 7, 0)
+    (counts,) = in_parts(_draw_counts, 4, 7, 0)
     assert counts.sum(axis=1).tolist() == [4.0] * 7
     with pytest.raises(ValueError, match="read-only"):
         counts[0, 0] = 9.0
