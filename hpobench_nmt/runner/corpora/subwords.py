@@ -1,0 +1,91 @@
+"""Subwords of a text by byte-pair encoding (Sennrich et al. 2016), learnt by the sentencepiece library.
+
+A word is its characters after the mark of a blank, ▁. Pairs of neighbouring pieces are merged for as long as
+some pair makes a piece of the vocabulary; the pair whose piece was learnt first goes first, and of equal ones
+the leftmost. So the vocabulary in the order in which it was learnt is the whole segmentation, and a kept model
+needs no file beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from hpobench_nmt.core.errors import InputError
+
+BLANK = "\u2581"
+_MARKS = 3  # <unk>, <s> and </s> in the library's models
+
+
+def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...]:
+    """Pieces in the order of their merges, then all single characters; `size` in all. No randomness.
+
+    Raises:
+        InputError: sentencepiece is not installed; the texts have more characters, or fewer pieces.
+    """
+    try:
+        import sentencepiece
+    except ImportError:
+        raise InputError("subwords need the package sentencepiece. Run: pip install sentencepiece") from None
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=size + _MARKS,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            max_sentence_length=1 << 30,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise InputError(f"corpus {name!r}: {_reason(str(error), size)}") from None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return tuple(processor.id_to_piece(i) for i in range(_MARKS, size + _MARKS))
+
+
+def _reason(message: str, size: int) -> str:
+    """The library's message in words that name the option."""
+    beside = 2  # <unk> and <eos>, which `vocabulary` counts too
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        least = int(found[1]) - _MARKS + beside
+        return f"vocabulary {size + beside} is too small: train has {least} characters, <unk> and <eos> counted."
+    if found := re.search(r"value <= (\d+)", message):
+        most = int(found[1]) - _MARKS + beside
+        return f"vocabulary {size + beside} is too large: train has no more than {most} subwords."
+    return f"no subwords could be learnt on train ({message.strip()})."
+
+
+class Segmentation:
+    """Words into subwords; a word that was met before costs a look-up."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._rank = {piece: rank for rank, piece in enumerate(pieces)}
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def split(self, word: str) -> tuple[str, ...]:
+        """The pieces of a word, the first with the mark of a blank. O(n^2) for n characters."""
+        if word not in self._known:
+            self._known[word] = tuple(self._merged([*(BLANK + word)]))
+        return self._known[word]
+
+    def _merged(self, parts: list[str]) -> list[str]:
+        while True:
+            pairs = ((self._rank.get(a + b, -1), i) for i, (a, b) in enumerate(zip(parts, parts[1:], strict=False)))
+            rank, place = min((pair for pair in pairs if pair[0] >= 0), default=(-1, -1))
+            if rank < 0:
+                return parts
+            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+
+
+def sizes_of(vocabulary: Sequence[str], counts: Sequence[int], end: str) -> Mapping[str, int]:
+    """How many words and characters tokens are, from how often each token occurs.
+
+    A blank is a character of the word behind it; so are an end of a text, and whatever <unk> stands for.
+    """
+    words = sum(n for token, n in zip(vocabulary, counts, strict=True) if token[0] == BLANK or token == end)
+    lengths = (1 if token[0] == "<" and token[-1] == ">" and len(token) > 2 else len(token) for token in vocabulary)
+    return {"words": words, "characters": sum(n * k for n, k in zip(counts, lengths, strict=True))}
