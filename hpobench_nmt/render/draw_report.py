@@ -15,7 +15,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
 from hpobench_nmt.render.figures import run_figures, section_figures
-from hpobench_nmt.render.html.svg_figure import page_figure
+from hpobench_nmt.render.html.svg import page_figure
 from hpobench_nmt.render.plots.style import image, method_styles
 from hpobench_nmt.render.subject import Subject
 
@@ -25,13 +25,10 @@ _SECTIONS_WEIGHT = 2000
 
 @dataclass(frozen=True, eq=False)
 class FigureGroup:
-    """Figures that belong together.
+    """Figures that belong together, in order.
 
-    Attributes:
-        key: (run, table) for a run on one table, (run,) for a run over its tables, ("", table, kind) for the
-            analysis of a table.
-        figures: in order.
-        section: the analysis of a table; None for the others.
+    The key is (run, table) for a run on one table, (run,) for a run over its tables, and ("", table, kind)
+    for the analysis of a table, which has a section.
     """
 
     key: tuple[str, ...]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,8 @@ _OF_TABLES = ("table_analyses", "pareto_front", "early_ranks")
 
 
 def _all(modules: Iterable[str], name: str) -> tuple[Any, ...]:
-    return tuple(
-        each
-        for module in modules
-        for each in getattr(import_module(f"hpobench_nmt.render.plots.{module}"), name)
-    )
+    found = (getattr(import_module(f"hpobench_nmt.render.plots.{module}"), name) for module in modules)
+    return tuple(chain.from_iterable(found))
 
 
 PLOTS: tuple[Plot, ...] = _all(_OF_RUNS, "PLOTS")

@@ -7,7 +7,7 @@ apart; whatever a colour says, a shape, a hatch or a label says too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -72,9 +72,8 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
 def plot_importance(parts: Sequence[Importance]) -> Figure:
     """Shares of variance of every hyperparameter and the strongest pairs, one bar per part of the space.
 
-    Args:
-        parts: of one table and metric, such as the whole space and its best quarter. The first one orders
-            the bars; error bars are standard deviations over the trees of a forest.
+    The parts are of one table and metric, such as the whole space and its best quarter. The first one orders
+    the bars; error bars are standard deviations over the trees of a forest.
     """
     if not parts or len({(p.table, p.metric) for p in parts}) != 1:
         raise InputError("importance is drawn for one table and one metric at a time.")
@@ -121,19 +120,11 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
     own = (trainings["source"] == "table").to_numpy()
     number, value = trainings["configuration"].to_numpy(), trainings["value"].to_numpy()
     again = number[~own] + 0.04 + _spread_out(number[~own])
-    axes.scatter(
-        again, value[~own], s=28, color=COLOURS[0], label="trained again with another seed", zorder=3
-    )
+    label = "trained again with another seed"
+    axes.scatter(again, value[~own], s=28, color=COLOURS[0], label=label, zorder=3)
     if own.any():
-        axes.scatter(
-            number[own] - 0.27,
-            value[own],
-            s=40,
-            marker="D",
-            color=COLOURS[1],
-            label="the table's own training",
-            zorder=3,
-        )
+        first, label = number[own] - 0.27, "the table's own training"
+        axes.scatter(first, value[own], s=40, marker="D", color=COLOURS[1], label=label, zorder=3)
     rows = [f"row {row}" if row >= 0 else "no row" for row in found.configurations["row"]]
     axes.set_xticks(range(len(rows)), rows, rotation=90 if len(rows) > _MOST_LEVEL_ROWS else 0)
     axes.tick_params(axis="x", labelsize=9 if len(rows) <= _MOST_BEST else 7)
@@ -152,8 +143,8 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
 def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     """The best rows of a table in order, against what the seed alone changes.
 
-    Rows in the shaded band are no further from the best than the smallest difference worth believing between
-    two rows. A bar is the 95% interval of a row's mean over seeds, from the pooled spread.
+    Rows in the shaded band are no further from the best than the smallest difference worth believing. A bar
+    is the 95% interval of a row's mean over seeds, from the pooled spread.
     """
     shown = found.ranked.head(min(_MOST_BEST, max(_LEAST_BEST, found.rows_within + 3)))
     value, within = shown["value"].to_numpy(), (shown["gap"] <= found.between_rows).to_numpy()
@@ -165,22 +156,14 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
         axes.axhspan(*sorted((value[0], end)), color="black", alpha=0.07, linewidth=0)
     averaged = found.averaged_over > 1
     row_is = f"the mean of {found.averaged_over} trainings" if averaged else "the table's training"
+    bars: dict[str, Any] = {"yerr": found.between_rows / 2**0.5, "fmt": "o", "color": COLOURS[0]}
     for some, fill, label in (
         (within, COLOURS[0], f"{row_is}, and the 95% interval of its mean over seeds"),
         (~within, "white", "the same, outside the shaded band"),
     ):
         if some.any():
-            axes.errorbar(
-                place[some],
-                value[some],
-                yerr=found.between_rows / 2**0.5,
-                fmt="o",
-                color=COLOURS[0],
-                markerfacecolor=fill,
-                markersize=5,
-                elinewidth=1,
-                label=label,
-            )
+            bars |= {"markerfacecolor": fill, "markersize": 5, "elinewidth": 1, "label": label}
+            axes.errorbar(place[some], value[some], **bars)
     known = found.configurations.set_index("row").reindex(shown["row"])
     if known["mean"].notna().any() and not averaged:
         label = "mean of the trainings with all seeds"
@@ -226,15 +209,9 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
     remark = how_many_drawn(len(gaps))
     label_of_rows = f"configurations{remark}" if remark else None
     right.scatter(steps[shown] + beside, some, s=10, color=GREY, linewidth=0, label=label_of_rows)
-    right.plot(
-        found.by_steps["steps"],
-        found.by_steps["median_gap"],
-        color=COLOURS[0],
-        marker="o",
-        markersize=4,
-        linewidth=1.6,
-        label="median at that many steps",
-    )
+    dots: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "markersize": 4, "linewidth": 1.6}
+    medians = found.by_steps["median_gap"]
+    right.plot(found.by_steps["steps"], medians, **dots, label="median at that many steps")
     right.axhline(found.tolerance, color=GREY, linewidth=1)
     right.set(xlabel="grid steps from the best configuration", ylabel=label)
     right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
@@ -251,15 +228,9 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     chance = random_order_chance(n_rows, n_targets)
     axes.plot(np.arange(n_rows + 1), chance * 100, color="black", linewidth=1.6, label="random order (exact)")
     grids = found.grids
-    axes.plot(
-        grids["trials"],
-        grids["success"] * 100,
-        color=COLOURS[0],
-        marker="s",
-        linestyle="--",
-        linewidth=1.2,
-        label="grids of 1, 2, 3, … values per hyperparameter",
-    )
+    dashed: dict[str, Any] = {"color": COLOURS[0], "marker": "s", "linestyle": "--", "linewidth": 1.2}
+    label = "grids of 1, 2, 3, … values per hyperparameter"
+    axes.plot(grids["trials"], grids["success"] * 100, **dashed, label=label)
     for g, trials, success in zip(grids["values"], grids["trials"], grids["success"], strict=True):
         at = (trials, success * 100)
         axes.annotate(str(g), at, xytext=(5, -11), textcoords="offset points", fontsize=9, color=COLOURS[0])
