@@ -130,8 +130,7 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
 def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in.
 
-    Raises:
-        TrainingFailed: it cannot be trained. That is kept too, so that the next configuration fails at once.
+    Raises TrainingFailed if it cannot be trained. That is kept, so that the next configuration fails at once.
     """
     import torch
 

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
-    """The family of a kept model, and its settings, within their ranges.
-
-    Raises:
-        InputError: a family or a setting that this version does not have, or a value that it does not take.
-    """
+    """The family of a kept model, and its settings. Raises InputError for any that this version refuses."""
     where = str(folder / ABOUT)
     family = load_family(model.family)
     given = {name: family.setting(name, where).check(value, where) for name, value in model.settings.items()}

@@ -158,9 +158,8 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         curve,
         versions=_versions(),
         converged=last.converged,
-        nondeterministic=""
-        if job.device == "cpu"
-        else "Sockeye on a GPU",  # it asks for no fixed order of sums
+        # Sockeye asks for no fixed order of sums.
+        nondeterministic="" if job.device == "cpu" else "Sockeye on a GPU",
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
 
@@ -187,9 +186,8 @@ def _load(job: Job[SockeyeSettings]) -> ParallelText:
 def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) -> list[dict[str, float]]:
     """Dev perplexity and cost at every checkpoint, and BLEU of what Sockeye decoded in training.
 
-    Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords;
-    this one is of the text, as the metric dev_bleu is. That of a sample has a name of its own, because it
-    may differ by points.
+    Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords; this
+    one is of the text, as the metric dev_bleu is. That of a sample has another name: it may differ by points.
     """
     bpe = prepared.target_bpe()
     model = training.model

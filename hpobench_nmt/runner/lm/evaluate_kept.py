@@ -32,7 +32,7 @@ class Evaluation:
     Attributes:
         name: "static", "cache", or the rule of dynamic evaluation.
         score: perplexity a word, or bits a character; NaN or infinite where dynamic evaluation diverged.
-        seconds: it took: processor time on a CPU, wall clock on a CUDA device.
+        seconds: processor time on a CPU, wall clock on a CUDA device.
         used: values of the settings that it used.
     """
 
@@ -45,13 +45,8 @@ class Evaluation:
 def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
     """The numbers of tokens, and how many have that of <unk>: those out of the vocabulary, and <unk> itself.
 
-    Args:
-        vocabulary: of the model.
-        tokens: of a text, two or more: the first is not predicted.
-        where: the text's name, for errors.
-
     Raises:
-        InputError: too few tokens, or one that is out of a vocabulary without <unk>.
+        InputError: fewer than two tokens, or one that is out of a vocabulary without <unk>.
     """
     if len(tokens) < 2:
         raise InputError(f"{where}: holds {len(tokens)} of the 2 tokens that it needs at least.")
@@ -75,12 +70,6 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
 
     Values that the training tuned are used again. What the training did not do is tuned first, as it would
     have been there, on the beginning of the kept dev part.
-
-    Args:
-        kept: the model.
-        tokens: numbers in its vocabulary.
-        rule: of dynamic evaluation, one of RULES; "" for none.
-        cache: whether to evaluate with the cache.
 
     Raises:
         InputError: no such rule; the kept training text is too short for its gradient statistics.
@@ -134,8 +123,7 @@ def _cache(kept: KeptLanguageModel) -> NeuralCache:
 def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:
     """The rule of the training, or another one, tuned as a training would, with its gradient statistics.
 
-    Raises:
-        InputError: the kept training text is too short for its gradient statistics.
+    Raises InputError if the kept training text is too short for them.
     """
     own = kept.settings.dynamic_rule
     values = _evaluation(kept, {**(kept.about.tuned if name == own else {}), "dynamic_rule": name})

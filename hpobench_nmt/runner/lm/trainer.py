@@ -35,23 +35,18 @@ class Optimiser(Protocol):
 
     def step(self, scale: float) -> None:
         """One update with the parameters' gradients and `scale` times the learning rate."""
-        ...
 
     def evaluated(self) -> AbstractContextManager[None]:
         """Inside, the parameters have the values to evaluate, such as averages."""
-        ...
 
     def checked(self, dev_loss: float) -> bool:
         """Take note of the dev loss (nats a token); True: training has converged."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next steps depend on beside the parameters: numbers, tensors, lists and dicts."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -121,14 +116,11 @@ def train(
 ) -> TrainingSummary:
     """Train to convergence on dev and keep the best weights. Each check writes a line to stdout, the log.
 
-    A state that was saved by the same training is gone on from, with the same results to the bit.
+    A state that was saved by the same training is resumed, with the same results to the bit.
 
     Args:
         model: a LanguageModel, with its random generator as an attribute.
-        train_tokens: one stream.
-        dev_tokens: one stream.
-        optimiser: updates the parameters and says when training has converged.
-        schedule: how the data is read.
+        train_tokens, dev_tokens: one stream each.
         generator: on the CPU; draws the lengths of sequences.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
 
