@@ -43,17 +43,9 @@ def find_devices(text: str) -> list[str]:
 
 
 def first_devices(devices: Sequence[str], workers: int) -> list[str]:
-    """The devices on which trainings that use several GPUs each can begin: the others are those that follow.
+    """Of these devices, in their order, those on which trainings with so many GPUs each can begin.
 
-    Args:
-        devices: from find_devices.
-        workers: GPUs a training.
-
-    Returns:
-        of `devices`, as many as have GPUs of their own, in their order.
-
-    Raises:
-        InputError: the GPUs do not suffice for one.
+    A training's other GPUs are those that follow. Raises InputError if there are too few for one training.
     """
     if workers == 1 or list(devices) == ["cpu"]:
         return list(devices)

@@ -58,8 +58,7 @@ class Job(Generic[S]):
     """One configuration to train.
 
     Attributes:
-        settings: of the configuration.
-        seed: of this training; all of its randomness comes from it.
+        seed: all of the training's randomness comes from it.
         corpus: the spec's [corpus] section.
         base: the folder that relative paths in the corpus section start from.
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
@@ -134,9 +133,8 @@ class Family(Generic[S]):
     """A model family.
 
     Attributes:
-        name: the family's name in a spec.
-        models: what it trains, for people.
-        source: the papers that it is from.
+        name: in a spec.
+        models, source: what it trains, and the papers that it is from, for people.
         corpus: the kind of corpus it trains on.
         settings: all that a spec may set.
         metrics: everything that it can measure.

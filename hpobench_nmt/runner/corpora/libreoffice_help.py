@@ -153,8 +153,7 @@ def _folder(options: HelpOptions, base: Path, cache: Path) -> Path:
 def _download(packages: list[str], folder: Path) -> None:
     """Fetch packages in their present revision and unpack them; installs nothing.
 
-    Raises:
-        InputError: no apt, or it can't fetch them.
+    Raises InputError without apt, or if it cannot fetch them.
     """
     by_hand = f"or unpack {', '.join(packages)} yourself (dpkg-deb -x) and set [corpus] folder"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):

@@ -90,11 +90,7 @@ def _split(options: ParallelOptions, content: bytes, path: Path) -> list[str]:
 
 
 def _lines(path: Path, option: str, options: ParallelOptions) -> Lines:
-    """A file's tokenised lines.
-
-    Raises:
-        InputError: an empty file, or a line that is empty or over-long.
-    """
+    """A file's tokenised lines. Raises InputError for an empty file, or a line that is empty or over-long."""
     lines = []
     for number, line in enumerate(read_lines(path, option), 1):
         found = tokenise(line) if options.tokenise else line.split()

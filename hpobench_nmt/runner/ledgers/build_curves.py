@@ -31,9 +31,7 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
     The resource is updates. The cost is the time of training if every checkpoint says it, otherwise updates.
     A metric counts if the table has it or it is known, and if every checkpoint has it.
 
-    Args:
-        records: of the table's rows, in their order.
-        metrics: of the table.
+    The records are of the table's rows, in their order; the metrics are the table's.
     """
     curves = [_until_diverged(record.curve) for record in records]
     points = [point for curve in curves for point in curve]

@@ -25,7 +25,7 @@ from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.user_paths import refuse_link
-from hpobench_nmt.runner.specs.spec import Configuration, configuration_key
+from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
 
 _FORMAT = 1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,12 +57,9 @@ class Record(Strict, frozen=True):
     """One training that has ended.
 
     Attributes:
-        config: the values of the hyperparameters.
         replicate: 0 for the table's own row, 1, 2, … for trainings again with other seeds.
         seed: the one that all of its randomness comes from.
-        status: "done", or "failed" for a configuration that cannot be trained.
-        reason: why it failed.
-        metrics: measured values by name.
+        status: "done", or "failed" for a configuration that cannot be trained; then there is a reason.
         curve: dev metrics at every checkpoint.
         converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
@@ -102,12 +99,8 @@ def training_key(config: Configuration, replicate: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The content of a ledger file.
-
-    Attributes:
-        spec: the identity of the spec (Spec.identity).
-        corpus: where the corpus came from, with its hash.
-        records: in the order they were written; the first one of each training.
+    """The content of a ledger file: the identity of its spec (Spec.identity), where the corpus came from,
+    with its hash, and the first record of each training, in the order they were written.
     """
 
     spec: Mapping[str, Any]
@@ -159,14 +152,14 @@ def parse_record(line: bytes, where: str) -> Record:
         ) from None
 
 
-def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
-    """Raise InputError if a record is of no configuration of the grid.
+def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
+    """Raise InputError if a ledger is of another spec, or has a record off the spec's grid."""
+    refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train)
+    refuse_rows_off_the_grid(path, ledger, spec.grid)
 
-    Args:
-        path: the ledger's file.
-        ledger: its content.
-        axes: the values of each hyperparameter.
-    """
+
+def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
+    """Raise InputError if a record is of no configuration of the grid, given the values on its axes."""
     for record in ledger.records:
         if record.config.keys() != axes.keys():
             names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
@@ -185,13 +178,7 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
 def open_ledger(
     path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
 ) -> Ledger:
-    """Read the ledger of a spec, or begin one.
-
-    Args:
-        path: the ledger's file.
-        spec: the identity of the spec.
-        corpus: its provenance.
-        usual: the default of every setting of the family, for `refuse_other_spec`.
+    """Read the ledger of a spec, or begin one. The arguments are as of `refuse_other_spec`.
 
     Raises:
         InputError: the ledger belongs to another spec, or its corpus has changed since.
@@ -227,8 +214,6 @@ def refuse_other_spec(
     trained.
 
     Args:
-        path: the ledger's file.
-        found: the ledger.
         spec: the identity of the spec (Spec.identity).
         usual: the default of every setting of the family (Family.defaults).
         to_train: whether more is to be trained.
@@ -308,11 +293,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def reserve(folder: Path) -> None:
-    """Keep room for a last record, so that a full disk does not cost a training.
-
-    Raises:
-        RunError: there is none.
-    """
+    """Keep room for a last record, so that a full disk does not cost a training, or raise RunError."""
     path = folder / _RESERVE
     if not path.exists():
         try:

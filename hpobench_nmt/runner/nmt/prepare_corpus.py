@@ -63,14 +63,9 @@ def prepare(
 ) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
-    Args:
-        corpus: source and target lines of train, dev and test.
-        symbols: subwords of each side.
-        max_length: longer training sentences (in subwords, of either side) are left out.
-        cache: the folder is made here, named after the text and the settings, unless it is there already.
-        log: file that the output of sockeye.prepare_data goes to.
-        pauses_for: as in run_command.
-        merges: whether `symbols` counts merges alone, without characters.
+    The folder is made in the cache, named after the text and the settings, unless it is there already. Longer
+    training sentences than `max_length` subwords, on either side, are left out. With `merges`, the symbols
+    count merges alone, without characters. The log and `pauses_for` are those of `run_command`.
 
     Raises:
         TrainingFailed: the text has fewer subwords than that, or more characters; or Sockeye failed.

@@ -13,11 +13,9 @@ _PARAMETERS = re.compile(r"# of parameters: \d+ \| trainable: (\d+)")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint of a training.
+    """One checkpoint of a training; its number is from 1.
 
     Attributes:
-        number: from 1.
-        update: how many updates had been made.
         perplexity: on dev, per subword; NaN or infinite where training diverged.
         gpu_memory: peak memory of the tensors on the GPU so far, in MB; 0 without one.
         diverged: Sockeye's verdict: perplexity not finite, or over twice that of a uniform guess.

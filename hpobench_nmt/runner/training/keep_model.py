@@ -26,19 +26,10 @@ def keep_model(
     provenance: Mapping[str, str],
     record: Record,
 ) -> None:
-    """Describe a folder that a family has saved a model in, and move it into place. An older one is replaced.
+    """Describe a folder that a family has saved a model in, and move it to its place on the same file system.
 
-    Args:
-        new: the folder with the model's files, on the same file system.
-        target: where it belongs.
-        family: its name.
-        settings: of the training.
-        corpus: the [corpus] section with defaults filled in.
-        provenance: of the corpus.
-        record: of the training.
-
-    Raises:
-        OSError: the disk is full, or the folder cannot be written.
+    An older one is replaced. `corpus` is the [corpus] section with defaults filled in, and the provenance is
+    the corpus's. Raises OSError if the disk is full, or the folder cannot be written.
     """
     files = {path.name: sha256(path) for path in sorted(new.iterdir())}
     about = KeptModel(

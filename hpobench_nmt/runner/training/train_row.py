@@ -34,14 +34,13 @@ _LEAST_FREE_BYTES = 2**16
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A training that has no record.
+    """A training that has no record; if it is paused, with its curve up to there.
 
     Attributes:
         kind: "elsewhere" if another run is at it; "again" if it ran out of memory or was killed, perhaps
             because of its neighbours, and should be tried once more, alone; "error" if it ended in an error
             that says nothing about its configuration; "paused" as Workspace.until asks.
         reason: for people.
-        curve: of a training that is paused, up to there.
     """
 
     kind: Literal["elsewhere", "again", "error", "paused"]
@@ -71,10 +70,8 @@ def train_and_record(
     A training that was paused or killed goes on from the state that it saved last.
 
     Args:
-        workspace: the spec and its ledger.
         row: of the grid.
         replicate: 0 for the table's own row.
-        device: to train on.
         processes: those of this run.
         wait: wait for another run that is training it.
         last: the second try; a training that runs out of memory or is killed again has failed.
