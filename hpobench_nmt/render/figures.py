@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OF_RUNS = ("curves", "runtimes", "fronts", "workers", "surrogates", "scores")
-_OF_TABLES = ("table_analyses", "pareto_front", "early_ranks")
+_OF_TABLES = ("table_analyses", "pareto_front")
 
 
 def _all(modules: Iterable[str], name: str) -> tuple[Any, ...]:

@@ -19,8 +19,7 @@ THEN = ", then "
 def find_devices(text: str) -> list[str]:
     """Devices from "auto" (all CUDA devices, else the CPU), "cpu", "cuda" or "cuda:0,cuda:1".
 
-    Raises:
-        InputError: this machine has no such device.
+    Raises InputError if this machine has no such device.
     """
     if text.strip() == "cpu":
         return ["cpu"]
@@ -101,12 +100,10 @@ def device_model(name: str) -> str:
 
 
 def _cpu_model() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -114,10 +111,8 @@ def library_versions(device: str) -> dict[str, str]:
     """Versions of Python, this package, numpy and torch, and of CUDA's libraries if the device uses them."""
     found = {"python": platform.python_version()}
     for package in ("hpobench-nmt", "numpy", "torch"):
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     if device.startswith("cuda"):
         import torch
 

@@ -97,7 +97,7 @@ class Outcome:
         nondeterministic: what in it is not the same each time, so that it cannot be repeated bit by bit.
             torch's own warnings of that are added.
         save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
-            training's own process, where the model is kept (training/keep_model.py). None: it cannot be kept.
+            training's own process, where the model is kept (training/train_row.py). None: it cannot be kept.
         paused: whether the training was paused, as Job.until asks. Then it has a curve and no metrics.
     """
 

@@ -68,8 +68,7 @@ class Setting:
     def check(self, value: Any, where: str) -> Value:
         """The value in the setting's own type.
 
-        Raises:
-            InputError: a wrong type, a number out of range, an unknown choice.
+        Raises InputError for a wrong type, a number out of range, an unknown choice.
         """
         wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
         if self.kind in (str, bool):

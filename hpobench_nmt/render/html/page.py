@@ -127,24 +127,21 @@ def _table_runs(
     figures: Mapping[tuple[str, ...], Any],
 ) -> list[dict[str, Any]]:
     """What there is to say of a table; runs are with their slugs, and with their cells by table."""
-    found = []
-    for slug, run, cells in runs:
-        if table in run.results.instances:
-            instance = run.results.instances[table]
-            found.append(
-                {
-                    "name": run.name,
-                    "slug": f"{slug}-{table}",
-                    "setting": setting(run.results, table),
-                    "kept": subject_to(run.results, table),
-                    "goal": " and ".join(map(str, instance.objectives)),
-                    "board": report_content.table_board(run, table, cells[table]),
-                    "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
-                    "figures": figures[slug, table],
-                    "matrices": report_content.matrices(run, table),
-                }
-            )
-    return found
+    return [
+        {
+            "name": run.name,
+            "slug": f"{slug}-{table}",
+            "setting": setting(run.results, table),
+            "kept": subject_to(run.results, table),
+            "goal": " and ".join(map(str, run.results.instances[table].objectives)),
+            "board": report_content.table_board(run, table, cells[table]),
+            "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
+            "figures": figures[slug, table],
+            "matrices": report_content.matrices(run, table),
+        }
+        for slug, run, cells in runs
+        if table in run.results.instances
+    ]
 
 
 def _analysis(section: Section, figures: Sequence[DrawnFigure], numbers: Mapping[str, int]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.correlation import RankCorrelation
+from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
@@ -28,6 +29,7 @@ from hpobench_nmt.render.plots.style import (
     how_many_drawn,
     new_panels,
     plain,
+    plain_log_ticks,
     with_unit,
 )
 
@@ -241,6 +243,50 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     return plain(figure)
 
 
+def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
+    """Quantiles of the best value so far, ranks of the rows that are best in the end, and agreement."""
+    figure, (values, ranks, agreement) = new_panels(3, (11.4, 3.7))
+    frame = found.frame
+    x = frame["resource"]
+    middle: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.2, "linewidth": 0, "label": "middle half"}
+    values.fill_between(x, frame["low"], frame["high"], **middle)
+    values.plot(x, frame["median"], color=COLOURS[0], label="median")
+    values.plot(x, frame["best"], color=COLOURS[1], linestyle="--", label="best")
+    values.set_ylabel(f"{found.metric} so far" + (f" ({unit})" if unit else ""))
+    if not found.maximised and (frame["best"] > 0).all() and frame["high"].max() > 20 * frame["best"].min():
+        values.set_yscale("log")
+        plain_log_ticks(values.yaxis)
+    values.set_title("Best value of a row so far", fontsize=10)
+    values.legend(frameon=False, fontsize=8)
+    for place, part in reversed([*found.ranks.groupby("place", sort=True)]):
+        label = {1: "the best in the end", 2: f"2nd to {found.ranks['place'].max()}th"}.get(int(str(place)))
+        colour, width = (COLOURS[1], 2.2) if label and place == 1 else ("#8A9095", 0.9)
+        ranks.plot(part["resource"], part["rank"], color=colour, linewidth=width, label=label)
+    third: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
+    ranks.axhline(max(found.n_rows / 3, 1), **third, label="a third of the rows")
+    ranks.set_yscale("log")
+    plain_log_ticks(ranks.yaxis)
+    ranks.invert_yaxis()
+    ranks.set_ylabel("rank among all rows")
+    ranks.set_title("Rows that are the best in the end", fontsize=10)
+    ranks.legend(frameon=False, fontsize=8, loc="lower right")
+    agreement.plot(x, frame["order"], color=COLOURS[0], label="Spearman, all rows")
+    agreement.plot(x, frame["order_going"], color=COLOURS[2], linestyle="--", label="those that go on")
+    agreement.plot(x, frame["kept"], color=COLOURS[1], linestyle=":", label="best tenth in the best third")
+    agreement.axhline(0, color="#8A9095", linewidth=0.8)
+    agreement.set_ylim(min(-0.05, float(frame[["order", "order_going"]].min().min()) - 0.05), 1.03)
+    agreement.set_ylabel("agreement with the end")
+    agreement.set_title("How much is known by then", fontsize=10)
+    agreement.legend(frameon=False, fontsize=8, loc="lower right")
+    for axes in (values, ranks, agreement):
+        axes.set_xscale("log")
+        plain_log_ticks(axes.xaxis)
+        axes.set_xlabel(found.resource)
+        axes.tick_params(labelsize=7.5)
+    figure.suptitle(f"{found.table}: learning curves of {counted(found.n_rows, 'row')}", fontsize=11)
+    return plain(figure)
+
+
 def _keys(effects: pd.DataFrame) -> list[tuple[str, str]]:
     return list(zip(effects["first"], effects["second"], strict=True))
 
@@ -279,4 +325,5 @@ TABLE_PLOTS = (
     TablePlot("sensitivity", lambda s: plot_search_cost(s.analysis), "{table}-search", "cost of a search"),
     TablePlot("noise", lambda s: plot_seed_noise(s.analysis, s.unit)),
     TablePlot("noise", lambda s: plot_best_rows(s.analysis, s.unit), "{stem}-best", "best rows and noise"),
+    TablePlot("curves", lambda s: plot_early_ranks(s.analysis, s.unit)),
 )

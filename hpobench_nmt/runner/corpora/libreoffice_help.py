@@ -145,8 +145,7 @@ def _folder(options: HelpOptions, base: Path, cache: Path) -> Path:
         return folder
     kind = "help-and-interface" if options.catalogs else "help"
     return make_once(
-        cache / "libreoffice" / f"{_foreign(options)}-{kind}",
-        lambda new: _download(_packages(options), new),
+        cache / "libreoffice" / f"{_foreign(options)}-{kind}", lambda new: _download(_packages(options), new)
     )
 
 

@@ -28,22 +28,17 @@ READERS: Mapping[str, CorpusReader[Any]] = {
 FORMAT = 2
 
 
-def check_section(section: Mapping[str, Any]) -> None:
-    """Refuse a [corpus] section with an unknown name or option, or a wrong value. Reads no data.
-
-    Raises:
-        InputError: what is wrong, with the nearest valid name.
-    """
-    _options(section)
-
-
 def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
-    """The kind of the section's corpus: "text" for language models, "parallel" for translation."""
+    """The kind of a [corpus] section's corpus: "text" for language models, "parallel" for translation.
+
+    Reads no data. Raises InputError for an unknown name or option, with the nearest valid one, or a wrong
+    value.
+    """
     return _options(section)[0].kind
 
 
 def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section with the defaults of all options that it leaves out; the errors are as of check_section."""
+    """The section with the defaults of all options that it leaves out; the errors are as of corpus_kind."""
     reader, options = _options(section)
     return {"name": reader.name, **asdict(options)}
 

@@ -63,8 +63,7 @@ class _AwdLstm(Settings):
         float, About("of the dev loss, for patience", low=0.0, high=10.0, unit="nats")
     ] = 0.0
     fine_tune: Annotated[
-        bool,
-        About("after convergence, train again from the averaged weights, averaging from the start"),
+        bool, About("after convergence, train again from the averaged weights, averaging from the start")
     ] = False
     max_epochs: MaxEpochs = 500
     checks_per_epoch: Annotated[

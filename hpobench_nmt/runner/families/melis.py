@@ -108,8 +108,7 @@ class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
         About(_by_unit("parallel streams", "batch_size"), low=0, high=100_000, scale="log", unit="streams"),
     ] = 0
     bptt: Annotated[
-        int,
-        About(_by_unit("length of a sequence", "bptt"), low=0, high=100_000, scale="log", unit="steps"),
+        int, About(_by_unit("length of a sequence", "bptt"), low=0, high=100_000, scale="log", unit="steps")
     ] = 0
     check_updates: Annotated[
         int,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
@@ -20,11 +21,14 @@ from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
-from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
+from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
+
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.corpora import ParallelCorpus
 
 SOCKEYE = "3.1.34"
 """The version that the commands and the log lines were checked with."""
@@ -174,7 +178,7 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
 
 
-def _load(job: Job[SockeyeSettings]) -> ParallelText:
+def _load(job: Job[SockeyeSettings]) -> ParallelCorpus:
     from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 
     corpus = corpus_of(job)

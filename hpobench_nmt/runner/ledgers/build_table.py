@@ -65,11 +65,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
         provenance=_provenance(spec, ledger, path, done, failed),
-        claims={
-            "configurations": spec.size,
-            "failed": len(failed),
-            "complete": len(ended) == spec.size,
-        },
+        claims={"configurations": spec.size, "failed": len(failed), "complete": len(ended) == spec.size},
         curves=_curves(path, done, metrics),
     )
     rows = {spec.row(record.config) for record in done}

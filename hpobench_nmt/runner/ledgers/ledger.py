@@ -115,8 +115,8 @@ class Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger. A last line that was cut short is left out: its training never ended.
 
-    Raises:
-        InputError: no such file, not a ledger, or a line that is no record of a training, with its number.
+    Raises InputError for no such file, not a ledger, or a line that is no record of a training, with its
+    number.
     """
     return parse_ledger(read_content(path), path)
 
@@ -180,8 +180,7 @@ def open_ledger(
 ) -> Ledger:
     """Read the ledger of a spec, or begin one. The arguments are as of `refuse_other_spec`.
 
-    Raises:
-        InputError: the ledger belongs to another spec, or its corpus has changed since.
+    Raises InputError if the ledger belongs to another spec, or its corpus has changed since.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
@@ -253,9 +252,8 @@ def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
 def append(path: Path, record: Record) -> None:
     """Add a record. When it returns, the line is on the disk.
 
-    Raises:
-        RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
-            Or the file cannot be written.
+    Raises RunError if the disk is full, for which a reserve is kept, so that the record is saved all the
+    same; or if the file cannot be written.
     """
     # Fields with their usual values are left out.
     usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))

@@ -38,8 +38,7 @@ def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on
     The stream is cut into `parts` sequences of equal length; what is left over is left out. Each begins with
     an empty state and the trained weights, as in the paper, unless they are carried on from the one before.
 
-    Raises:
-        InputError: too few tokens for so many sequences of two.
+    Raises InputError for too few tokens for so many sequences of two.
     """
     length = len(tokens) // parts if parts > 0 else 0
     if length < 2:
@@ -68,8 +67,7 @@ def timescales(
         dynamic begin each sequence with an empty state and the trained weights; static_carried and
         dynamic_carried read the same tokens as one stream.
 
-    Raises:
-        InputError: too few tokens for so many sequences of two; a window of none.
+    Raises InputError for too few tokens for so many sequences of two; a window of none.
     """
     _check_window(window)
     evaluations: dict[str, Evaluation] = {
@@ -102,8 +100,7 @@ def adaptation_curve(
         one row a window: position (of its first predicted token), tokens, static and dynamic (mean losses in
         nats, not cumulative).
 
-    Raises:
-        InputError: sequences of different lengths or of one token; a change that is not within them.
+    Raises InputError for sequences of different lengths or of one token; a change that is not within them.
     """
     lengths = {len(sequence) for sequence in sequences}
     if len(lengths) != 1 or min(lengths) < 2:
@@ -128,11 +125,7 @@ def _windows(position: NDArray[np.int64], losses: Mapping[str, Floats], window: 
 
 
 def word_effect(
-    model: LanguageModel,
-    tokens: Tokens,
-    position: int,
-    rule: UpdateRule,
-    rms: Sequence[Tensor] | None = None,
+    model: LanguageModel, tokens: Tokens, position: int, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> pd.DataFrame:
     """How the log-probability of every word changes, at one place, by the update on its segment (table 6).
 
@@ -144,8 +137,8 @@ def word_effect(
         one row a word of the vocabulary, in its order: cosine (of its trained output embedding with that of
         the token), before and after (log-probabilities, nats), and change (after - before).
 
-    Raises:
-        InputError: a position that is not in the stream, or that of its first token, which is not predicted.
+    Raises InputError for a position that is not in the stream, or that of its first token, which is not
+    predicted.
     """
     if not 1 <= position < len(tokens):
         raise InputError(f"token {position:,} is not one of the {len(tokens) - 1:,} predicted ones.")

@@ -17,7 +17,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.lm import single_stream_lstm
 from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer
-from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, uniform
+from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, embed, uniform
 
 # Up to so many steps of a single sequence, our own LSTM is faster than torch's on a CPU.
 _FEW_STEPS = 16
@@ -121,10 +121,7 @@ class AWDLSTM(nn.Module):
         return total
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        # The gradient of a batch touches few rows. As a sparse one it is added to the output layer's
-        # dense gradient in place; a dense one would cost another V x E matrix.
-        sparse = self.output_weight.requires_grad and torch.is_grad_enabled()
-        x = embedding(tokens, self.output_weight, sparse=sparse)
+        x = embed(self.output_weight, tokens, self.output_weight)
         if not self.training:
             return x
         x = embedding_dropout(x, tokens, len(self.output_weight), self.rates.embedding, self.generator)

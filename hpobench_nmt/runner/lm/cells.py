@@ -106,12 +106,7 @@ def rhn(
 
 
 def nas(
-    inputs: Tensor,
-    weight: Tensor,
-    h: Tensor,
-    c: Tensor,
-    state_mask: Mask = None,
-    update_mask: Mask = None,
+    inputs: Tensor, weight: Tensor, h: Tensor, c: Tensor, state_mask: Mask = None, update_mask: Mask = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The cell that a search on Penn Treebank found (Zoph & Le 2017): eight leaves joined in pairs.
 

@@ -45,8 +45,7 @@ class Evaluation:
 def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
     """The numbers of tokens, and how many have that of <unk>: those out of the vocabulary, and <unk> itself.
 
-    Raises:
-        InputError: fewer than two tokens, or one that is out of a vocabulary without <unk>.
+    Raises InputError for fewer than two tokens, or one that is out of a vocabulary without <unk>.
     """
     if len(tokens) < 2:
         raise InputError(f"{where}: holds {len(tokens)} of the 2 tokens that it needs at least.")
@@ -71,8 +70,7 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
     Values that the training tuned are used again. What the training did not do is tuned first, as it would
     have been there, on the beginning of the kept dev part.
 
-    Raises:
-        InputError: no such rule; the kept training text is too short for its gradient statistics.
+    Raises InputError for no such rule; the kept training text is too short for its gradient statistics.
     """
     if rule and rule not in RULES:
         raise unknown("dynamic-evaluation rule", rule, RULES)

@@ -108,8 +108,7 @@ def read_language_model(
 ) -> KeptLanguageModel:
     """The files above, as a model of this architecture with these settings on the device.
 
-    Raises:
-        InputError: a file is missing, damaged, or not of such a model.
+    Raises InputError for a file is missing, damaged, or not of such a model.
     """
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)

@@ -78,8 +78,7 @@ def measure(
     diverges on dev, its tuned learning rate is halved, four times at most. If it still diverges, its metrics
     are left out, because the model itself is sound.
 
-    Raises:
-        TrainingFailed: the model itself is far worse than a guess among all tokens.
+    Raises TrainingFailed if the model itself is far worse than a guess among all tokens.
     """
     lm: Any = model
     metrics: dict[str, float] = {}

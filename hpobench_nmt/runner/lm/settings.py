@@ -32,8 +32,7 @@ class TrainingSettings(Settings):
     """Of the training of every language model."""
 
     precision: Annotated[
-        Precision,
-        About("of matrix products in training, see lm/precision.py; evaluation always has 32 bits"),
+        Precision, About("of matrix products in training, see lm/precision.py; evaluation always has 32 bits")
     ] = "fp32"
     accumulate: Annotated[
         int,

@@ -42,8 +42,7 @@ def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -
     The symbols are the three marks of unknown text, beginning and end, all characters, and the subwords that
     merges make; with `merges`, these last alone, as Zhang & Duh (2020) count. The side is for the error.
 
-    Raises:
-        TrainingFailed: fewer symbols than characters, or more than the text has subwords.
+    Raises TrainingFailed for fewer symbols than characters, or more than the text has subwords.
     """
     import sentencepiece
 

@@ -33,8 +33,7 @@ class Checkpoint:
 def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
     """The checkpoints of a training, from its metrics file and its log (which has the updates).
 
-    Raises:
-        TrainingFailed: there is no checkpoint, or one without what is looked for.
+    Raises TrainingFailed if there is no checkpoint, or one without what is looked for.
     """
     updates = {int(number): int(update) for number, update in _CHECKPOINT.findall(log)}
     checkpoints = []

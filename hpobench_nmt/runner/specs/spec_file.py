@@ -89,8 +89,7 @@ class _SpecFile(Strict, frozen=True):
 def load_spec(path: Path, follow_link: bool = True) -> Spec:
     """Read a spec and check all of it: keys, settings, ranges, the corpus section, every configuration.
 
-    Raises:
-        InputError: what is wrong, with the nearest valid name.
+    Raises InputError that says what is wrong, with the nearest valid name.
     """
     file = load_toml(path, _SpecFile, follow_link)
     try:
@@ -102,7 +101,7 @@ def load_spec(path: Path, follow_link: bool = True) -> Spec:
 
 
 def _checked(file: _SpecFile, path: Path) -> Spec:
-    from hpobench_nmt.runner.corpora import check_section, corpus_kind
+    from hpobench_nmt.runner.corpora import corpus_kind
 
     family = load_family(file.family)
     axes = _axes(family, file, path)
@@ -115,7 +114,6 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         raise InputError(
             f"{path}: family {family.name!r} needs {', '.join(lacking)}, each in [grid] or in [fixed]."
         )
-    check_section(file.corpus)
     kind = corpus_kind(file.corpus)
     if kind != family.corpus:
         raise InputError(

@@ -120,8 +120,7 @@ def train_rows(
         watch: makes the functions that are called when trainings end.
         notify: called with a line about each training that failed, was paused or has no record.
 
-    Raises:
-        RunError: as dispatch.train.
+    Raises RunError as dispatch.train does.
     """
     spec, path, paused = run.workspace.spec, run.workspace.ledger, 0
     ledger = read_ledger(path)

@@ -75,17 +75,8 @@ def train_one(family: str, job: Job[Any]) -> TrainingResult:
     outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
     versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
     told = [outcome.nondeterministic] if outcome and outcome.nondeterministic else []
-    return TrainingResult(
-        outcome,
-        failure,
-        "",
-        device,
-        versions,
-        seconds,
-        starved,
-        not_kept,
-        nondeterministic=", ".join([*told, *sorted(operations)]),
-    )
+    operation = ", ".join([*told, *sorted(operations)])
+    return TrainingResult(outcome, failure, "", device, versions, seconds, starved, not_kept, operation)
 
 
 @contextmanager
