@@ -52,11 +52,9 @@ class Setting:
     """A field of such a class, for whoever reads or describes it.
 
     Attributes:
-        name: its key in a spec.
         kind: int, float, str or bool. A float setting takes whole numbers too.
         choices: the texts that are allowed; empty: any.
         default: its value if a spec does not set it; None if a spec must set it.
-        about: the rest.
     """
 
     name: str

@@ -145,23 +145,18 @@ def _table_runs(
 
 
 def _analysis(section: Section, figures: Sequence[DrawnFigure], numbers: Mapping[str, int]) -> dict[str, Any]:
-    head, rows = _frame_text(section.shown) if section.shown is not None else ((), [])
+    shown = pd.DataFrame() if section.shown is None else section.shown
+    columns = [column_text(shown[name]) for name in shown.columns]
     return {
         "table": numbers.get(section.table),
         "title": section.title,
         "problem": section.problem,
         "notes": section.notes,
         "figures": [f for f in figures if f.svg],
-        "head": head,
-        "rows": rows,
+        "head": tuple(map(str, shown.columns)),
+        "rows": list(zip(*columns, strict=True)),
         "open": section.kind in ("correlation", "importance"),
     }
-
-
-def _frame_text(frame: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and cells of a frame, as text."""
-    columns = [column_text(frame[name]) for name in frame.columns]
-    return tuple(map(str, frame.columns)), list(zip(*columns, strict=True))
 
 
 def _failures(results: Results) -> list[tuple[str, str, str, str]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -19,8 +18,7 @@ import numpy as np
 
 from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec, HoverPoints, HoverSeries
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots.style import method_of_gid, method_styles, plain
 
 if TYPE_CHECKING:
@@ -145,18 +143,10 @@ def frame_of(figure: Figure) -> tuple[float, float, float, float]:
     return (box.x0 * scale, height - box.y1 * scale, box.x1 * scale, height - box.y0 * scale)
 
 
-def page_figure(spec: FigureSpec, methods: Sequence[str]) -> DrawnFigure:
-    """The figure as SVG; `methods` are all of the report's."""
-    bare = replace(spec, draw=None, series=None)
-    if spec.problem or spec.draw is None:
-        return DrawnFigure(bare)
-    import matplotlib
-
-    try:
-        with matplotlib.rc_context(AS_IT_IS):
-            figure = spec.draw()
-    except InputError as error:
-        return DrawnFigure(replace(bare, problem=str(error)))
+def page_figure(
+    figure: Figure, spec: FigureSpec, methods: Sequence[str]
+) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """A figure of the page as SVG, its tooltips' data, and those of the report's methods that are in it."""
     styles = method_styles(methods)
     places = method_places(methods)
     restyle(figure, fixed_size=not spec.own_size)
@@ -168,7 +158,7 @@ def page_figure(spec: FigureSpec, methods: Sequence[str]) -> DrawnFigure:
     elif spec.points is not None:
         hover = _points_hover(figure, spec.points)
     shown = [m for m in styles if f'data-m="{places[m]}"' in svg]
-    return DrawnFigure(bare, svg, hover, tuple(sorted(shown, key=lambda m: places[m])))
+    return svg, hover, tuple(sorted(shown, key=lambda m: places[m]))
 
 
 def method_places(methods: Sequence[str]) -> dict[str, int]:

@@ -58,16 +58,13 @@ def _read(options: ParallelOptions, base: Path, cache: Path) -> Corpus:
                 f"{paths[0]} has {source:,} lines but {paths[1]} has {target:,}: the two sides of a pair "
                 f"must be on lines of the same number. By their lengths they go apart at line {line:,}."
             )
-    return parallel_corpus(
-        "parallel",
-        (options.source, options.target),
-        {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS},
-        {
-            "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
-            "version": "unknown: see sha256",
-            "licence": "the user's",
-        },
-    )
+    parts = {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS}
+    provenance = {
+        "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
+        "version": "unknown: see sha256",
+        "licence": "the user's",
+    }
+    return parallel_corpus("parallel", (options.source, options.target), parts, provenance)
 
 
 def _misaligned_from(source: Lines, target: Lines) -> int:

@@ -107,15 +107,9 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
     first_devices([job.device], settings.workers)  # an error where there are too few GPUs
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = measuring_lock(job.cache)
-    prepared = prepare(
-        corpus,
-        settings.bpe_symbols,
-        settings.max_length,
-        job.cache,
-        job.scratch / "prepare.log",
-        measuring,
-        settings.bpe_count == "merges",
-    )
+    log, merges = job.scratch / "prepare.log", settings.bpe_count == "merges"
+    symbols, longest = settings.bpe_symbols, settings.max_length
+    prepared = prepare(corpus, symbols, longest, job.cache, log, measuring, merges)
     training = train_model(job, prepared, measuring)
     checkpoints, model = training.checkpoints, training.model
     last = checkpoints[-1]

@@ -55,13 +55,11 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
         for name, column in zip(names, values.T, strict=True)
     ]
     described = tuple(
-        Metric(m.name, m.direction, m.unit, description=_description(m)) for m in map(known.get, names) if m
+        Metric(m.name, m.direction, m.unit, description=m.description if m.name in _AT_CHECKPOINTS else "")
+        for m in map(known.get, names)
+        if m
     )
     return Curves(_UPDATE, described, tuple(own), starts, resources, costs, values, unit, "updates")
-
-
-def _description(metric: Metric) -> str:
-    return metric.description if metric.name in _AT_CHECKPOINTS else ""
 
 
 def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:

@@ -14,11 +14,9 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
-from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
@@ -57,6 +55,10 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
+    try:
+        curves = ledger_curves(done, metrics)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     table = Table(
         name=spec.name,
         hyperparameters=axes,
@@ -66,7 +68,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         objectives=tuple(o for o in spec.objectives if o in names),
         provenance=_provenance(spec, ledger, path, done, failed),
         claims={"configurations": spec.size, "failed": len(failed), "complete": len(ended) == spec.size},
-        curves=_curves(path, done, metrics),
+        curves=curves,
     )
     rows = {spec.row(record.config) for record in done}
     # A configuration that failed has no row, though it may have succeeded with another seed.
@@ -77,13 +79,6 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         table = replace(table, provenance={**table.provenance, "seed_noise": told})
     write_into_folder(table, path.parent)
     return table, path.parent
-
-
-def _curves(path: Path, done: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
-    try:
-        return ledger_curves(done, metrics)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
@@ -124,6 +119,7 @@ def _provenance(
 ) -> dict[str, str]:
     trained = [*done, *failed]
     seconds = [record.seconds for record in trained]
+    limited = sum(not record.converged for record in done)
     told = {
         "title": spec.title,
         "note": spec.note,
@@ -133,7 +129,7 @@ def _provenance(
         "trained": f"{len(done)} of {spec.size} configurations",
         "same_seed": _same_seed(spec, ledger),
         "failed": _reasons(failed),
-        "not_converged": _limited(done),
+        "not_converged": f"{limited} (a limit of epochs or updates ended their training)" if limited else "",
         "not_repeatable": _not_repeatable(done),
         "device": _most(record.device for record in trained),
         "devices_differ": mixed_devices(record.device for record in done),  # failed ones have no times
@@ -165,12 +161,6 @@ def _same_seed(spec: Spec, ledger: Ledger) -> str:
         return ""
     again = f"{len(away)} training{'s' * (len(away) != 1)} again with a row's own seed"
     return f"{again}: {name} is at most {max(away):.4g} away from the row's"
-
-
-def _limited(done: Sequence[Record]) -> str:
-    """How many trainings a limit of epochs or updates ended; empty where none."""
-    count = sum(not record.converged for record in done)
-    return f"{count} (a limit of epochs or updates ended their training)" if count else ""
 
 
 def _not_repeatable(done: Sequence[Record]) -> str:

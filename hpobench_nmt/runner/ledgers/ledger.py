@@ -63,8 +63,6 @@ class Record(Strict, frozen=True):
         curve: dev metrics at every checkpoint.
         converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
-        device: the device with the name of its model.
-        versions: of the libraries that did the work.
         started: UTC, ISO 8601; of a training that was paused or killed, when it went on last.
         seconds: wall-clock time of training and measuring since then.
         nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty

@@ -53,10 +53,8 @@ class UpdateRule:
 
     Attributes:
         name: one of RULES.
-        learning_rate: eta.
+        learning_rate, decay, epsilon: eta, lambda and epsilon.
         segment: n, tokens read between two updates.
-        decay: lambda, for the rules with a prior.
-        epsilon: for the RMS rules.
         units: hidden units of each layer that `sparse` adapts; layers with fewer are adapted whole.
         decay_scale: what avg is in eq. 8: the mean over all adapted parameters ("elements", eq. 7), or the
             mean of the means of the tensors ("tensors", as in the paper's code).

@@ -33,7 +33,6 @@ class Evaluation:
         name: "static", "cache", or the rule of dynamic evaluation.
         score: perplexity a word, or bits a character; NaN or infinite where dynamic evaluation diverged.
         seconds: processor time on a CPU, wall clock on a CUDA device.
-        used: values of the settings that it used.
     """
 
     name: str

@@ -96,8 +96,10 @@ class MelisModel(nn.Module):
 
     def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
-        if self.training and self._by_chance(self.zero_state):
-            state = self.initial_state(tokens.shape[1])
+        if self.training and self.zero_state:
+            drawn = torch.rand((), generator=self.generator, device=self.generator.device)
+            if float(drawn) < self.zero_state:
+                state = self.initial_state(tokens.shape[1])
         x = self._dropped(embed(self.input_weight, tokens, self.output_weight), self.rates.input)
         outputs, after = [], []
         for i, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
@@ -157,9 +159,3 @@ class MelisModel(nn.Module):
         if not (rates.lamb and rates.recurrent and rates.state):
             return 1.0
         return (1.0 - rates.state) * self._larger_updates
-
-    def _by_chance(self, probability: float) -> bool:
-        if not probability:
-            return False
-        device = self.generator.device
-        return float(torch.rand((), generator=self.generator, device=device)) < probability

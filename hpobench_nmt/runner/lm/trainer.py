@@ -74,18 +74,10 @@ class TrainingSummary:
 class _Course:
     """How far a training is. With the model, the optimiser and the generators it is the whole state.
 
-    Attributes:
-        best_values: parameters at the best dev loss, the averages where those were evaluated.
-        best: that loss, in nats a token.
-        best_update: its update.
-        update: updates made.
-        epoch: passes over the training data that are complete.
-        position: time steps of the present pass that are done.
-        stream: the model's state there, one for each batch of an update; None at the start of a pass.
-        spent: seconds of training.
-        curve: a point for each dev evaluation.
-        converged: whether the optimiser has ended the training.
-        ended: whether it has ended, converged or not.
+    The best values of the parameters are the averages where those were evaluated; the best loss is in nats a
+    token. `epoch` counts the passes that are complete, and `position` the time steps of the present one.
+    `stream` is the model's state there, one for each batch of an update; None at the start of a pass.
+    `spent` is in seconds of training. A training may end without having converged.
     """
 
     best_values: list[Tensor]
@@ -153,7 +145,9 @@ def train(
     model.train()
     _learn(run, course)
     if course.ended:
-        _take_best(run, course)
+        with torch.no_grad():
+            for p, best_value in zip(parameters, course.best_values, strict=True):
+                p.copy_(best_value)
         _refuse_guess(run, course, train_tokens)
     return TrainingSummary(
         tuple(course.curve),
@@ -169,10 +163,7 @@ def train(
 class _Run:
     """What a training works with: the arguments of `train`, and what is made of them once.
 
-    Attributes:
-        data: the training tokens as parallel streams, shape (T, streams).
-        steps_of: the optimiser in the shape that the scaler knows.
-        file: of the state.
+    The data has parallel streams, shape (T, streams). `steps_of` is the optimiser as the scaler knows it.
     """
 
     model: Any
@@ -268,13 +259,6 @@ def _check(run: _Run, course: _Course) -> None:
     sys.stdout.write(_log_line(point, run.last * run.schedule.streams, run.schedule.max_epochs))
     sys.stdout.flush()  # the process's log can be followed while it trains
     course.converged = run.optimiser.checked(loss)
-
-
-def _take_best(run: _Run, course: _Course) -> None:
-    """Leave the model with its best weights."""
-    with torch.no_grad():
-        for p, best_value in zip(run.parameters, course.best_values, strict=True):
-            p.copy_(best_value)
 
 
 def _refuse_guess(run: _Run, course: _Course, train_tokens: Tokens) -> None:

@@ -41,16 +41,11 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
         first, *rest = line.split("\t")
         values = dict(item.split("=", 1) for item in rest)
         try:
-            checkpoints.append(
-                Checkpoint(
-                    int(first),
-                    updates[int(first)],
-                    float(values["perplexity-val"]),
-                    float(values["max-gpu-memory"]) / 1e6,
-                    values["diverged"] == "True",
-                    values["converged"] == "True",
-                )
-            )
+            number = int(first)
+            update, perplexity = updates[number], float(values["perplexity-val"])
+            memory = float(values["max-gpu-memory"]) / 1e6
+            diverged, converged = (values[verdict] == "True" for verdict in ("diverged", "converged"))
+            checkpoints.append(Checkpoint(number, update, perplexity, memory, diverged, converged))
         except (KeyError, ValueError) as error:
             raise TrainingFailed(f"Sockeye's metrics file can't be read ({error}): {line[:200]}") from None
     if not checkpoints:

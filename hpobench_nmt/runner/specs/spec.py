@@ -42,7 +42,6 @@ class Spec:
         axes: the grid, one axis per hyperparameter.
         replicated: how many configurations are trained again with other seeds, and how often.
         base: folder that relative paths of the corpus start from.
-        path: where it was read from.
         keep: whether the best model of each training is kept. Rows do not depend on it.
         best: how many of the best rows are trained again, beside those of `replicated`.
         same_seed: how often all of these are trained again with the seed of the row itself.

@@ -126,17 +126,16 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         if objective not in names:
             raise unknown("objective", objective, names, f"({path})")
     _refuse_twice("objective", file.objectives, path)
-    again = file.replicates
+    again = file.replicates or _Replicates()
     size = math.prod(len(axis.values) for axis in axes)
-    if again and not ((again.configurations or again.best) and (again.trainings or again.same_seed)):
+    rows, turns = again.configurations + again.best, again.trainings + again.same_seed
+    if file.replicates and not (rows and turns):
         raise InputError(
             f"{path}: [replicates] asks for no trainings. It takes configurations or best, which say how "
             "many rows, and trainings or same_seed, which say how often."
         )
-    if again:
-        rows, turns = min(again.configurations + again.best, size), again.trainings + again.same_seed
-        if rows * turns > _MAX_REPLICATES:
-            raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
+    if min(rows, size) * turns > _MAX_REPLICATES:
+        raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
     spec = Spec(
         name=check_name("table", file.name),
         title=file.title,
@@ -148,12 +147,12 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         corpus=file.corpus,
         axes=axes,
         fixed=fixed,
-        replicated=(again.configurations, again.trainings) if again else (0, 0),
+        replicated=(again.configurations, again.trainings),
         base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
         keep=file.keep,
-        best=again.best if again else 0,
-        same_seed=again.same_seed if again else 0,
+        best=again.best,
+        same_seed=again.same_seed,
     )
     if file.candidates or _ranges(file):
         return _with_candidates(spec, file)

@@ -56,7 +56,6 @@ def train(
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
         notify: called with a line about each training that failed, was paused or has no record.
-        on_record: called with each new record.
 
     A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
     unexpected error is not recorded; the others go on.

@@ -54,7 +54,6 @@ class Ended:
     """What the ledger holds after a run.
 
     Attributes:
-        done: records of successful trainings.
         left: how many are still to do, paused ones among them.
         paused: how many this run has paused.
         mixed: a sentence about GPUs of several models that rows were trained on; "" where there is one.

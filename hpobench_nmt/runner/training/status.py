@@ -71,7 +71,7 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
     todo = pending(workspace.spec, ledger, range(workspace.spec.size), shard)
     running: list[Running] = []
     paused: list[Paused] = []
-    held = {path.name for path in _entries(workspace.work) if _is_running(path)}
+    held = {p.name for p in _entries(workspace.work) if p.is_dir() and is_held(claim_path(p))}
     begun = held | {path.name for path in _entries(workspace.states)}
     for row, replicate in todo:
         if len(running) + len(paused) == len(begun):
@@ -86,22 +86,12 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
             running.append(Running(name, _last_line(folder / "log"), curve))
         else:
             paused.append(Paused(name, curve))
-    return Status(
-        tuple(r for r in ledger.records if r.status == "done"),
-        tuple(r for r in ledger.records if r.status == "failed"),
-        tuple(running),
-        tuple(paused),
-        len(todo),
-    )
+    done, failed = (tuple(r for r in ledger.records if r.status == which) for which in ("done", "failed"))
+    return Status(done, failed, tuple(running), tuple(paused), len(todo))
 
 
 def _entries(folder: Path) -> tuple[Path, ...]:
     return tuple(folder.iterdir()) if folder.is_dir() else ()
-
-
-def _is_running(path: Path) -> bool:
-    """Whether it is the folder of a training that runs now."""
-    return path.is_dir() and is_held(claim_path(path))
 
 
 def _last_line(path: Path) -> str:

@@ -74,9 +74,7 @@ def train_and_record(
     A training that was paused or killed goes on from the state that it saved last.
 
     Args:
-        row: of the grid.
         replicate: 0 for the table's own row.
-        processes: those of this run.
         wait: wait for another run that is training it.
         last: the second try; a training that runs out of memory or is killed again has failed.
 

@@ -66,7 +66,6 @@ class TuningStep:
     """A training that has come as far as was asked, or has ended before that.
 
     Attributes:
-        number: of the step, from 1.
         event: which row was trained on which worker, from when to when, and whether it has ended.
         losses: of the row's best checkpoint, NaN where there are none.
         violations: by how much it misses each constraint, shape (c,), NaN where that was not measured.
@@ -108,9 +107,7 @@ class LiveTrainer:
         metrics: whose losses are told. Where trainings are stopped on the way, checkpoints must have them.
         partial: whether they are.
         devices: of the workers, in turns.
-        workers: how many trainings run at a time.
         journal: of this run; None where the ledger alone leads back to where it was.
-        told: called with each step.
         seconds: when the time is over; where trainings can be stopped on the way, none is waited for then.
     """
 

@@ -49,13 +49,10 @@ def tune(
         metrics: to optimise, from pick_metrics.
         lookups: the most configurations to start, the initial design included. A method that stops trainings
             early then resumes those that it has stopped, until all have ended or the time is over.
-        seed: of the initial design and the method.
         devices: to train on, in turns.
-        workers: how many trainings run at a time.
         updates: after how many updates trainings are stopped first, and how many make a whole one, roughly;
             None: all run to their end. With it there is no initial design.
         seconds: the most real time, without breaks between runs. What runs then is paused where it was.
-        told: called after each training that finishes.
         constraints: from pick_constraints; core/constraints.py says what the method is told of them. A metric
             that is only measured at the end of a training is not held against the row before.
     """
