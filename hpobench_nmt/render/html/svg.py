@@ -2,8 +2,7 @@
 
 Artists that belong to a method are marked when they are drawn (`plots.style.mark`). In the SVG they are a
 group with data-m="K", where K is the method's place among the report's methods. Its colour is var(--mK), and
-black is currentColor, so that one style sheet serves light, dark and print. The same figure gives the same
-bytes.
+black is currentColor, so that one style sheet serves light, dark and print. Equal figures are equal bytes.
 """
 
 from __future__ import annotations

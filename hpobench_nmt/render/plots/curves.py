@@ -54,7 +54,8 @@ def plot_curves(
 ) -> Figure:
     """Means of all methods against look-ups, with random search as the reference.
 
-    The scale is logarithmic as asked, else where less is better. There, a mean of 0 has a line at the bottom.
+    The scale is logarithmic with `log`, and by default where less is better. A mean of 0 is then drawn on a
+    line of its own at the bottom.
     """
     _refuse_empty(curves)
     styles = styles_of(curves.frame, styles)

@@ -31,7 +31,7 @@ def plot_scores(
 
     The best is filled, and so is what is not shown to be worse; the others are hollow. A method without a
     mean, because trials failed or ended without an answer, has a note instead. The scores are of Statistics;
-    timed are those where time is anything else than the number of look-ups.
+    `timed` says whether time is anything else than the number of look-ups.
     """
     chosen = scores[scores["table"] == table]
     if not len(chosen):

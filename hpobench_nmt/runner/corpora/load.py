@@ -38,7 +38,7 @@ def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
 
 
 def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section with the defaults of all options that it leaves out; the errors are as of corpus_kind."""
+    """The section with the defaults of all options that it leaves out. Raises as `corpus_kind` does."""
     reader, options = _options(section)
     return {"name": reader.name, **asdict(options)}
 

@@ -34,8 +34,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
     measured are left out too.
 
-    `ledger_path` is the ledger or the folder that holds it, beside its spec.toml. Returns the table and its
-    folder.
+    The path is the ledger's, or its folder's, which also has spec.toml. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     ledger = read_ledger(path)

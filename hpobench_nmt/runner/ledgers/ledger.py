@@ -1,8 +1,7 @@
 """The ledger: one line of JSON for every training that has ended, whether it succeeded or not.
 
 Lines are only ever appended, under a lock, and flushed one at a time. A training that has a line is never
-done again, and tables are built from the ledger alone. Its first line says which spec and corpus it belongs
-to.
+done again, and tables are built from the ledger alone. Its first line names its spec and its corpus.
 """
 
 from __future__ import annotations
@@ -63,6 +62,7 @@ class Record(Strict, frozen=True):
         curve: dev metrics at every checkpoint.
         converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
+        device, versions: the device with the name of its model, and the libraries that did the work.
         started: UTC, ISO 8601; of a training that was paused or killed, when it went on last.
         seconds: wall-clock time of training and measuring since then.
         nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty
@@ -113,8 +113,7 @@ class Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger. A last line that was cut short is left out: its training never ended.
 
-    Raises InputError for no such file, not a ledger, or a line that is no record of a training, with its
-    number.
+    Raises InputError if there is no ledger, or with its number for a line that is no record of a training.
     """
     return parse_ledger(read_content(path), path)
 
@@ -176,7 +175,7 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
 def open_ledger(
     path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
 ) -> Ledger:
-    """Read the ledger of a spec, or begin one. The arguments are as of `refuse_other_spec`.
+    """Read the ledger of a spec, or begin one. `refuse_other_spec` describes the arguments.
 
     Raises InputError if the ledger belongs to another spec, or its corpus has changed since.
     """
@@ -207,8 +206,7 @@ def refuse_other_spec(
     """Raise InputError where a ledger was begun for another spec, or when a default was another one.
 
     A new setting's default does what was done before it existed. So a setting that a ledger does not know
-    had its default, whether a spec now says that or not. Defaults do not matter where nothing is to be
-    trained.
+    had its default, whether a spec now says that or not. Where nothing is to be trained, none matters.
 
     Args:
         spec: the identity of the spec (Spec.identity).

@@ -30,8 +30,7 @@ _SHOWN = 4  # differing values of a training that a message names
 class Merged:
     """The findings of a merge: how many trainings the merged ledger holds, and how many of them are new.
 
-    Where there are conflicts, a line for each reason why the ledgers do not belong together, nothing was
-    written.
+    Each conflict is a reason why the ledgers do not belong together. If there is one, nothing was written.
     """
 
     conflicts: tuple[str, ...]

@@ -6,8 +6,8 @@
     word_effect         how the probabilities of a word and of others change after it was seen (table 6)
     sample              text that the adapted model, or the static one, writes after a context (appendix)
 
-Reading never looks ahead: what is said of a token depends on the tokens before it alone. The model is the
-same after as before. `rms` is of `gradient_rms`, for the rules that need it; `window` is the number of tokens
+Reading never looks ahead: what is said of a token depends on the tokens before it alone. The model is left
+as it was. `rms` is of `gradient_rms`, for the rules that need it; `window` is the number of tokens
 that are averaged into one point.
 """
 
@@ -67,7 +67,7 @@ def timescales(
         dynamic begin each sequence with an empty state and the trained weights; static_carried and
         dynamic_carried read the same tokens as one stream.
 
-    Raises InputError for too few tokens for so many sequences of two; a window of none.
+    Raises InputError for too few tokens for so many sequences of two, or a window of none.
     """
     _check_window(window)
     evaluations: dict[str, Evaluation] = {
@@ -100,7 +100,7 @@ def adaptation_curve(
         one row a window: position (of its first predicted token), tokens, static and dynamic (mean losses in
         nats, not cumulative).
 
-    Raises InputError for sequences of different lengths or of one token; a change that is not within them.
+    Raises InputError for sequences of different lengths or of one token, or a change that is not within them.
     """
     lengths = {len(sequence) for sequence in sequences}
     if len(lengths) != 1 or min(lengths) < 2:
@@ -137,8 +137,7 @@ def word_effect(
         one row a word of the vocabulary, in its order: cosine (of its trained output embedding with that of
         the token), before and after (log-probabilities, nats), and change (after - before).
 
-    Raises InputError for a position that is not in the stream, or that of its first token, which is not
-    predicted.
+    Raises InputError for a position that is not in the stream, or that of its first token.
     """
     if not 1 <= position < len(tokens):
         raise InputError(f"token {position:,} is not one of the {len(tokens) - 1:,} predicted ones.")

@@ -53,7 +53,7 @@ class UpdateRule:
 
     Attributes:
         name: one of RULES.
-        learning_rate, decay, epsilon: eta, lambda and epsilon.
+        learning_rate, decay, epsilon: eta, lambda (of rules with a prior) and epsilon (of RMS rules).
         segment: n, tokens read between two updates.
         units: hidden units of each layer that `sparse` adapts; layers with fewer are adapted whole.
         decay_scale: what avg is in eq. 8: the mean over all adapted parameters ("elements", eq. 7), or the
@@ -114,7 +114,7 @@ def dynamic_nll(
 
 
 class AdaptingReader:
-    """Reads one stream, segment by segment, and adapts the model after each; `state` is before the next."""
+    """Reads one stream, segment by segment, and adapts the model after each to what it has read."""
 
     def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Any) -> None:
         self.state: State = model.initial_state(1)

@@ -69,7 +69,7 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
     Values that the training tuned are used again. What the training did not do is tuned first, as it would
     have been there, on the beginning of the kept dev part.
 
-    Raises InputError for no such rule; the kept training text is too short for its gradient statistics.
+    Raises InputError for no such rule, or if the kept training text is too short for its gradient statistics.
     """
     if rule and rule not in RULES:
         raise unknown("dynamic-evaluation rule", rule, RULES)

@@ -58,8 +58,7 @@ class KeptLanguageModel:
     """A kept language model on a device, ready for use.
 
     Its corpus holds only the part of train that gradient statistics are measured on. Its settings are without
-    what was tuned. The statistics are sqrt(MS_g) of the training's dynamic evaluation, if its rule needs
-    them.
+    what was tuned. The statistics are sqrt(MS_g) of dynamic evaluation, if the training's rule needs them.
     """
 
     about: KeptModel
@@ -108,7 +107,7 @@ def read_language_model(
 ) -> KeptLanguageModel:
     """The files above, as a model of this architecture with these settings on the device.
 
-    Raises InputError for a file is missing, damaged, or not of such a model.
+    Raises InputError if a file is missing, damaged, or not of such a model.
     """
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)

@@ -68,7 +68,7 @@ def solve_sizes(shape: ModelShape, budget: int, ratio: float) -> tuple[int, int]
     Of all sizes whose number of parameters is within TOLERANCE of the budget, those are taken whose
     embedding size is the nearest to ratio times the hidden size, and of these the nearest to the budget.
 
-    Raises InputError for no sizes meet the budget at this ratio.
+    Raises InputError if no sizes meet the budget at this ratio.
     """
     if shape.square and ratio != 1:
         raise InputError(

@@ -82,8 +82,7 @@ def copy_after_checkpoint(
 ) -> Callable[[int], None]:
     """A function for Sockeye to call after each checkpoint: it notes the cost and makes the copy in `folder`.
 
-    Sockeye has its own folder, log and arguments. `elapsed` gives the seconds since this process began to
-    train.
+    Sockeye has its own folder, log and arguments. `elapsed` gives the seconds of training in this process.
     """
     costs = read_costs(model)
     before = costs[-1].seconds if costs else 0.0

@@ -65,7 +65,7 @@ def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Pope
 def end_with(others: Sequence[subprocess.Popen[bytes]]) -> threading.Event:
     """End this process as soon as one of the other workers fails; in the same way, if that one was killed.
 
-    Once the event is set, training is over, and how they end does not matter.
+    Once the returned event is set, training is over, and how they end does not matter.
     """
     over = threading.Event()
 

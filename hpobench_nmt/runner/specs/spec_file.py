@@ -89,7 +89,7 @@ class _SpecFile(Strict, frozen=True):
 def load_spec(path: Path, follow_link: bool = True) -> Spec:
     """Read a spec and check all of it: keys, settings, ranges, the corpus section, every configuration.
 
-    Raises InputError that says what is wrong, with the nearest valid name.
+    Raises an InputError that says what is wrong, with the nearest valid name.
     """
     file = load_toml(path, _SpecFile, follow_link)
     try:

@@ -51,7 +51,7 @@ def train(
 
     Args:
         trainings: (row, replicate) pairs.
-        devices: "cpu", or CUDA devices to share among the jobs, which are trainings at a time.
+        devices: "cpu", or CUDA devices to share among `jobs` trainings at a time.
         backend: "local" for processes on this machine; "dask" or "ray" for a cluster whose machines share
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).

@@ -37,7 +37,7 @@ Watch = Callable[[int], AbstractContextManager[tuple[dispatch.Progress | None, d
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is ready to begin, with so many trainings at a time.
+    """A run that is ready to begin, with `jobs` trainings at a time.
 
     `mixed` is a sentence, if rows of this machine's CPU will stand beside rows of another device.
     """
@@ -78,8 +78,8 @@ def open_run(
 ) -> Run:
     """Choose the devices, and open the folder as `open_workspace`.
 
-    The device is as of the option --device, the backend of dispatch.train. Without a number of jobs, there is
-    one per device or core.
+    `device` is the option --device, and `backend` that of dispatch.train. By default there is one job per
+    device or core.
 
     Raises:
         InputError: no such backend or device, or another than the ledger's rows were trained on; a cluster
