@@ -15,7 +15,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figure_spec import DrawnFigure, FigureSpec
 from hpobench_nmt.render.figures import run_figures, section_figures
-from hpobench_nmt.render.html.svg_figure import page_figure
+from hpobench_nmt.render.html.svg import AS_IT_IS, page_figure
 from hpobench_nmt.render.plots.style import image, method_styles
 from hpobench_nmt.render.subject import Subject
 
@@ -25,13 +25,10 @@ _SECTIONS_WEIGHT = 2000
 
 @dataclass(frozen=True, eq=False)
 class FigureGroup:
-    """Figures that belong together.
+    """Figures that belong together, in order.
 
-    Attributes:
-        key: (run, table) for a run on one table, (run,) for a run over its tables, ("", table, kind) for the
-            analysis of a table.
-        figures: in order.
-        section: the analysis of a table; None for the others.
+    The key is (run, table) for a run on one table, (run,) for a run over its tables, and ("", table, kind)
+    for the analysis of a table, which has a section.
     """
 
     key: tuple[str, ...]
@@ -80,18 +77,20 @@ def _draw_sections(tables: Sequence[Table], form: str) -> list[FigureGroup]:
 
 
 def _drawn(specs: Sequence[FigureSpec], methods: Sequence[str], form: str) -> tuple[DrawnFigure, ...]:
-    if form == "svg":
-        return tuple(page_figure(spec, methods) for spec in specs if not spec.files_only)
-    return tuple(_file_figure(spec, form) for spec in specs)
+    return tuple(_figure(spec, methods, form) for spec in specs if form != "svg" or not spec.files_only)
 
 
-def _file_figure(spec: FigureSpec, form: str) -> DrawnFigure:
-    """The figure as a PNG or PDF file, as it is drawn."""
+def _figure(spec: FigureSpec, methods: Sequence[str], form: str) -> DrawnFigure:
+    import matplotlib
+
     bare = replace(spec, draw=None, series=None)
     if spec.problem or spec.draw is None:
         return DrawnFigure(bare)
     try:
-        figure = spec.draw()
+        with matplotlib.rc_context(AS_IT_IS if form == "svg" else {}):
+            figure = spec.draw()
     except InputError as error:
         return DrawnFigure(replace(bare, problem=str(error)))
+    if form == "svg":
+        return DrawnFigure(bare, *page_figure(figure, spec, methods))
     return DrawnFigure(bare, content=image(figure, form))

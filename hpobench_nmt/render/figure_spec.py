@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 class HoverSeries:
     """Values of methods along a common axis, for tooltips.
 
-    Attributes:
-        frame: method and the columns below; low and high besides, where there are.
-        x, y: columns.
-        label: of x, with {} for its value.
+    The frame has the columns method, x and y, and optionally low and high. The label of x has {} for a value.
     """
 
     frame: pd.DataFrame
@@ -36,12 +33,7 @@ class HoverSeries:
 
 @dataclass(frozen=True, eq=False)
 class HoverPoints:
-    """Rows of a table as points, for tooltips.
-
-    Attributes:
-        labels: of the two axes.
-        rows: row numbers of the points of the figure's first scatter.
-    """
+    """Rows of a table as points, for tooltips: labels of the axes, and the rows of the first scatter."""
 
     labels: tuple[str, str]
     rows: NDArray[np.int64]
@@ -55,16 +47,14 @@ class FigureSpec:
         stem: a file name without its ending, unique in the report. A `Plot` sets only what tells its figures
             apart; `render.figures` puts the rest before it.
         title: for people; left out: that of its kind.
-        finding: what it shows, in a sentence or two.
+        finding: a caption of one or two sentences.
         draw: makes the figure, on `ax` where its kind has one panel; None where there is none.
         head, rows: the table behind it, cells as text.
-        notes: what is missing or should be known.
-        series: for tooltips; None for none.
-        points: for tooltips, if the first scatter's points are rows of a table.
+        series, points: for tooltips; points if those of the first scatter are rows of a table.
         aside: whether it is folded away at first.
         own_size: keep the size and layout that it is drawn with.
         on_white: keep its colours, on a white ground.
-        files_only: only for files; the page shows the same otherwise.
+        files_only: the page shows the same in another way.
         problem: why a report does not have it.
     """
 
@@ -95,7 +85,6 @@ class Plot:
 
     Attributes:
         kind: its name in `hb.plot`.
-        title: in reports.
         figures: makes the figures of a subject, one after another, or raises InputError. `hb.plot` draws the
             first. Its docstring describes the kind there; parameters after the subject are options.
         of_table, over_tables: whether a report has the figures of a run on one table, and over its tables;
@@ -130,7 +119,6 @@ class TablePlot:
 
     Attributes:
         kind: of the Section that it is drawn from.
-        draw: makes it.
         stem: of its files, with {stem} for the section's and {table} for the table.
         title: after the name of the table; left out: the section's title.
         points, on_white: as in FigureSpec; figures without points keep their size.
@@ -146,14 +134,9 @@ class TablePlot:
 
 @dataclass(frozen=True, eq=False)
 class DrawnFigure:
-    """A figure that was drawn.
+    """A figure that was drawn: as SVG for the page, with data for tooltips, or as the content of a file.
 
-    Attributes:
-        spec: its plan, without what it was drawn from.
-        svg: for the page; empty where it is for a file, or where there is none.
-        hover: data for tooltips.
-        methods: those that are in it.
-        content: a PNG or PDF file; empty where it is for the page, or where there is none.
+    Its spec lacks what it was drawn from.
     """
 
     spec: FigureSpec

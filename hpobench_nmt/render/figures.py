@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OF_RUNS = ("curves", "runtimes", "fronts", "workers", "surrogates", "scores")
-_OF_TABLES = ("table_analyses", "pareto_front", "early_ranks")
+_OF_TABLES = ("table_analyses", "pareto_front")
 
 
 def _all(modules: Iterable[str], name: str) -> tuple[Any, ...]:
-    return tuple(
-        each
-        for module in modules
-        for each in getattr(import_module(f"hpobench_nmt.render.plots.{module}"), name)
-    )
+    found = (getattr(import_module(f"hpobench_nmt.render.plots.{module}"), name) for module in modules)
+    return tuple(chain.from_iterable(found))
 
 
 PLOTS: tuple[Plot, ...] = _all(_OF_RUNS, "PLOTS")

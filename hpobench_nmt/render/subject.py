@@ -26,9 +26,8 @@ class Subject:
     """A run on one of its tables, or over all of them, with what several of its figures share.
 
     Attributes:
-        results: of the run.
-        table: which; "" for all.
-        styles: how its methods are drawn; None lets each figure choose.
+        table: its name; "" for all.
+        styles: of its methods; None lets each figure choose.
         statistics: of the whole run; None where they are not known.
     """
 
@@ -81,11 +80,7 @@ class Subject:
         return self.statistics or run_statistics(self.results)
 
     def scores(self, score: str = "") -> tuple[str, ...]:
-        """The scores of the run, or the one that is asked for.
-
-        Raises:
-            InputError: the run has no such score.
-        """
+        """The score asked for, or all of the run. Raises InputError if the run does not have it."""
         known = tuple(self.results.suite.scores)
         if score and score not in known:
             raise unknown("score", score, known, "(of these results)")

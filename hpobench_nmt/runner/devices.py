@@ -19,8 +19,7 @@ THEN = ", then "
 def find_devices(text: str) -> list[str]:
     """Devices from "auto" (all CUDA devices, else the CPU), "cpu", "cuda" or "cuda:0,cuda:1".
 
-    Raises:
-        InputError: this machine has no such device.
+    Raises InputError if this machine has no such device.
     """
     if text.strip() == "cpu":
         return ["cpu"]
@@ -43,17 +42,9 @@ def find_devices(text: str) -> list[str]:
 
 
 def first_devices(devices: Sequence[str], workers: int) -> list[str]:
-    """The devices on which trainings that use several GPUs each can begin: the others are those that follow.
+    """Of these devices, in their order, those on which trainings with so many GPUs each can begin.
 
-    Args:
-        devices: from find_devices.
-        workers: GPUs a training.
-
-    Returns:
-        of `devices`, as many as have GPUs of their own, in their order.
-
-    Raises:
-        InputError: the GPUs do not suffice for one.
+    A training's other GPUs are those that follow. Raises InputError if there are too few for one training.
     """
     if workers == 1 or list(devices) == ["cpu"]:
         return list(devices)
@@ -109,12 +100,10 @@ def device_model(name: str) -> str:
 
 
 def _cpu_model() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -122,10 +111,8 @@ def library_versions(device: str) -> dict[str, str]:
     """Versions of Python, this package, numpy and torch, and of CUDA's libraries if the device uses them."""
     found = {"python": platform.python_version()}
     for package in ("hpobench-nmt", "numpy", "torch"):
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     if device.startswith("cuda"):
         import torch
 

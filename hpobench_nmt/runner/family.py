@@ -58,8 +58,7 @@ class Job(Generic[S]):
     """One configuration to train.
 
     Attributes:
-        settings: of the configuration.
-        seed: of this training; all of its randomness comes from it.
+        seed: all of the training's randomness comes from it.
         corpus: the spec's [corpus] section.
         base: the folder that relative paths in the corpus section start from.
         cache: folder shared by all jobs of all specs: prepared corpora, vocabularies.
@@ -92,13 +91,10 @@ class Outcome:
     Attributes:
         metrics: measured values by name; a metric that does not apply is left out.
         curve: dev metrics at every checkpoint, each with "update" (the learning curve, a fidelity axis).
-        tuned: settings that were tuned on dev after training, with the values that were used.
-        versions: of the libraries that did the work.
-        converged: False where a limit of epochs or updates ended the training.
-        nondeterministic: what in it is not the same each time, so that it cannot be repeated bit by bit.
-            torch's own warnings of that are added.
+        tuned, versions, converged: as in the ledger.
+        nondeterministic: as in the ledger; torch's own warnings are added there.
         save: writes the best model, and what it makes of dev and test, into an empty folder. Called in the
-            training's own process, where the model is kept (training/keep_model.py). None: it cannot be kept.
+            training's own process, where the model is kept (training/train_row.py). None: it cannot be kept.
         paused: whether the training was paused, as Job.until asks. Then it has a curve and no metrics.
     """
 
@@ -134,12 +130,9 @@ class Family(Generic[S]):
     """A model family.
 
     Attributes:
-        name: the family's name in a spec.
-        models: what it trains, for people.
-        source: the papers that it is from.
+        name: in a spec.
+        models, source: what it trains, and the papers that it is from, for people.
         corpus: the kind of corpus it trains on.
-        settings: all that a spec may set.
-        metrics: everything that it can measure.
         train: trains and measures one configuration; raises TrainingFailed for one that cannot be. It saves
             its state in Job.state, goes on from the one that it finds there, and pauses at Job.until.
         seed: of a training, from its settings and the number of the replicate (0: the table's own row),
@@ -147,7 +140,6 @@ class Family(Generic[S]):
         check: refuses combinations of settings that can never be trained (InputError).
         corpus_check: the same for combinations that cannot be trained on a corpus; None: there are none.
         missing: the command that installs missing packages, or "" if there are none.
-        architecture: of a language model.
         pauses: whether a training can be paused after some updates.
     """
 

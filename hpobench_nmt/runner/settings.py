@@ -52,11 +52,9 @@ class Setting:
     """A field of such a class, for whoever reads or describes it.
 
     Attributes:
-        name: its key in a spec.
         kind: int, float, str or bool. A float setting takes whole numbers too.
         choices: the texts that are allowed; empty: any.
         default: its value if a spec does not set it; None if a spec must set it.
-        about: the rest.
     """
 
     name: str
@@ -68,8 +66,7 @@ class Setting:
     def check(self, value: Any, where: str) -> Value:
         """The value in the setting's own type.
 
-        Raises:
-            InputError: a wrong type, a number out of range, an unknown choice.
+        Raises InputError for a wrong type, a number out of range, an unknown choice.
         """
         wrong = InputError(f"{where}: {self.name} must be {_NAMES[self.kind]}, not {_shown(value)}.")
         if self.kind in (str, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import colorsys
 import hashlib
 import json
 import re
@@ -19,6 +20,7 @@ from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.leaderboard import Cell, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
+from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import ALL_NOTES
 from hpobench_nmt.benchmarking.plugins import NamedMethod
@@ -28,31 +30,24 @@ from hpobench_nmt.core.errors import RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.render.draw_report import FigureGroup, draw_report
-from hpobench_nmt.render.html.dark_colours import on_dark
-from hpobench_nmt.render.html.svg_figure import method_places
+from hpobench_nmt.render.draw_report import draw_report
+from hpobench_nmt.render.figure_spec import DrawnFigure
+from hpobench_nmt.render.html.svg import method_places
 from hpobench_nmt.render.plots.style import Style, method_styles
 
 _MOST_REASONS = 20
+# Luminances on the dark ground: of colours that are dark on white, and the least of all others. Far enough
+# apart that a method of the second row of colours is told from one of the first.
+_OF_DARK, _LEAST = 0.5, 0.15
+_DARK = 0.12
+_STEPS = 400
 _DASHES = {"-": "none", "--": "7 3", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def write_report(
     sources: Sequence[Results | Path], out: Path, jobs: int = 2, methods: Sequence[NamedMethod] = ()
 ) -> Path:
-    """Write the report of one or more runs.
-
-    Args:
-        sources: results or results folders, each of one run.
-        out: the HTML file.
-        jobs: processes that analyse and draw.
-        methods: methods of your own, from resolve_methods: those with a surrogate get its curves.
-
-    Raises:
-        InputError: a folder is empty, damaged, or of another version; a method is of another version, or of
-            no run.
-        RunError: the file cannot be written.
-    """
+    """Write the report of one or more runs to an HTML file. See `hb.report` for the arguments and errors."""
     page = render(load_runs(sources, methods), jobs)
     try:
         write_whole(out, page.encode())
@@ -76,7 +71,10 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
     numbers = {str(table["name"]): i for i, table in enumerate(tables)}
     drawn = [figure for group in groups for figure in group.figures]
     styles = method_styles(methods)
-    known = [_method(name, place, styles[name]) for name, place in places.items()]
+    known = [
+        {"name": m, "place": i, "dash": _DASHES[styles[m].dash], "marker": _marker(styles[m].marker)}
+        for m, i in places.items()
+    ]
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -89,7 +87,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
         version=version("hpobench-nmt"),
         runs=[_run(slug, run, figures) for slug, run in zip(slugs, runs, strict=True)],
         tables=tables,
-        analyses=[_analysis(g, numbers) for g in groups if g.section is not None],
+        analyses=[_analysis(g.section, g.figures, numbers) for g in groups if g.section is not None],
         methods=known,
         by_name={m["name"]: m for m in known},
         places=places,
@@ -97,7 +95,7 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
         method_note=ALL_NOTES,
         provenance=provenance.provenance(runs),
         method_prints=provenance.method_prints(runs),
-        style=_style_sheet(methods),
+        style=_style_sheet(styles, places),
         script=script,
         script_hash=f"sha256-{digest}",
         data=_json({"methods": list(places), "figures": {f.spec.stem: f.hover for f in drawn if f.hover}}),
@@ -105,7 +103,6 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
 
 
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    left = [f"{method} on {table} is not finished." for table, method in unfinished(run.results)]
     several = len(run.results.instances) > 1 and len(run.results.methods) > 1
     return {
         "name": run.name,
@@ -119,7 +116,7 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
         "overall": report_content.overall_board(run) if several else None,
         "across": figures[slug,] if len(run.results.instances) > 1 else (),
         "facts": provenance.facts(run),
-        "left_out": left,
+        "left_out": [f"{m} on {table} is not finished." for table, m in unfinished(run.results)],
         "failures": _failures(run.results),
     }
 
@@ -130,47 +127,36 @@ def _table_runs(
     figures: Mapping[tuple[str, ...], Any],
 ) -> list[dict[str, Any]]:
     """What there is to say of a table; runs are with their slugs, and with their cells by table."""
-    found = []
-    for slug, run, cells in runs:
-        if table in run.results.instances:
-            instance = run.results.instances[table]
-            found.append(
-                {
-                    "name": run.name,
-                    "slug": f"{slug}-{table}",
-                    "setting": setting(run.results, table),
-                    "kept": subject_to(run.results, table),
-                    "goal": " and ".join(map(str, instance.objectives)),
-                    "board": report_content.table_board(run, table, cells[table]),
-                    "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
-                    "figures": figures[slug, table],
-                    "matrices": report_content.matrices(run, table),
-                }
-            )
-    return found
+    return [
+        {
+            "name": run.name,
+            "slug": f"{slug}-{table}",
+            "setting": setting(run.results, table),
+            "kept": subject_to(run.results, table),
+            "goal": " and ".join(map(str, run.results.instances[table].objectives)),
+            "board": report_content.table_board(run, table, cells[table]),
+            "verdicts": [v.sentence for v in run.statistics.verdicts if v.table == table],
+            "figures": figures[slug, table],
+            "matrices": report_content.matrices(run, table),
+        }
+        for slug, run, cells in runs
+        if table in run.results.instances
+    ]
 
 
-def _analysis(group: FigureGroup, numbers: Mapping[str, int]) -> dict[str, Any]:
-    section = group.section
-    if section is None:
-        raise ValueError("not a section")
-    head, rows = _frame_text(section.shown) if section.shown is not None else ((), [])
+def _analysis(section: Section, figures: Sequence[DrawnFigure], numbers: Mapping[str, int]) -> dict[str, Any]:
+    shown = pd.DataFrame() if section.shown is None else section.shown
+    columns = [column_text(shown[name]) for name in shown.columns]
     return {
         "table": numbers.get(section.table),
         "title": section.title,
         "problem": section.problem,
         "notes": section.notes,
-        "figures": [f for f in group.figures if f.svg],
-        "head": head,
-        "rows": rows,
+        "figures": [f for f in figures if f.svg],
+        "head": tuple(map(str, shown.columns)),
+        "rows": list(zip(*columns, strict=True)),
         "open": section.kind in ("correlation", "importance"),
     }
-
-
-def _frame_text(frame: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and cells of a frame, as text."""
-    columns = [column_text(frame[name]) for name in frame.columns]
-    return tuple(map(str, frame.columns)), list(zip(*columns, strict=True))
 
 
 def _failures(results: Results) -> list[tuple[str, str, str, str]]:
@@ -199,10 +185,6 @@ def _scores(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((s, f"{meaning(suite, s)}; {better[s]} is better") for s, suite in named))
 
 
-def _method(name: str, place: int, style: Style) -> dict[str, Any]:
-    return {"name": name, "place": place, "dash": _DASHES[style.dash], "marker": _marker(style.marker)}
-
-
 def _marker(marker: str) -> str:
     """A matplotlib marker as an SVG path in a swatch of 26 x 12."""
     if not marker:
@@ -219,9 +201,7 @@ def _marker(marker: str) -> str:
     return "".join(parts)
 
 
-def _style_sheet(methods: Sequence[str]) -> str:
-    styles = method_styles(methods)
-    places = method_places(methods)
+def _style_sheet(styles: Mapping[str, Style], places: Mapping[str, int]) -> str:
     light = "".join(f"--m{places[m]}:{'var(--ink)' if m == EXACT else s.colour};" for m, s in styles.items())
     dark = "".join(
         f"--m{places[m]}:{'var(--ink)' if m == EXACT else on_dark(s.colour)};" for m, s in styles.items()
@@ -237,6 +217,25 @@ def _style_sheet(methods: Sequence[str]) -> str:
         f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
         f"@media screen{{:root[data-theme=dark]{{{dark}}}}}{rules}"
     )
+
+
+def on_dark(colour: str) -> str:
+    """A colour that stands out on the dark ground, of the same hue; dark ones become the lightest."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    hue, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(colour))
+    wanted = _OF_DARK if luminance(to_rgb(colour)) < _DARK else _LEAST
+    for step in range(_STEPS + 1):
+        rgb = colorsys.hls_to_rgb(hue, lightness + (1 - lightness) * step / _STEPS, saturation)
+        if luminance(rgb) >= wanted:
+            break
+    return str(to_hex(rgb))
+
+
+def luminance(rgb: Sequence[float]) -> float:
+    """Relative luminance, as the Web Content Accessibility Guidelines define it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _shown(value: Any) -> Any:

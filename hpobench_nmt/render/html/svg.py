@@ -1,9 +1,8 @@
-"""Matplotlib figures as SVG that a page can restyle: colours by variable, methods by attribute.
+"""Figures of the report as SVG that a page can restyle, and the data of their tooltips.
 
 Artists that belong to a method are marked when they are drawn (`plots.style.mark`). In the SVG they are a
 group with data-m="K", where K is the method's place among the report's methods. Its colour is var(--mK), and
-black is currentColor, so that one style sheet serves light, dark and print. The same figure gives the same
-bytes.
+black is currentColor, so that one style sheet serves light, dark and print. Equal figures are equal bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from hpobench_nmt.render.plots.style import method_of_gid, plain
+import numpy as np
+
+from hpobench_nmt.analysis.number_text import short
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
+from hpobench_nmt.render.plots.style import method_of_gid, method_styles, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,14 +31,14 @@ _INK = re.compile(r"#(?:000000|333333|000)\b")
 _FONT = re.compile(r"font:\s*(?:(bold|\d{3})\s+)?(\d+(?:\.\d+)?)px[^;]*")
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 _WIDTH, _HEIGHT = 6.6, 3.7
+_HOVER_POINTS = 60
 
 
 def restyle(figure: Figure, fixed_size: bool = True) -> None:
     """Make a figure of one or more axes ready for a page, which has a legend of its own.
 
-    Args:
-        fixed_size: give figures of a single plot the same size and margins; far faster than a layout that
-            measures every text.
+    With a fixed size, a figure of a single plot has the same margins as others. That is far faster than a
+    layout that measures every text.
     """
     figure.patch.set_visible(False)
     for axes in figure.axes:
@@ -53,10 +57,8 @@ def restyle(figure: Figure, fixed_size: bool = True) -> None:
 def to_svg(figure: Figure, slug: str, places: Mapping[str, int], colours: Mapping[str, str]) -> str:
     """The figure as an SVG element without a size.
 
-    Args:
-        slug: unique in the page; goes before every id.
-        places: of the methods, which were marked when the figure was drawn.
-        colours: of the methods, to be replaced within their own groups.
+    The slug, unique in the page, goes before every id. The places and colours are of the methods, which were
+    marked when the figure was drawn; a colour is replaced within its method's groups.
     """
     import matplotlib
 
@@ -125,8 +127,6 @@ def _style(value: str, colour: str = "", place: int = 0) -> str:
 
 def pixels(figure: Figure, x: Sequence[float], y: Sequence[float]) -> list[tuple[float, float]]:
     """Where points of the first axes are in the SVG: to the right and down, in its own units."""
-    import numpy as np
-
     scale = 72.0 / figure.dpi
     height = figure.get_figheight() * 72.0
     with np.errstate(all="ignore"):
@@ -140,3 +140,81 @@ def frame_of(figure: Figure) -> tuple[float, float, float, float]:
     box = figure.axes[0].bbox
     height = figure.get_figheight() * 72.0
     return (box.x0 * scale, height - box.y1 * scale, box.x1 * scale, height - box.y0 * scale)
+
+
+def page_figure(
+    figure: Figure, spec: FigureSpec, methods: Sequence[str]
+) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """A figure of the page as SVG, its tooltips' data, and those of the report's methods that are in it."""
+    styles = method_styles(methods)
+    places = method_places(methods)
+    restyle(figure, fixed_size=not spec.own_size)
+    colours = {name: style.colour for name, style in styles.items()} | {EXACT: "#000000"}
+    svg = to_svg(figure, spec.stem, places, colours)
+    hover: dict[str, Any] = {}
+    if spec.series is not None:
+        hover = _series_hover(figure, spec.series, places)
+    elif spec.points is not None:
+        hover = _points_hover(figure, spec.points)
+    shown = [m for m in styles if f'data-m="{places[m]}"' in svg]
+    return svg, hover, tuple(sorted(shown, key=lambda m: places[m]))
+
+
+def method_places(methods: Sequence[str]) -> dict[str, int]:
+    """A number for every method, random search as computed last."""
+    return {m: i for i, m in enumerate([*methods, EXACT])}
+
+
+def _series_hover(figure: Figure, series: HoverSeries, places: Mapping[str, int]) -> dict[str, Any]:
+    grid = np.unique(series.frame[series.x].to_numpy(np.float64))
+    if len(grid) > _HOVER_POINTS:
+        wanted = np.geomspace(grid[0], grid[-1], _HOVER_POINTS)
+        grid = grid[np.unique(np.minimum(np.searchsorted(grid, wanted), len(grid) - 1))]
+    lines = []
+    for name, part in series.frame.groupby("method", sort=False):
+        at = part.set_index(series.x).reindex(grid)
+        exact = at["exact"].fillna(True) if "exact" in part.columns else np.ones(len(at), dtype=bool)
+        values_of = [f"{'' if e else '≥ '}{short(v)}" for v, e in zip(at[series.y], exact, strict=True)]
+        line: dict[str, Any] = {"m": places[str(name)], "v": values_of}
+        places_y = pixels(figure, grid.tolist(), at[series.y].tolist())
+        # On a log scale a value of 0 is drawn at the bottom.
+        line["y"] = [
+            _place(frame_of(figure)[3] if value == 0 else y)
+            for value, (_, y) in zip(at[series.y], places_y, strict=True)
+        ]
+        if {"low", "high"} <= set(part.columns) and part["low"].notna().any():
+            line["q"] = [
+                "" if np.isnan(a) else f"{short(a)}–{short(b)}"
+                for a, b in zip(at["low"], at["high"], strict=True)
+            ]
+        lines.append(line)
+    whole = bool((grid == np.rint(grid)).all())
+    values = [f"{v:.0f}" if whole else short(v) for v in grid]
+    across = pixels(figure, grid.tolist(), np.ones(len(grid)).tolist())
+    return {
+        "frame": [round(v, 1) for v in frame_of(figure)],
+        "x": [round(x, 1) for x, _ in across],
+        "at": [series.label.replace("{}", v) for v in values],
+        "lines": lines,
+    }
+
+
+def _points_hover(figure: Figure, shown: HoverPoints) -> dict[str, Any]:
+    scatter: Any = figure.axes[0].collections[0].get_offsets()
+    offsets: Any = np.ma.filled(np.ma.asarray(scatter, dtype=np.float64), np.nan)
+    left, top, right, bottom = frame_of(figure)
+    points = []
+    places = pixels(figure, offsets[:, 0].tolist(), offsets[:, 1].tolist())
+    for row, (x, y), (px, py) in zip(shown.rows.tolist(), offsets, places, strict=True):
+        if left - 1 <= px <= right + 1 and top - 1 <= py <= bottom + 1:
+            points.append([round(px, 1), round(py, 1), row, short(x, 4), short(y, 4)])
+    points.sort()
+    return {
+        "frame": [round(v, 1) for v in (left, top, right, bottom)],
+        "labels": list(shown.labels),
+        "points": points,
+    }
+
+
+def _place(y: float) -> float | None:
+    return round(y, 1) if np.isfinite(y) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -26,11 +26,9 @@ _MARKERS = 12
 def plot_adaptation(frame: pd.DataFrame, title: str = "") -> Figure:
     """Mean losses against the tokens read, a point in the middle of each window.
 
-    Args:
-        frame: of `timescales` or `adaptation_curve`: position, tokens, and columns of losses in nats. Where
-            positions are negative, a line at 0 marks the change to another text. Windows of less than half
-            the usual number of tokens are not drawn.
-        title: of the figure.
+    The frame is of `timescales` or `adaptation_curve`: position, tokens, and columns of losses in nats. Where
+    positions are negative, a line at 0 marks the change to another text. Windows of less than half the usual
+    number of tokens are not drawn.
     """
     figure, (axes,) = new_panels(1, (7.6, 4.2))
     axes.grid(alpha=0.25, linewidth=0.6)
@@ -42,19 +40,11 @@ def plot_adaptation(frame: pd.DataFrame, title: str = "") -> Figure:
         shown = pd.concat([shown[shown["position"] < 0], gap, shown[shown["position"] >= 0]])
         axes.axvline(0, color=GREY, linewidth=1.2, linestyle=":", label="change of text")
     middle = shown["position"] + (shown["tokens"] - 1) / 2
+    marks: dict[str, Any] = {"markersize": 4, "markevery": max(1, len(shown) // _MARKERS)}
     for name, (label, colour, dash, marker) in _LINES.items():
         if name in shown:
-            axes.plot(
-                middle,
-                shown[name],
-                color=colour,
-                linestyle=dash,
-                linewidth=1.6 if dash == "-" else 1.2,
-                marker=marker,
-                markersize=4,
-                markevery=max(1, len(shown) // _MARKERS),
-                label=label,
-            )
+            style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": marker, "label": label}
+            axes.plot(middle, shown[name], **style, **marks, linewidth=1.6 if dash == "-" else 1.2)
     axes.set(
         xlabel="tokens read since the change of text" if changes else "tokens read",
         ylabel="mean loss (nats a token)",

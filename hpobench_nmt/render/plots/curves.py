@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 
 
 def plot_regret(results: Results, table: str | None = None, ax: Axes | None = None) -> Figure:
-    """Draw the mean simple regret of each method against look-ups.
+    """Draw the mean simple regret of each method against look-ups, on a new figure unless axes are given.
 
     Args:
         results: of `hb.run` or `hb.load_results`.
-        table: which; left out: the first.
-        ax: axes to draw on; left out: a new figure.
+        table: left out: the first.
 
     Raises:
         InputError: no such table, or results of several objectives.
@@ -55,9 +54,8 @@ def plot_curves(
 ) -> Figure:
     """Means of all methods against look-ups, with random search as the reference.
 
-    Args:
-        log: whether the quantity is on a log scale; where left out, if less of it is better. A mean of 0 is
-            then drawn on a line of its own at the bottom.
+    The scale is logarithmic with `log`, and by default where less is better. A mean of 0 is then drawn on a
+    line of its own at the bottom.
     """
     _refuse_empty(curves)
     styles = styles_of(curves.frame, styles)

@@ -67,11 +67,7 @@ def plot_attainment(
 
 
 def _pairs(subject: Subject, pair: Pair | None) -> list[Pair]:
-    """The pairs of objectives to show: all, or the one that is asked for.
-
-    Raises:
-        InputError: there is no such pair, or the results are on a clock.
-    """
+    """The pair of objectives asked for, or all. Raises InputError for no such pair, or results on a clock."""
     if not subject.counts_lookups:
         raise InputError("fronts are of look-ups, and these results are on a clock.")
     m = len(subject.instance.objectives)

@@ -36,11 +36,7 @@ def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def styles_of(frame: pd.DataFrame, styles: Mapping[str, Style] | None) -> Mapping[str, Style]:
-    """The styles given, or new ones.
-
-    Raises:
-        InputError: a method of the frame has none among those given.
-    """
+    """The styles given, or new ones. Raises InputError if a method of the frame is not among those given."""
     methods = list(frame["method"].unique())
     if styles is None:
         return method_styles(methods)

@@ -48,10 +48,9 @@ def plot_front(front: Front, title: str = "", ax: Axes | None = None) -> Figure:
 
 
 def plot_front_pairs(front: Front, title: str = "") -> Figure:
-    """The front of three and more objectives, one panel for each two of them.
+    """The front of three and more objectives, one panel for each two, whose own front is a staircase.
 
-    A row of the front may look beaten in two objectives: it is better in another. So the front of the two
-    alone is drawn besides, as a staircase.
+    A row of the whole front may look beaten in two objectives: it is better in another.
     """
     pairs = pairs_of_objectives(front.points.shape[1])
     columns = min(len(pairs), 3)

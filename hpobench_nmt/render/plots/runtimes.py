@@ -46,12 +46,9 @@ def plot_runtime_distribution(
         draw_line(axes, known["budget"], known["share"], method, style, drawstyle="steps-post")
         if len(bound):
             whole = pd.concat([known.tail(1), bound])
-            bounds = axes.plot(
-                whole["budget"], whole["share"], color=style.colour, linestyle=":", linewidth=1.2
-            )
-            cross = axes.plot(
-                whole["budget"].iloc[:1], whole["share"].iloc[:1], "x", color=style.colour, ms=8
-            )
+            x, y = whole["budget"], whole["share"]
+            bounds = axes.plot(x, y, color=style.colour, linestyle=":", linewidth=1.2)
+            cross = axes.plot(x.iloc[:1], y.iloc[:1], "x", color=style.colour, ms=8)
             for number, artist in enumerate([*bounds, *cross], start=2):
                 mark(artist, method, number)
     tables = found.tables[0] if len(found.tables) == 1 else f"{len(found.tables)} tables"
@@ -113,12 +110,7 @@ def plot_expected_runtimes(
     ax: Axes | None = None,
     unit: str = LOOKUPS,
 ) -> Figure:
-    """Expected running time to each target of a table, from easy to hard.
-
-    Args:
-        frame: from analysis.runtimes.expected_runtime_frame.
-        unit: of the running times.
-    """
+    """Expected running time to each target of a table, from easy to hard; see `expected_runtime_frame`."""
     from matplotlib.ticker import MaxNLocator
 
     chosen = frame[frame["table"] == table]
@@ -173,11 +165,6 @@ def _expected(subject: Subject) -> Iterator[FigureSpec]:
 
 
 PLOTS = (
-    Plot(
-        "runtimes",
-        "Runtime distribution",
-        _runtimes,
-        over_tables=lambda subject: len(subject.results.instances) > 1,
-    ),
+    Plot("runtimes", "Runtime distribution", _runtimes, over_tables=lambda s: len(s.results.instances) > 1),
     Plot("expected", "Expected runtimes", _expected),
 )

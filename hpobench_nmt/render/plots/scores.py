@@ -30,11 +30,8 @@ def plot_scores(
     """Every method's mean and interval in each score on a table, one panel per score.
 
     The best is filled, and so is what is not shown to be worse; the others are hollow. A method without a
-    mean, because trials failed or ended without an answer, has a note instead.
-
-    Args:
-        scores: of Statistics.
-        timed: whether time is anything else than the number of look-ups.
+    mean, because trials failed or ended without an answer, has a note instead. The scores are of Statistics;
+    `timed` says whether time is anything else than the number of look-ups.
     """
     chosen = scores[scores["table"] == table]
     if not len(chosen):
@@ -79,11 +76,7 @@ def _scores(subject: Subject) -> Iterator[FigureSpec]:
 
 
 def plot_wins(comparisons: pd.DataFrame, table: str, score: str) -> Figure:
-    """Probability that the method of a row beats that of a column in a trial; a star where shown to.
-
-    Args:
-        comparisons: of Statistics.
-    """
+    """Chance that a row's method beats a column's in a trial; a star where shown to. Of Statistics."""
     chosen = comparisons[(comparisons["table"] == table) & (comparisons["score"] == score)]
     if not len(chosen):
         raise InputError(f"no two methods were compared in {score!r} on table {table!r}.")
@@ -103,16 +96,9 @@ def plot_wins(comparisons: pd.DataFrame, table: str, score: str) -> Figure:
     for i, j in zip(*np.nonzero(~np.isnan(share)), strict=True):
         dark = abs(share[i, j] - 0.5) > 0.3
         shown = better[i, j] or better[j, i]
-        axes.text(
-            j,
-            i,
-            f"{100 * share[i, j]:.0f}" + ("*" if shown else ""),
-            ha="center",
-            va="center",
-            color="white" if dark else "black",
-            fontsize=9,
-            fontweight="bold" if shown else "normal",
-        )
+        text = f"{100 * share[i, j]:.0f}" + ("*" if shown else "")
+        colour, weight = "white" if dark else "black", "bold" if shown else "normal"
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=9, fontweight=weight)
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
     axes.set_yticks(range(len(names)), names)
     axes.spines[:].set_visible(False)
@@ -136,8 +122,7 @@ def plot_critical_difference(
 ) -> Figure:
     """Mean ranks over tables; a bar joins methods that are not shown to differ (Demsar 2006).
 
-    Raises:
-        InputError: there is no ranking; the message is why.
+    Raises InputError if there is no ranking; the message says why.
     """
     test = outcome.test
     if test is None:

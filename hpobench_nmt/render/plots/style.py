@@ -65,13 +65,7 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
 
 
 def mark(artist: Artist, method: str, number: int = 0) -> None:
-    """Say in an SVG that an artist belongs to a method: the id of its group names it.
-
-    Args:
-        artist: drawn for the method.
-        method: its name.
-        number: tells apart several artists of the method in the same axes.
-    """
+    """Name the artist's method in the id of its SVG group; the number tells apart several in one axes."""
     figure = artist.get_figure(root=True)
     panel = figure.axes.index(artist.axes) if figure and artist.axes else 0  # type: ignore[arg-type]
     artist.set_gid(f"{_GID}{quote(method, safe='', errors='surrogatepass')}-{panel}-{number}")
@@ -133,14 +127,9 @@ def legend(axes: Axes) -> None:
 
 
 def drawn_rows(n_rows: int, always: Iterable[int] = ()) -> NDArray[np.int64]:
-    """The rows of a table that a scatter shows: all, or of a large table a few thousand, drawn at random.
+    """The rows of a table that a scatter shows, ascending; the same for the same table.
 
-    Args:
-        n_rows: of the table.
-        always: rows that are shown in any case, such as those of the front.
-
-    Returns:
-        row numbers, ascending; the same for the same table.
+    All of a small table. Of a large one, a few thousand at random, and those that are always shown.
     """
     if n_rows <= _MOST_POINTS:
         return np.arange(n_rows)
@@ -154,12 +143,9 @@ def how_many_drawn(n_rows: int) -> str:
 
 
 def staircase(maximised: bool) -> str:
-    """The drawstyle of a front whose rows are sorted by the first objective, ascending.
+    """The drawstyle of a front sorted by its first objective, ascending, which is maximised or not.
 
     No row lies between two neighbours of a front: a straight line would promise what nothing reaches.
-
-    Args:
-        maximised: whether the largest value of the first objective is the best.
     """
     return "steps-pre" if maximised else "steps-post"
 

@@ -7,7 +7,7 @@ apart; whatever a colour says, a shape, a hatch or a label says too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.correlation import RankCorrelation
+from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
 from hpobench_nmt.evaluation.sensitivity import NEAR, Sensitivity, random_order_chance, share_within
@@ -28,6 +29,7 @@ from hpobench_nmt.render.plots.style import (
     how_many_drawn,
     new_panels,
     plain,
+    plain_log_ticks,
     with_unit,
 )
 
@@ -72,9 +74,8 @@ def plot_rank_correlation(found: RankCorrelation) -> Figure:
 def plot_importance(parts: Sequence[Importance]) -> Figure:
     """Shares of variance of every hyperparameter and the strongest pairs, one bar per part of the space.
 
-    Args:
-        parts: of one table and metric, such as the whole space and its best quarter. The first one orders
-            the bars; error bars are standard deviations over the trees of a forest.
+    The parts are of one table and metric, such as the whole space and its best quarter. The first one orders
+    the bars; error bars are standard deviations over the trees of a forest.
     """
     if not parts or len({(p.table, p.metric) for p in parts}) != 1:
         raise InputError("importance is drawn for one table and one metric at a time.")
@@ -121,19 +122,11 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
     own = (trainings["source"] == "table").to_numpy()
     number, value = trainings["configuration"].to_numpy(), trainings["value"].to_numpy()
     again = number[~own] + 0.04 + _spread_out(number[~own])
-    axes.scatter(
-        again, value[~own], s=28, color=COLOURS[0], label="trained again with another seed", zorder=3
-    )
+    label = "trained again with another seed"
+    axes.scatter(again, value[~own], s=28, color=COLOURS[0], label=label, zorder=3)
     if own.any():
-        axes.scatter(
-            number[own] - 0.27,
-            value[own],
-            s=40,
-            marker="D",
-            color=COLOURS[1],
-            label="the table's own training",
-            zorder=3,
-        )
+        first, label = number[own] - 0.27, "the table's own training"
+        axes.scatter(first, value[own], s=40, marker="D", color=COLOURS[1], label=label, zorder=3)
     rows = [f"row {row}" if row >= 0 else "no row" for row in found.configurations["row"]]
     axes.set_xticks(range(len(rows)), rows, rotation=90 if len(rows) > _MOST_LEVEL_ROWS else 0)
     axes.tick_params(axis="x", labelsize=9 if len(rows) <= _MOST_BEST else 7)
@@ -152,8 +145,8 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
 def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     """The best rows of a table in order, against what the seed alone changes.
 
-    Rows in the shaded band are no further from the best than the smallest difference worth believing between
-    two rows. A bar is the 95% interval of a row's mean over seeds, from the pooled spread.
+    Rows in the shaded band are no further from the best than the smallest difference worth believing. A bar
+    is the 95% interval of a row's mean over seeds, from the pooled spread.
     """
     shown = found.ranked.head(min(_MOST_BEST, max(_LEAST_BEST, found.rows_within + 3)))
     value, within = shown["value"].to_numpy(), (shown["gap"] <= found.between_rows).to_numpy()
@@ -165,22 +158,14 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
         axes.axhspan(*sorted((value[0], end)), color="black", alpha=0.07, linewidth=0)
     averaged = found.averaged_over > 1
     row_is = f"the mean of {found.averaged_over} trainings" if averaged else "the table's training"
+    bars: dict[str, Any] = {"yerr": found.between_rows / 2**0.5, "fmt": "o", "color": COLOURS[0]}
     for some, fill, label in (
         (within, COLOURS[0], f"{row_is}, and the 95% interval of its mean over seeds"),
         (~within, "white", "the same, outside the shaded band"),
     ):
         if some.any():
-            axes.errorbar(
-                place[some],
-                value[some],
-                yerr=found.between_rows / 2**0.5,
-                fmt="o",
-                color=COLOURS[0],
-                markerfacecolor=fill,
-                markersize=5,
-                elinewidth=1,
-                label=label,
-            )
+            bars |= {"markerfacecolor": fill, "markersize": 5, "elinewidth": 1, "label": label}
+            axes.errorbar(place[some], value[some], **bars)
     known = found.configurations.set_index("row").reindex(shown["row"])
     if known["mean"].notna().any() and not averaged:
         label = "mean of the trainings with all seeds"
@@ -226,15 +211,9 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
     remark = how_many_drawn(len(gaps))
     label_of_rows = f"configurations{remark}" if remark else None
     right.scatter(steps[shown] + beside, some, s=10, color=GREY, linewidth=0, label=label_of_rows)
-    right.plot(
-        found.by_steps["steps"],
-        found.by_steps["median_gap"],
-        color=COLOURS[0],
-        marker="o",
-        markersize=4,
-        linewidth=1.6,
-        label="median at that many steps",
-    )
+    dots: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "markersize": 4, "linewidth": 1.6}
+    medians = found.by_steps["median_gap"]
+    right.plot(found.by_steps["steps"], medians, **dots, label="median at that many steps")
     right.axhline(found.tolerance, color=GREY, linewidth=1)
     right.set(xlabel="grid steps from the best configuration", ylabel=label)
     right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
@@ -251,15 +230,9 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     chance = random_order_chance(n_rows, n_targets)
     axes.plot(np.arange(n_rows + 1), chance * 100, color="black", linewidth=1.6, label="random order (exact)")
     grids = found.grids
-    axes.plot(
-        grids["trials"],
-        grids["success"] * 100,
-        color=COLOURS[0],
-        marker="s",
-        linestyle="--",
-        linewidth=1.2,
-        label="grids of 1, 2, 3, … values per hyperparameter",
-    )
+    dashed: dict[str, Any] = {"color": COLOURS[0], "marker": "s", "linestyle": "--", "linewidth": 1.2}
+    label = "grids of 1, 2, 3, … values per hyperparameter"
+    axes.plot(grids["trials"], grids["success"] * 100, **dashed, label=label)
     for g, trials, success in zip(grids["values"], grids["trials"], grids["success"], strict=True):
         at = (trials, success * 100)
         axes.annotate(str(g), at, xytext=(5, -11), textcoords="offset points", fontsize=9, color=COLOURS[0])
@@ -267,6 +240,50 @@ def plot_search_cost(found: Sensitivity) -> Figure:
     axes.set_ylabel(f"chance of one within {found.tolerance:.3g} of the best (%)")
     axes.set_title(f"{found.table}: what a search for the best {metric} costs", fontsize=11)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
+    return plain(figure)
+
+
+def plot_early_ranks(found: EarlyRanks, unit: str = "") -> Figure:
+    """Quantiles of the best value so far, ranks of the rows that are best in the end, and agreement."""
+    figure, (values, ranks, agreement) = new_panels(3, (11.4, 3.7))
+    frame = found.frame
+    x = frame["resource"]
+    middle: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.2, "linewidth": 0, "label": "middle half"}
+    values.fill_between(x, frame["low"], frame["high"], **middle)
+    values.plot(x, frame["median"], color=COLOURS[0], label="median")
+    values.plot(x, frame["best"], color=COLOURS[1], linestyle="--", label="best")
+    values.set_ylabel(f"{found.metric} so far" + (f" ({unit})" if unit else ""))
+    if not found.maximised and (frame["best"] > 0).all() and frame["high"].max() > 20 * frame["best"].min():
+        values.set_yscale("log")
+        plain_log_ticks(values.yaxis)
+    values.set_title("Best value of a row so far", fontsize=10)
+    values.legend(frameon=False, fontsize=8)
+    for place, part in reversed([*found.ranks.groupby("place", sort=True)]):
+        label = {1: "the best in the end", 2: f"2nd to {found.ranks['place'].max()}th"}.get(int(str(place)))
+        colour, width = (COLOURS[1], 2.2) if label and place == 1 else ("#8A9095", 0.9)
+        ranks.plot(part["resource"], part["rank"], color=colour, linewidth=width, label=label)
+    third: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
+    ranks.axhline(max(found.n_rows / 3, 1), **third, label="a third of the rows")
+    ranks.set_yscale("log")
+    plain_log_ticks(ranks.yaxis)
+    ranks.invert_yaxis()
+    ranks.set_ylabel("rank among all rows")
+    ranks.set_title("Rows that are the best in the end", fontsize=10)
+    ranks.legend(frameon=False, fontsize=8, loc="lower right")
+    agreement.plot(x, frame["order"], color=COLOURS[0], label="Spearman, all rows")
+    agreement.plot(x, frame["order_going"], color=COLOURS[2], linestyle="--", label="those that go on")
+    agreement.plot(x, frame["kept"], color=COLOURS[1], linestyle=":", label="best tenth in the best third")
+    agreement.axhline(0, color="#8A9095", linewidth=0.8)
+    agreement.set_ylim(min(-0.05, float(frame[["order", "order_going"]].min().min()) - 0.05), 1.03)
+    agreement.set_ylabel("agreement with the end")
+    agreement.set_title("How much is known by then", fontsize=10)
+    agreement.legend(frameon=False, fontsize=8, loc="lower right")
+    for axes in (values, ranks, agreement):
+        axes.set_xscale("log")
+        plain_log_ticks(axes.xaxis)
+        axes.set_xlabel(found.resource)
+        axes.tick_params(labelsize=7.5)
+    figure.suptitle(f"{found.table}: learning curves of {counted(found.n_rows, 'row')}", fontsize=11)
     return plain(figure)
 
 
@@ -308,4 +325,5 @@ TABLE_PLOTS = (
     TablePlot("sensitivity", lambda s: plot_search_cost(s.analysis), "{table}-search", "cost of a search"),
     TablePlot("noise", lambda s: plot_seed_noise(s.analysis, s.unit)),
     TablePlot("noise", lambda s: plot_best_rows(s.analysis, s.unit), "{stem}-best", "best rows and noise"),
+    TablePlot("curves", lambda s: plot_early_ranks(s.analysis, s.unit)),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,44 +48,26 @@ def plot_workers(found: WorkerTimes) -> Figure:
     ranks[there] = np.searchsorted(np.sort(order[there]), order[there], side="right") / max(there.sum(), 1)
     colours = matplotlib.colormaps[_SCALE]
     end = found.end
+    inside: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "clip_on": True}
     for (row, worker, start, finish, again), rank in zip(
         frame[["row", "worker", "start", "finish", "again"]].itertuples(index=False), ranks, strict=True
     ):
         failed = np.isnan(rank)
-        axes.barh(
-            worker,
-            finish - start,
-            left=start,
-            height=0.82,
-            color="white" if failed else colours(rank),
-            edgecolor=_NO_VALUE if failed else "white",
-            linewidth=0.5,
-            hatch="////" if again else None,
-        )
+        face, edge = ("white", _NO_VALUE) if failed else (colours(rank), "white")
+        bar: dict[str, Any] = {"left": start, "height": 0.82, "hatch": "////" if again else None}
+        axes.barh(worker, finish - start, **bar, color=face, edgecolor=edge, linewidth=0.5)
         if finish - start > _ROOM * end * (1 + len(str(row)) / 3):
-            dark = failed or rank > 0.55
-            axes.text(
-                (start + finish) / 2,
-                worker,
-                str(row),
-                ha="center",
-                va="center",
-                fontsize=6.5,
-                color="black" if dark else "white",
-                clip_on=True,
-            )
+            ink = "black" if failed or rank > 0.55 else "white"
+            axes.text((start + finish) / 2, worker, str(row), color=ink, **inside)
     best = frame[frame["best"]]
-    axes.scatter(
-        best["finish"],
-        best["worker"],
-        marker="*",
-        s=70,
-        color="#D55E00",
-        edgecolor="black",
-        linewidth=0.5,
-        zorder=3,
-        label="the trial's best so far",
-    )
+    star: dict[str, Any] = {
+        "marker": "*",
+        "s": 70,
+        "color": "#D55E00",
+        "edgecolor": "black",
+        "linewidth": 0.5,
+    }
+    axes.scatter(best["finish"], best["worker"], **star, zorder=3, label="the trial's best so far")
     axes.set(
         xlim=(0, end * 1.01),
         ylim=(found.workers - 0.4, -0.6),
@@ -96,27 +78,20 @@ def plot_workers(found: WorkerTimes) -> Figure:
     axes.set_yticks(range(found.workers))
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.spines[["top", "right"]].set_visible(False)
-    bar = figure.colorbar(
-        matplotlib.cm.ScalarMappable(Normalize(0, 1), _SCALE), ax=axes, ticks=[0, 1], fraction=0.04, pad=0.02
-    )
-    bar.ax.set_yticklabels(["worst", "best"])
-    bar.set_label(f"rank of\n{found.quantity}", fontsize=8)
-    star = axes.get_legend_handles_labels()[0]
-    hatched = Patch(facecolor="#9AA0A6", edgecolor="white", hatch="////", label="goes on with a row")
-    rules = " or ".join(found.constraints)
-    empty = Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=f"failed, or misses {rules}")
+    scale = matplotlib.cm.ScalarMappable(Normalize(0, 1), _SCALE)
+    beside = figure.colorbar(scale, ax=axes, ticks=[0, 1], fraction=0.04, pad=0.02)
+    beside.ax.set_yticklabels(["worst", "best"])
+    beside.set_label(f"rank of\n{found.quantity}", fontsize=8)
+    handles = axes.get_legend_handles_labels()[0]
+    if frame["again"].any():
+        handles.append(
+            Patch(facecolor="#9AA0A6", edgecolor="white", hatch="////", label="goes on with a row")
+        )
+    if found.constraints and not there.all():
+        label = f"failed, or misses {' or '.join(found.constraints)}"
+        handles.append(Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=label))
     # The layout keeps room for it, however many lines it has.
-    figure.legend(
-        handles=[
-            *star,
-            *([hatched] if frame["again"].any() else []),
-            *([empty] if rules and not there.all() else []),
-        ],
-        loc="outside lower center",
-        ncols=2,
-        frameon=False,
-        fontsize=8,
-    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     return figure
 
@@ -142,10 +117,6 @@ def _workers(subject: Subject, method: str = "") -> Iterator[FigureSpec]:
 
 PLOTS = (
     Plot(
-        "workers",
-        "What the workers do",
-        _workers,
-        of_table=lambda subject: not subject.counts_lookups,
-        one_panel=False,
+        "workers", "What the workers do", _workers, of_table=lambda s: not s.counts_lookups, one_panel=False
     ),
 )

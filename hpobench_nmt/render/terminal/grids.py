@@ -42,12 +42,7 @@ def print_grid(
 ) -> None:
     """Print rows below their headings; where that is too wide, blocks with one line per column.
 
-    Args:
-        head: of the columns.
-        rows: cells as text.
-        console: where to print.
-        right: headings of the columns that are aligned to the right.
-        wrapped: headings of the columns whose text may be wrapped.
+    `right` names the columns that are aligned to the right, `wrapped` those whose text may be wrapped.
     """
     lines = [[plain(text) for text in line] for line in (head, *rows)]
     widths = [max(text.cell_len for text in column) for column in zip(*lines, strict=True)]
@@ -90,13 +85,9 @@ def _print_blocks(lines: Sequence[Sequence[Text]], console: Console) -> None:
 def print_frame(
     frame: pd.DataFrame, console: Console, digits: int | None = None, wrapped: Container[str] = ()
 ) -> None:
-    """Print a frame without its index.
+    """Print a frame without its index; `wrapped` are columns whose text may be wrapped.
 
-    Args:
-        frame: any.
-        console: where to print.
-        digits: of each number; where left out, five at most and the same decimals in a column.
-        wrapped: columns whose text may be wrapped.
+    Numbers have so many digits; where left out, five at most and the same decimals in a column.
     """
     head = [str(name) for name in frame.columns]
     right = {str(name) for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}

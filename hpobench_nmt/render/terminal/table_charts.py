@@ -36,11 +36,8 @@ def print_charts(
 ) -> None:
     """Print the spread of every metric, the median at every value, and two metrics with their front.
 
-    Args:
-        table: any.
-        console: 50 columns wide or more, so that no line is folded.
-        objectives: of the front, by default the table's first two; without two there is no front.
-        constraints: the front is of rows that keep them.
+    The front is of two objectives, by default the table's first two, and of rows that keep the constraints.
+    From 50 columns on, no line is folded.
     """
     bars = _ASCII_BARS if console.options.ascii_only else _BARS
     dash = "-" if console.options.ascii_only else "–"
@@ -73,13 +70,7 @@ def print_charts(
 
 
 def histogram(values: Floats, width: int, bars: str = _BARS) -> str:
-    """Known values counted in bins of equal width, a character a bin; an empty bin is a blank.
-
-    Args:
-        values: shape (N,), not all NaN.
-        width: number of bins.
-        bars: from the lowest to the highest.
-    """
+    """Values (N,), not all NaN, counted in `width` equal bins, a character of `bars` each; blank for none."""
     known = values[~np.isnan(values)]
     if known.min() == known.max():
         return bars[-1]

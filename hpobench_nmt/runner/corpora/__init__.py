@@ -1,19 +1,11 @@
 """Corpora that models are trained on: text for language models, pairs of lines for translation."""
 
 from hpobench_nmt.runner.corpora.corpus import ParallelCorpus, TextCorpus
-from hpobench_nmt.runner.corpora.load import (
-    check_section,
-    corpus_kind,
-    corpus_of,
-    filled_section,
-    load_corpus,
-    split_text,
-)
+from hpobench_nmt.runner.corpora.load import corpus_kind, corpus_of, filled_section, load_corpus, split_text
 
 __all__ = [
     "ParallelCorpus",
     "TextCorpus",
-    "check_section",
     "corpus_kind",
     "corpus_of",
     "filled_section",

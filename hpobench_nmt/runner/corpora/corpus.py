@@ -26,8 +26,6 @@ class TextCorpus:
     """A corpus for language models.
 
     Attributes:
-        name: of the corpus.
-        unit: whether tokens are words or characters.
         vocabulary: the token of each number.
         train, dev, test: token numbers, one stream each, shape (T,).
         provenance: source, version, licence, sha256 of the data, and sizes.
@@ -47,7 +45,6 @@ class ParallelCorpus:
     """A corpus for translation models.
 
     Attributes:
-        name: of the corpus.
         source, target: language codes.
         train, dev, test: source lines and target lines, as many of one as of the other. Each line is
             tokenised, its tokens parted by single blanks.
@@ -98,11 +95,7 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
 
 
 def read_prepared(path: Path) -> Corpus:
-    """The corpus that `write_prepared` wrote.
-
-    Raises:
-        InputError: a file that is damaged.
-    """
+    """The corpus that `write_prepared` wrote. Raises InputError for a damaged file."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             about = json.loads(_text(arrays["about"]))

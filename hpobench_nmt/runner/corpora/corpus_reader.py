@@ -14,11 +14,9 @@ from hpobench_nmt.runner.settings import About, Settings
 
 @dataclass(frozen=True)
 class CorpusReader(Generic[S]):
-    """How one kind of corpus is read.
+    """How one kind of corpus is read, by its name in a spec.
 
     Attributes:
-        name: the corpus's name in a spec.
-        kind: for language models or for translation.
         options: the keys that a spec may set beside the name.
         depends: returns what the corpus depends on beside the options, such as a package's version or a
             file's size and time. Cheap. Raises InputError if something is missing.

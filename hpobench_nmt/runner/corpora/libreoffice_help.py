@@ -77,19 +77,14 @@ def _read(options: HelpOptions, base: Path, cache: Path) -> Corpus:
     if foreign == options.source:
         texts = ((other, english) for english, other in texts)
     pairs = clean(texts, languages, options.min_words, options.max_words)
-    return split(
-        "lohelp",
-        languages,
-        pairs,
-        {"train": options.train, "dev": options.dev, "test": options.test},
-        options.seed,
-        {
-            "source": f"LibreOffice help{' and interface' if options.catalogs else ''}, Debian packages "
-            f"{', '.join(_packages(options))}; {len(pairs):,} pairs after cleaning",
-            "version": _revisions(folder, options),
-            "licence": "MPL-2.0",
-        },
-    )
+    sizes = {"train": options.train, "dev": options.dev, "test": options.test}
+    provenance = {
+        "source": f"LibreOffice help{' and interface' if options.catalogs else ''}, Debian packages "
+        f"{', '.join(_packages(options))}; {len(pairs):,} pairs after cleaning",
+        "version": _revisions(folder, options),
+        "licence": "MPL-2.0",
+    }
+    return split("lohelp", languages, pairs, sizes, options.seed, provenance)
 
 
 def _pairs(folder: Path, other: str, catalogs: bool) -> Iterator[Pair]:
@@ -145,16 +140,14 @@ def _folder(options: HelpOptions, base: Path, cache: Path) -> Path:
         return folder
     kind = "help-and-interface" if options.catalogs else "help"
     return make_once(
-        cache / "libreoffice" / f"{_foreign(options)}-{kind}",
-        lambda new: _download(_packages(options), new),
+        cache / "libreoffice" / f"{_foreign(options)}-{kind}", lambda new: _download(_packages(options), new)
     )
 
 
 def _download(packages: list[str], folder: Path) -> None:
     """Fetch packages in their present revision and unpack them; installs nothing.
 
-    Raises:
-        InputError: no apt, or it can't fetch them.
+    Raises InputError without apt, or if it cannot fetch them.
     """
     by_hand = f"or unpack {', '.join(packages)} yourself (dpkg-deb -x) and set [corpus] folder"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):

@@ -20,14 +20,9 @@ _ACCELERATOR = re.compile(r"\s?\([_~&]\w\)|[_~]")
 
 
 def help_texts(folder: Path, language: str) -> Iterator[tuple[tuple[str, str, str], str]]:
-    """Headings and paragraphs of all pages: (page, tag, id) and text. Program code is left out.
+    """Headings and paragraphs of all pages of a language: (page, tag, id) and text. Program code is left out.
 
-    Args:
-        folder: an unpacked package tree, with usr/share/libreoffice/help in it.
-        language: the name of the language's folder of pages.
-
-    Raises:
-        InputError: no pages, or one that is not UTF-8.
+    The folder is an unpacked package tree. Raises InputError for no pages, or one that is not UTF-8.
     """
     root = folder / "usr/share/libreoffice/help" / language / "text"
     pages = sorted(root.rglob("*.html"))
@@ -72,11 +67,8 @@ def _visible(body: str) -> str:
 def catalog_texts(folder: Path, language: str) -> Iterator[tuple[str, str]]:
     """English and translated texts of the user interface, from the catalogs (*.mo) of a language.
 
-    Accelerator marks are stripped, %PRODUCTNAME is filled in. Of plural forms the first is taken.
-
-    Args:
-        folder: an unpacked package tree, with usr/lib/libreoffice/program/resource in it.
-        language: the name of the language's folder of catalogs.
+    Accelerator marks are stripped, %PRODUCTNAME is filled in. Of plural forms the first is taken. The folder
+    is an unpacked package tree.
     """
     root = folder / "usr/lib/libreoffice/program/resource" / language / "LC_MESSAGES"
     catalogs = sorted(root.glob("*.mo"))

@@ -28,55 +28,36 @@ READERS: Mapping[str, CorpusReader[Any]] = {
 FORMAT = 2
 
 
-def check_section(section: Mapping[str, Any]) -> None:
-    """Refuse a [corpus] section with an unknown name or option, or a wrong value. Reads no data.
-
-    Raises:
-        InputError: what is wrong, with the nearest valid name.
-    """
-    _options(section)
-
-
 def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:
-    """The kind of the section's corpus: "text" for language models, "parallel" for translation."""
+    """The kind of a [corpus] section's corpus: "text" for language models, "parallel" for translation.
+
+    Reads no data. Raises InputError for an unknown name or option, with the nearest valid one, or a wrong
+    value.
+    """
     return _options(section)[0].kind
 
 
 def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section with the defaults of all options that it leaves out.
-
-    Raises:
-        InputError: as check_section.
-    """
+    """The section with the defaults of all options that it leaves out. Raises as `corpus_kind` does."""
     reader, options = _options(section)
     return {"name": reader.name, **asdict(options)}
 
 
 def split_text(section: Mapping[str, Any], content: bytes, path: Path) -> list[str]:
-    """Another text, split as the texts of a section's corpus are.
+    """Another text, split as the texts of a section's corpus are; the path is its name in errors.
 
-    Args:
-        section: a [corpus] section.
-        content: the text.
-        path: its name in errors.
-
-    Returns:
-        tokens for a language model; for a translation model lines of tokens, a blank between two of them.
+    Returns tokens for a language model, and for a translation model lines of tokens with single blanks.
     """
     reader, options = _options(section)
     return reader.split(options, content, path)
 
 
 def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
-    """The corpus of a [corpus] section: its `name`, and the options of that name.
+    """The corpus of a spec's [corpus] section: its `name`, and the options of that name.
 
     The first call prepares the corpus and keeps it in the cache; later ones read the prepared file. Several
-    processes may call at once. A changed option, source file or package version is prepared anew.
-
-    Args:
-        section: a spec's [corpus].
-        base: the folder that relative paths are relative to.
-        cache: where prepared corpora are kept.
+    processes may call at once. A changed option, source file or package version is prepared anew. Relative
+    paths are relative to the base.
 
     Raises:
         InputError: a wrong section, a source that is missing or malformed.
@@ -98,8 +79,7 @@ def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:
 def corpus_of(job: Job[Any]) -> Any:
     """The corpus of a job, a TextCorpus or a ParallelCorpus.
 
-    Raises:
-        InputError: its section is wrong, or its files have changed since the run began.
+    Raises InputError if its section is wrong, or its files have changed since the run began.
     """
     corpus = load_corpus(job.corpus, job.base, job.cache)
     if job.corpus_sha256 not in ("", corpus.provenance["sha256"]):

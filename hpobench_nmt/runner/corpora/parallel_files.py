@@ -58,16 +58,13 @@ def _read(options: ParallelOptions, base: Path, cache: Path) -> Corpus:
                 f"{paths[0]} has {source:,} lines but {paths[1]} has {target:,}: the two sides of a pair "
                 f"must be on lines of the same number. By their lengths they go apart at line {line:,}."
             )
-    return parallel_corpus(
-        "parallel",
-        (options.source, options.target),
-        {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS},
-        {
-            "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
-            "version": "unknown: see sha256",
-            "licence": "the user's",
-        },
-    )
+    parts = {part: (sides[f"{part}_source"], sides[f"{part}_target"]) for part in PARTS}
+    provenance = {
+        "source": f"files of the user: {', '.join(_path(options, base, o).name for o in _FILES)}",
+        "version": "unknown: see sha256",
+        "licence": "the user's",
+    }
+    return parallel_corpus("parallel", (options.source, options.target), parts, provenance)
 
 
 def _misaligned_from(source: Lines, target: Lines) -> int:
@@ -90,11 +87,7 @@ def _split(options: ParallelOptions, content: bytes, path: Path) -> list[str]:
 
 
 def _lines(path: Path, option: str, options: ParallelOptions) -> Lines:
-    """A file's tokenised lines.
-
-    Raises:
-        InputError: an empty file, or a line that is empty or over-long.
-    """
+    """A file's tokenised lines. Raises InputError for an empty file, or a line that is empty or over-long."""
     lines = []
     for number, line in enumerate(read_lines(path, option), 1):
         found = tokenise(line) if options.tokenise else line.split()

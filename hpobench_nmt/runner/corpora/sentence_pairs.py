@@ -71,8 +71,7 @@ def split(
 ) -> ParallelCorpus:
     """A corpus of so many pairs a part, drawn at random; dev and test do not depend on train's size.
 
-    Raises:
-        InputError: fewer pairs than asked for.
+    Raises InputError for fewer pairs than asked for.
     """
     ordered = sorted(pairs)
     held_out = sizes["dev"] + sizes["test"]

@@ -113,8 +113,7 @@ def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
 
 
 def _own_places(options: TextFilesOptions, base: Path) -> Places:
-    names = {"train": options.train, "dev": options.dev, "test": options.test}
-    return {part: (part, user_path(base, names[part], f"[corpus] {part}")) for part in PARTS}
+    return {part: (part, user_path(base, getattr(options, part), f"[corpus] {part}")) for part in PARTS}
 
 
 def _folder_places(names: tuple[str, str, str]) -> Callable[[FolderOptions, Path], Places]:
@@ -125,44 +124,44 @@ def _folder_places(names: tuple[str, str, str]) -> Callable[[FolderOptions, Path
     return places
 
 
-def _reader(name: str, kind: type[T], places: Callable[[T, Path], Places], licence: str) -> CorpusReader[T]:
+def _file_place(options: FileOptions, base: Path) -> Places:
+    return {"all": ("file", user_path(base, options.file, "[corpus] file"))}
+
+
+def _of_words(options: TextOptions) -> bool:
+    return isinstance(options, Text8Options) and options.unit == "word"
+
+
+def _one_file(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
+    """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
+    ((option, path),) = places.values()
+    content, provenance = read_bytes(path, option), _provenance(name, [path], licence)
+    if content[:4] == b"PK\x03\x04":
+        raise InputError(f"[corpus] file: {path} is a zip archive. Unpack it first.")
+    if _of_words(options):
+        return word_corpus(name, _word_parts(decoded(content, path)), options, provenance)
+    first, second = len(content) * 90 // 100, len(content) * 95 // 100
+    parts = {"train": content[:first], "dev": content[first:second], "test": content[second:]}
+    return byte_corpus(name, parts, options, provenance)
+
+
+def _split_file(options: TextOptions, content: bytes, path: Path) -> list[str]:
+    return decoded(content, path).split() if _of_words(options) else byte_names(content)
+
+
+def _reader(
+    name: str,
+    kind: type[T],
+    places: Callable[[T, Path], Places],
+    licence: str,
+    corpus: Callable[[str, Places, TextOptions, str], Corpus] = _corpus,
+    split: Callable[[TextOptions, bytes, Path], list[str]] = _split,
+) -> CorpusReader[T]:
     def depends(options: T, base: Path, cache: Path) -> list[str]:
         return [status(path, option) for option, path in places(options, base).values()]
 
     def read(options: T, base: Path, cache: Path) -> Corpus:
-        return _corpus(name, places(options, base), options, licence)
-
-    return CorpusReader(name, "text", kind, depends, read, _split)
-
-
-def _one_file(name: str, kind: type[FileOptions]) -> CorpusReader[FileOptions]:
-    """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
-
-    def of_words(options: FileOptions) -> bool:
-        return isinstance(options, Text8Options) and options.unit == "word"
-
-    def path(options: FileOptions, base: Path) -> Path:
-        return user_path(base, options.file, "[corpus] file")
-
-    def depends(options: FileOptions, base: Path, cache: Path) -> list[str]:
-        return [status(path(options, base), "file")]
-
-    def read(options: FileOptions, base: Path, cache: Path) -> Corpus:
-        content = read_bytes(path(options, base), "file")
-        if content[:4] == b"PK\x03\x04":
-            raise InputError(f"[corpus] file: {path(options, base)} is a zip archive. Unpack it first.")
-        if of_words(options):
-            text = decoded(content, path(options, base))
-            return word_corpus(name, _word_parts(text), options, provenance_of(options, base))
-        first, second = len(content) * 90 // 100, len(content) * 95 // 100
-        parts = {"train": content[:first], "dev": content[first:second], "test": content[second:]}
-        return byte_corpus(name, parts, options, provenance_of(options, base))
-
-    def provenance_of(options: FileOptions, base: Path) -> dict[str, str]:
-        return _provenance(name, [path(options, base)], "text of Wikipedia: CC BY-SA and GFDL")
-
-    def split(options: FileOptions, content: bytes, path: Path) -> list[str]:
-        return decoded(content, path).split() if of_words(options) else byte_names(content)
+        return corpus(name, places(options, base), options, licence)
 
     return CorpusReader(name, "text", kind, depends, read, split)
 
@@ -193,5 +192,6 @@ WIKITEXT_2 = _reader(
     _folder_places(("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens")),
     "CC BY-SA 3.0",
 )
-ENWIK8 = _one_file("enwik8", FileOptions)
-TEXT8 = _one_file("text8", Text8Options)
+_WIKIPEDIA = "text of Wikipedia: CC BY-SA and GFDL"
+ENWIK8 = _reader("enwik8", FileOptions, _file_place, _WIKIPEDIA, _one_file, _split_file)
+TEXT8 = _reader("text8", Text8Options, _file_place, _WIKIPEDIA, _one_file, _split_file)

@@ -11,11 +11,7 @@ from hpobench_nmt.core.errors import InputError
 
 
 def read_bytes(path: Path, option: str) -> bytes:
-    """A file's content.
-
-    Raises:
-        InputError: it is missing, a folder, or not readable.
-    """
+    """A file's content. Raises InputError if it is missing, a folder, or not readable."""
     try:
         _refuse_no_file(path, option)
         return path.read_bytes()
@@ -24,20 +20,12 @@ def read_bytes(path: Path, option: str) -> bytes:
 
 
 def read_text(path: Path, option: str) -> str:
-    """A UTF-8 file's text, with line ends of \\n.
-
-    Raises:
-        InputError: it can't be read, or is not UTF-8: then the line is named.
-    """
+    """A UTF-8 file's text, with line ends of \\n; the errors are those of `read_bytes` and `decoded`."""
     return decoded(read_bytes(path, option), path)
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """The UTF-8 text that a file holds, with line ends of \\n.
-
-    Raises:
-        InputError: it is not UTF-8: the line is named.
-    """
+    """The UTF-8 text that a file holds, with line ends of \\n. Otherwise, raises InputError with the line."""
     content = content.removeprefix(codecs.BOM_UTF8)
     try:
         return content.decode("utf-8").replace("\r\n", "\n")
@@ -67,8 +55,7 @@ def lines_of(text: str) -> list[str]:
 def status(path: Path, option: str) -> str:
     """A file's place, size and time of change, by which another content is noticed without reading it.
 
-    Raises:
-        InputError: no such file.
+    Raises InputError for no such file.
     """
     try:
         found = _refuse_no_file(path, option)

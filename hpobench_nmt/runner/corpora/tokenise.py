@@ -7,9 +7,7 @@ import re
 # Kana, Han with its extensions, and the marks that repeat or lengthen a character.
 _HAN = "[\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 _LETTER = rf"(?:(?!{_HAN})\w)"
-_TOKEN = re.compile(
-    rf"{_HAN}|\d+(?:[.,:]\d+)+(?!\w)|{_LETTER}+(?:[-.'’]{_LETTER}+)*|\.\.\.|\S",
-)
+_TOKEN = re.compile(rf"{_HAN}|\d+(?:[.,:]\d+)+(?!\w)|{_LETTER}+(?:[-.'’]{_LETTER}+)*|\.\.\.|\S")
 
 
 def tokenise(line: str) -> list[str]:

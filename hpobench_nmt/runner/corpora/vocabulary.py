@@ -92,10 +92,8 @@ def _numbered(
     """A corpus of tokens that are still in arbitrary codes, with the vocabulary chosen on train.
 
     The vocabulary is <unk>, <eos> if it occurs, and train's other tokens by falling frequency. A vocabulary
-    of characters has <unk> only if a character is left out.
-
-    Raises:
-        InputError: a part with less than two tokens: nothing is left to predict.
+    of characters has <unk> only if a character is left out. Raises InputError for a part with less than two
+    tokens: nothing is left to predict.
     """
     for part, codes in coded.items():
         if len(codes) < 2:

@@ -15,8 +15,7 @@ from hpobench_nmt.core.errors import InputError
 def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
     """The content of a zip archive. A compressed one is refused: it could take any amount of memory.
 
-    Raises:
-        InputError: it is no such archive, is compressed, or `load` raised any error.
+    Raises InputError if it is no such archive, is compressed, or `load` raised any error.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -43,11 +42,7 @@ def load_arrays(path: Path) -> dict[str, Any]:
 
 
 def load_named_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a dict that torch.save wrote.
-
-    Raises:
-        ValueError: it holds anything else.
-    """
+    """The tensors of a dict that torch.save wrote. Raises ValueError for anything else."""
     import torch
 
     tensors = torch.load(path, map_location="cpu", weights_only=True)
@@ -58,11 +53,7 @@ def load_named_tensors(path: Path) -> dict[str, Any]:
 
 
 def load_tensor_list(path: Path) -> list[Any]:
-    """The tensors of a list that torch.save wrote.
-
-    Raises:
-        ValueError: it holds anything else.
-    """
+    """The tensors of a list that torch.save wrote. Raises ValueError for anything else."""
     import torch
 
     tensors = torch.load(path, map_location="cpu", weights_only=True)

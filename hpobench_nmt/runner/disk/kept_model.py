@@ -36,20 +36,12 @@ class KeptModel(Strict, frozen=True):
     """The content of model.json.
 
     Attributes:
-        format: number of this format.
-        family: the model's family.
         configuration: values of the hyperparameters on the grid.
         replicate: 0 for the table's own row.
         settings: every setting of the family.
-        seed: of the training.
         corpus: the spec's [corpus] section, with defaults filled in.
         provenance: of the corpus: its source, version, licence, and the sha256 of the prepared corpus.
-        metrics: as in the ledger.
-        tuned: settings that were tuned on dev, with the values that were used.
-        converged: as in the ledger.
-        device: that it was trained on.
-        versions: of the libraries that trained it.
-        started: UTC, ISO 8601.
+        metrics, tuned, converged, device, versions, started: as in the ledger.
         files: the SHA-256 of each other file, by its name.
     """
 
@@ -73,8 +65,7 @@ class KeptModel(Strict, frozen=True):
 def read_kept(folder: Path) -> KeptModel:
     """The description of a kept model, checked, but for its settings.
 
-    Raises:
-        InputError: there is no kept model, or one of another format, or it is damaged.
+    Raises InputError if there is no kept model, or one of another format, or it is damaged.
     """
     path = folder / ABOUT
     if not path.exists() and not path.is_symlink():
@@ -90,11 +81,7 @@ def read_kept(folder: Path) -> KeptModel:
 
 
 def kept_file(folder: Path, model: KeptModel, name: str) -> Path:
-    """The path of one of the model's files, which is whole, and no link.
-
-    Raises:
-        InputError: it is missing, a link, or not what model.json says.
-    """
+    """The path of one of the model's files. Raises InputError if it is missing, a link, or was changed."""
     path = folder / name
     try:
         found = path.lstat()

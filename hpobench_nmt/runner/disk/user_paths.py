@@ -10,8 +10,7 @@ from hpobench_nmt.core.errors import InputError, shortened
 def user_path(base: Path, text: str, option: str) -> Path:
     """A path that a spec names, relative to a folder unless it is absolute; "~" is the user's home.
 
-    Raises:
-        InputError: no file can have that name.
+    Raises InputError if no file can have that name.
     """
     try:
         if "\0" in text:
@@ -22,11 +21,7 @@ def user_path(base: Path, text: str, option: str) -> Path:
 
 
 def refuse_link(path: Path) -> Path:
-    """The path, unless a symbolic link lies there, which could lead a write out of the folder.
-
-    Raises:
-        InputError: it is a link.
-    """
+    """The path. Raises InputError where a symbolic link could lead a write out of the folder."""
     if path.is_symlink():
         raise InputError(f"{path}: is a symbolic link, which is not followed. Put the file itself there.")
     return path

@@ -12,6 +12,7 @@ from hpobench_nmt.runner.lm.settings import (
     Clip,
     EvaluationSettings,
     MaxEpochs,
+    Streams,
     TrainingSettings,
     dropout,
 )
@@ -43,9 +44,7 @@ class _AwdLstm(Settings):
         30.0
     )
     weight_decay: Annotated[float, About("L2 penalty", low=0.0, high=1.0, scale="log")] = 1.2e-6
-    batch_size: Annotated[
-        int, About("parallel streams", low=1, high=100_000, scale="log", unit="streams")
-    ] = 20
+    batch_size: Streams = 20
     bptt: Annotated[
         int, About("mean length of a sequence", low=1, high=100_000, scale="log", unit="steps")
     ] = 70
@@ -64,8 +63,7 @@ class _AwdLstm(Settings):
         float, About("of the dev loss, for patience", low=0.0, high=10.0, unit="nats")
     ] = 0.0
     fine_tune: Annotated[
-        bool,
-        About("after convergence, train again from the averaged weights, averaging from the start"),
+        bool, About("after convergence, train again from the averaged weights, averaging from the start")
     ] = False
     max_epochs: MaxEpochs = 500
     checks_per_epoch: Annotated[
@@ -129,7 +127,7 @@ def parameters(settings: ModelSettings, vocabulary: int, unit: Unit = "word") ->
 def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
     from hpobench_nmt.runner.lm.ntasgd import NTASGD
-    from hpobench_nmt.runner.lm.schedule import TrainingSchedule
+    from hpobench_nmt.runner.lm.schedule import schedule_of
 
     optimiser = NTASGD(
         list(parameters),
@@ -140,18 +138,7 @@ def course(settings: ModelSettings, unit: Unit, parameters: Any) -> tuple[NTASGD
         min_improvement=settings.min_improvement,
         fine_tune=settings.fine_tune,
     )
-    schedule = TrainingSchedule(
-        batch_size=settings.batch_size,
-        bptt=settings.bptt,
-        vary=True,
-        clip=settings.clip,
-        max_epochs=settings.max_epochs,
-        checks_per_epoch=settings.checks_per_epoch,
-        check_updates=settings.check_updates,
-        accumulate=settings.accumulate,
-        precision=settings.precision,
-    )
-    return optimiser, schedule
+    return optimiser, schedule_of(settings, vary=True)
 
 
 def check(settings: ModelSettings) -> None:

@@ -130,8 +130,7 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
 def trained_model(job: Job[DynamicEvaluationSettings], corpus: TextCorpus) -> tuple[AWDLSTM, Path]:
     """The job's model, trained if the cache does not hold it yet, and the folder that it is kept in.
 
-    Raises:
-        TrainingFailed: it cannot be trained. That is kept too, so that the next configuration fails at once.
+    Raises TrainingFailed if it cannot be trained. That is kept, so that the next configuration fails at once.
     """
     import torch
 
@@ -212,11 +211,8 @@ def _statistics(
 
     names = ["dynamic_batch", "dynamic_statistics"]
     names += ["dynamic_units"] if rule.name == "sparse" else []
-    identity = [
-        _FORMAT,
-        {name: getattr(job.settings, name) for name in names} | {"dynamic_segment": rule.segment},
-    ]
-    path = make_once(folder.with_name(f"{folder.name}-rms-{_key(identity)}.pt"), make)
+    named = {name: getattr(job.settings, name) for name in names} | {"dynamic_segment": rule.segment}
+    path = make_once(folder.with_name(f"{folder.name}-rms-{_key([_FORMAT, named])}.pt"), make)
     kept: list[Tensor] = torch.load(path, map_location=model.output_weight.device, weights_only=True)
     return kept
 

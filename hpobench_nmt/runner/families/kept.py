@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
-    """The family of a kept model, and its settings, within their ranges.
-
-    Raises:
-        InputError: a family or a setting that this version does not have, or a value that it does not take.
-    """
+    """The family of a kept model, and its settings. Raises InputError for any that this version refuses."""
     where = str(folder / ABOUT)
     family = load_family(model.family)
     given = {name: family.setting(name, where).check(value, where) for name, value in model.settings.items()}
@@ -38,8 +34,7 @@ def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
 def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     """A kept language model. Its numbers are the same to the last bit as when it was saved.
 
-    Raises:
-        InputError: there is none, it is of another kind, or a file of it is damaged.
+    Raises InputError if there is none, it is of another kind, or a file of it is damaged.
     """
     from hpobench_nmt.runner.lm.kept_files import read_language_model
 
@@ -55,8 +50,7 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
 def load_translation_model(folder: Path) -> KeptTranslationModel:
     """A kept Sockeye model, checked, so that Sockeye can load it.
 
-    Raises:
-        InputError: there is none, it is of another kind, or a file of it is damaged.
+    Raises InputError if there is none, it is of another kind, or a file of it is damaged.
     """
     from hpobench_nmt.runner.nmt.kept_files import read_translation_model
 

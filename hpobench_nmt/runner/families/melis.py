@@ -29,30 +29,16 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 # What the paper sets differently for words and for characters; 0 or "auto" in a spec asks for these.
+_AUTOMATIC = ("embeddings", "batch_size", "bptt", "beta2", "epsilon", "check_updates")
+_BY_UNIT = {"word": ("shared", 64, 35, 0.999, 1e-9, 100), "character": ("separate", 128, 50, 0.99, 1e-5, 400)}
 AUTOMATIC: Mapping[str, Mapping[str, Any]] = {
-    "word": {
-        "embeddings": "shared",
-        "batch_size": 64,
-        "bptt": 35,
-        "beta2": 0.999,
-        "epsilon": 1e-9,
-        "check_updates": 100,
-    },
-    "character": {
-        "embeddings": "separate",
-        "batch_size": 128,
-        "bptt": 50,
-        "beta2": 0.99,
-        "epsilon": 1e-5,
-        "check_updates": 400,
-    },
+    unit: dict(zip(_AUTOMATIC, values, strict=True)) for unit, values in _BY_UNIT.items()
 }
 
 
 def _by_unit(what: str, name: str) -> str:
-    return (
-        f"{what}; 0: {AUTOMATIC['word'][name]:g} for words, {AUTOMATIC['character'][name]:g} for characters"
-    )
+    words, characters = (AUTOMATIC[unit][name] for unit in ("word", "character"))
+    return f"{what}; 0: {words:g} for words, {characters:g} for characters"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +85,7 @@ class _Melis(Settings):
         Literal["variational", "recurrent", "recurrent-lamb"],
         About(
             "dropout_state acts on the state that is read, or on the update of the memory, scaled as usual "
-            "or as "
-            "in the code of the paper (lamb)"
+            "or as in the code of the paper (lamb)"
         ),
     ] = "variational"
     zero_state: Annotated[float, About("share of sequences that start from zeros", low=0.0, high=1.0)] = 0.01
@@ -123,8 +108,7 @@ class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
         About(_by_unit("parallel streams", "batch_size"), low=0, high=100_000, scale="log", unit="streams"),
     ] = 0
     bptt: Annotated[
-        int,
-        About(_by_unit("length of a sequence", "bptt"), low=0, high=100_000, scale="log", unit="steps"),
+        int, About(_by_unit("length of a sequence", "bptt"), low=0, high=100_000, scale="log", unit="steps")
     ] = 0
     check_updates: Annotated[
         int,
@@ -140,17 +124,14 @@ class MelisSettings(EvaluationSettings, PlateauTrainingSettings, _Melis):
 
 def resolved(settings: MelisSettings, unit: Unit) -> MelisSettings:
     """The settings of training with what is automatic filled in for a corpus of words or of characters."""
-    automatic = {
-        name: value for name, value in AUTOMATIC[unit].items() if getattr(settings, name) in (0, "auto")
-    }
-    return replace(settings, **automatic)
+    of_unit = AUTOMATIC[unit].items()
+    return replace(settings, **{k: v for k, v in of_unit if getattr(settings, k) in (0, "auto")})
 
 
 def build(settings: MelisSettings, vocabulary: int, unit: Unit, generator: Any) -> MelisModel:
     """A model with fresh weights, drawn from the torch.Generator, on its device.
 
-    Raises:
-        InputError: no sizes meet the budget.
+    Raises InputError if no sizes meet the budget.
     """
     from hpobench_nmt.runner.lm.melis_model import Dropout, MelisModel
     from hpobench_nmt.runner.lm.parameter_budget import solve_sizes
@@ -201,10 +182,11 @@ def _shape(settings: MelisSettings, vocabulary: int, unit: Unit) -> ModelShape:
 
 def course(settings: MelisSettings, unit: Unit, parameters: Any) -> tuple[PlateauAdam, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
-    from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam, plateau_schedule
+    from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
+    from hpobench_nmt.runner.lm.schedule import schedule_of
 
     chosen = resolved(settings, unit)
-    return PlateauAdam(parameters, chosen), plateau_schedule(chosen)
+    return PlateauAdam(parameters, chosen), schedule_of(chosen, vary=False)
 
 
 def _corpus_check(settings: MelisSettings, corpus: TextCorpus) -> None:

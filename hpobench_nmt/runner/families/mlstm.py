@@ -65,9 +65,10 @@ def parameters(settings: MlstmSettings, vocabulary: int, unit: Unit = "character
 
 def course(settings: MlstmSettings, unit: Unit, parameters: Any) -> tuple[PlateauAdam, TrainingSchedule]:
     """The optimiser and the schedule of a training."""
-    from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam, plateau_schedule
+    from hpobench_nmt.runner.lm.plateau_adam import PlateauAdam
+    from hpobench_nmt.runner.lm.schedule import schedule_of
 
-    return PlateauAdam(parameters, settings), plateau_schedule(settings)
+    return PlateauAdam(parameters, settings), schedule_of(settings, vary=False)
 
 
 FAMILY = language_model_family(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
@@ -20,11 +21,14 @@ from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
 from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import save_translation_model
-from hpobench_nmt.runner.nmt.prepare_corpus import ParallelText, Prepared, prepare
+from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
+
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.corpora import ParallelCorpus
 
 SOCKEYE = "3.1.34"
 """The version that the commands and the log lines were checked with."""
@@ -103,15 +107,9 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
     first_devices([job.device], settings.workers)  # an error where there are too few GPUs
     # While another job on this machine measures the time of its decoding, this one stands still.
     measuring = measuring_lock(job.cache)
-    prepared = prepare(
-        corpus,
-        settings.bpe_symbols,
-        settings.max_length,
-        job.cache,
-        job.scratch / "prepare.log",
-        measuring,
-        settings.bpe_count == "merges",
-    )
+    log, merges = job.scratch / "prepare.log", settings.bpe_count == "merges"
+    symbols, longest = settings.bpe_symbols, settings.max_length
+    prepared = prepare(corpus, symbols, longest, job.cache, log, measuring, merges)
     training = train_model(job, prepared, measuring)
     checkpoints, model = training.checkpoints, training.model
     last = checkpoints[-1]
@@ -158,9 +156,8 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         curve,
         versions=_versions(),
         converged=last.converged,
-        nondeterministic=""
-        if job.device == "cpu"
-        else "Sockeye on a GPU",  # it asks for no fixed order of sums
+        # Sockeye asks for no fixed order of sums.
+        nondeterministic="" if job.device == "cpu" else "Sockeye on a GPU",
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
 
@@ -175,7 +172,7 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
 
 
-def _load(job: Job[SockeyeSettings]) -> ParallelText:
+def _load(job: Job[SockeyeSettings]) -> ParallelCorpus:
     from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
 
     corpus = corpus_of(job)
@@ -187,9 +184,8 @@ def _load(job: Job[SockeyeSettings]) -> ParallelText:
 def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) -> list[dict[str, float]]:
     """Dev perplexity and cost at every checkpoint, and BLEU of what Sockeye decoded in training.
 
-    Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords;
-    this one is of the text, as the metric dev_bleu is. That of a sample has a name of its own, because it
-    may differ by points.
+    Sockeye decodes the same sentences of dev each time, with a beam of 5. Its own BLEU counts subwords; this
+    one is of the text, as the metric dev_bleu is. That of a sample has another name: it may differ by points.
     """
     bpe = prepared.target_bpe()
     model = training.model

@@ -32,9 +32,7 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
     operations if every checkpoint has them, or else the time of training, or else updates. A metric counts if
     the table has it or it is known, and if every checkpoint has it.
 
-    Args:
-        records: of the table's rows, in their order.
-        metrics: of the table.
+    The records are of the table's rows, in their order; the metrics are the table's.
     """
     curves = [_until_diverged(record.curve) for record in records]
     points = [point for curve in curves for point in curve]
@@ -61,17 +59,15 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
         for name, column in zip(names, values.T, strict=True)
     ]
     described = tuple(
-        Metric(m.name, m.direction, m.unit, description=_description(m)) for m in map(known.get, names) if m
+        Metric(m.name, m.direction, m.unit, description=m.description if m.name in _AT_CHECKPOINTS else "")
+        for m in map(known.get, names)
+        if m
     )
     return Curves(resource, described, tuple(own), starts, resources, costs, values, unit, resource_unit)
 
 
 def _all_have(points: Sequence[Mapping[str, float]], key: str) -> bool:
     return all(key in point for point in points)
-
-
-def _description(metric: Metric) -> str:
-    return metric.description if metric.name in _AT_CHECKPOINTS else ""
 
 
 def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:

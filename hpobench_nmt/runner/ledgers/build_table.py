@@ -14,22 +14,14 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Space
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.evaluation.noise import seed_noise
-from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
-from hpobench_nmt.runner.ledgers.ledger import (
-    Ledger,
-    Record,
-    read_ledger,
-    refuse_other_spec,
-    refuse_rows_off_the_grid,
-)
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger, refuse_misfit
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -42,17 +34,12 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
     measured are left out too.
 
-    Args:
-        ledger_path: the ledger, or the folder that holds it; its spec.toml is there too.
-
-    Returns:
-        the table and its folder.
+    The path is the ledger's, or its folder's, which also has spec.toml. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     ledger = read_ledger(path)
     spec = load_spec(path.parent / SPEC, follow_link=False)
-    refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train=False)
-    refuse_rows_off_the_grid(path, ledger, spec.grid)
+    refuse_misfit(path, ledger, spec, to_train=False)
     own = {spec.row(record.config): record for record in ledger.records if record.replicate == 0}
     ended = [own[row] for row in sorted(row for row in own if row is not None)]
     done = [record for record in ended if record.status == "done"]
@@ -67,20 +54,20 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
+    try:
+        curves = ledger_curves(done, metrics)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     table = Table(
         name=spec.name,
         hyperparameters=axes,
         metrics=tuple(metrics),
         configs=Space(axes).encode_all(record.config for record in done),
-        values=_values(done, names),
+        values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
         provenance=_provenance(spec, ledger, path, done, failed),
-        claims={
-            "configurations": spec.size,
-            "failed": len(failed),
-            "complete": len(ended) == spec.size,
-        },
-        curves=_curves(path, done, metrics),
+        claims={"configurations": spec.size, "failed": len(failed), "complete": len(ended) == spec.size},
+        curves=curves,
     )
     rows = {spec.row(record.config) for record in done}
     # A configuration that failed has no row, though it may have succeeded with another seed.
@@ -93,35 +80,18 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     return table, path.parent
 
 
-def _curves(path: Path, done: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
-    try:
-        return ledger_curves(done, metrics)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def _values(
-    records: Sequence[Record], names: Sequence[str]
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    return np.array([[record.metrics.get(name, np.nan) for name in names] for record in records])
-
-
 def _replicates(spec: Spec, records: Iterable[Record], names: Sequence[str]) -> pd.DataFrame:
     """Trainings again with other seeds: hyperparameters, replicate, seed, metrics."""
+    axes = [axis.name for axis in spec.axes]
     again = sorted(
         (r for r in records if 0 < r.replicate <= SAME_SEED and r.status == "done"),
         key=lambda r: (spec.space.encode(r.config).tolist(), r.replicate),
     )
     rows = [
-        [
-            *(r.config[a.name] for a in spec.axes),
-            r.replicate,
-            r.seed,
-            *(r.metrics.get(n, np.nan) for n in names),
-        ]
+        [*(r.config[a] for a in axes), r.replicate, r.seed, *(r.metrics.get(n, np.nan) for n in names)]
         for r in again
     ]
-    return pd.DataFrame(rows, columns=[*(a.name for a in spec.axes), "replicate", "seed", *names])
+    return pd.DataFrame(rows, columns=[*axes, "replicate", "seed", *names])
 
 
 def _noise(table: Table, metric: str) -> str:
@@ -148,6 +118,7 @@ def _provenance(
 ) -> dict[str, str]:
     trained = [*done, *failed]
     seconds = [record.seconds for record in trained]
+    limited = sum(not record.converged for record in done)
     told = {
         "title": spec.title,
         "note": spec.note,
@@ -157,7 +128,7 @@ def _provenance(
         "trained": f"{len(done)} of {spec.size} configurations",
         "same_seed": _same_seed(spec, ledger),
         "failed": _reasons(failed),
-        "not_converged": _limited(done),
+        "not_converged": f"{limited} (a limit of epochs or updates ended their training)" if limited else "",
         "not_repeatable": _not_repeatable(done),
         "device": _most(record.device for record in trained),
         "devices_differ": mixed_devices(record.device for record in done),  # failed ones have no times
@@ -191,12 +162,6 @@ def _same_seed(spec: Spec, ledger: Ledger) -> str:
     return f"{again}: {name} is at most {max(away):.4g} away from the row's"
 
 
-def _limited(done: Sequence[Record]) -> str:
-    """How many trainings a limit of epochs or updates ended; empty where none."""
-    count = sum(not record.converged for record in done)
-    return f"{count} (a limit of epochs or updates ended their training)" if count else ""
-
-
 def _not_repeatable(done: Sequence[Record]) -> str:
     """How many trainings would not come out the same bit by bit, and why; empty where none."""
     counted = Counter(record.nondeterministic for record in done if record.nondeterministic)
@@ -222,8 +187,6 @@ def _reasons(failed: Sequence[Record]) -> str:
 def _most(texts: Iterable[str]) -> str:
     """Distinct texts, the most frequent first."""
     counted = Counter(texts).most_common()
-    return (
-        counted[0][0]
-        if len(counted) == 1
-        else "; ".join(f"{text} ({count} row{'s' * (count != 1)})" for text, count in counted)
-    )
+    if len(counted) == 1:
+        return counted[0][0]
+    return "; ".join(f"{text} ({count} row{'s' * (count != 1)})" for text, count in counted)

@@ -1,8 +1,7 @@
 """The ledger: one line of JSON for every training that has ended, whether it succeeded or not.
 
 Lines are only ever appended, under a lock, and flushed one at a time. A training that has a line is never
-done again, and tables are built from the ledger alone. Its first line says which spec and corpus it belongs
-to.
+done again, and tables are built from the ledger alone. Its first line names its spec and its corpus.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
 from hpobench_nmt.runner.disk.user_paths import refuse_link
-from hpobench_nmt.runner.specs.spec import Configuration, configuration_key
+from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
 
 _FORMAT = 1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,17 +56,13 @@ class Record(Strict, frozen=True):
     """One training that has ended.
 
     Attributes:
-        config: the values of the hyperparameters.
         replicate: 0 for the table's own row, 1, 2, … for trainings again with other seeds.
         seed: the one that all of its randomness comes from.
-        status: "done", or "failed" for a configuration that cannot be trained.
-        reason: why it failed.
-        metrics: measured values by name.
+        status: "done", or "failed" for a configuration that cannot be trained; then there is a reason.
         curve: dev metrics at every checkpoint.
         converged: False where a limit of epochs or updates ended the training.
         tuned: settings that were tuned on dev after training, with the values that were used.
-        device: the device with the name of its model.
-        versions: of the libraries that did the work.
+        device, versions: the device with the name of its model, and the libraries that did the work.
         started: UTC, ISO 8601; of a training that was paused or killed, when it went on last.
         seconds: wall-clock time of training and measuring since then.
         nondeterministic: what in it is not the same each time, such as operations of torch on a GPU; empty
@@ -102,12 +97,8 @@ def training_key(config: Configuration, replicate: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The content of a ledger file.
-
-    Attributes:
-        spec: the identity of the spec (Spec.identity).
-        corpus: where the corpus came from, with its hash.
-        records: in the order they were written; the first one of each training.
+    """The content of a ledger file: the identity of its spec (Spec.identity), where the corpus came from,
+    with its hash, and the first record of each training, in the order they were written.
     """
 
     spec: Mapping[str, Any]
@@ -122,8 +113,7 @@ class Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger. A last line that was cut short is left out: its training never ended.
 
-    Raises:
-        InputError: no such file, not a ledger, or a line that is no record of a training, with its number.
+    Raises InputError if there is no ledger, or with its number for a line that is no record of a training.
     """
     return parse_ledger(read_content(path), path)
 
@@ -159,14 +149,14 @@ def parse_record(line: bytes, where: str) -> Record:
         ) from None
 
 
-def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
-    """Raise InputError if a record is of no configuration of the grid.
+def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
+    """Raise InputError if a ledger is of another spec, or has a record off the spec's grid."""
+    refuse_other_spec(path, ledger, spec.identity, spec.family.defaults, to_train)
+    refuse_rows_off_the_grid(path, ledger, spec.grid)
 
-    Args:
-        path: the ledger's file.
-        ledger: its content.
-        axes: the values of each hyperparameter.
-    """
+
+def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Collection[Value]]) -> None:
+    """Raise InputError if a record is of no configuration of the grid, given the values on its axes."""
     for record in ledger.records:
         if record.config.keys() != axes.keys():
             names = printable(", ".join(record.config)[:200]) or "no hyperparameters"
@@ -185,16 +175,9 @@ def refuse_rows_off_the_grid(path: Path, ledger: Ledger, axes: Mapping[str, Coll
 def open_ledger(
     path: Path, spec: Mapping[str, Any], corpus: Mapping[str, str], usual: Mapping[str, Any] = _NO_DEFAULTS
 ) -> Ledger:
-    """Read the ledger of a spec, or begin one.
+    """Read the ledger of a spec, or begin one. `refuse_other_spec` describes the arguments.
 
-    Args:
-        path: the ledger's file.
-        spec: the identity of the spec.
-        corpus: its provenance.
-        usual: the default of every setting of the family, for `refuse_other_spec`.
-
-    Raises:
-        InputError: the ledger belongs to another spec, or its corpus has changed since.
+    Raises InputError if the ledger belongs to another spec, or its corpus has changed since.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for name in (path.name, f"{path.name}.lock", f"{path.name}.torn"):
@@ -223,12 +206,9 @@ def refuse_other_spec(
     """Raise InputError where a ledger was begun for another spec, or when a default was another one.
 
     A new setting's default does what was done before it existed. So a setting that a ledger does not know
-    had its default, whether a spec now says that or not. Defaults do not matter where nothing is to be
-    trained.
+    had its default, whether a spec now says that or not. Where nothing is to be trained, none matters.
 
     Args:
-        path: the ledger's file.
-        found: the ledger.
         spec: the identity of the spec (Spec.identity).
         usual: the default of every setting of the family (Family.defaults).
         to_train: whether more is to be trained.
@@ -268,9 +248,8 @@ def _flat(spec: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
 def append(path: Path, record: Record) -> None:
     """Add a record. When it returns, the line is on the disk.
 
-    Raises:
-        RunError: the disk is full. A reserve is kept for this, so that the record is saved all the same.
-            Or the file cannot be written.
+    Raises RunError if the disk is full, for which a reserve is kept, so that the record is saved all the
+    same; or if the file cannot be written.
     """
     # Fields with their usual values are left out.
     usual = msgspec.structs.asdict(Record(record.config, record.replicate, record.seed, record.status))
@@ -308,11 +287,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def reserve(folder: Path) -> None:
-    """Keep room for a last record, so that a full disk does not cost a training.
-
-    Raises:
-        RunError: there is none.
-    """
+    """Keep room for a last record, so that a full disk does not cost a training, or raise RunError."""
     path = folder / _RESERVE
     if not path.exists():
         try:

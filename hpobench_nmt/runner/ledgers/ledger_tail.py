@@ -71,8 +71,7 @@ def recorded(path: Path, key: tuple[str, int]) -> Record | None:
     Costs as much as the lines that are new since the last call in this process. The first call reads the
     whole file, and so does one after the file was changed in another way than by appending to it.
 
-    Raises:
-        InputError: as `read_ledger`.
+    Raises InputError as `read_ledger` does.
     """
     with _lock:
         tail = _tails.setdefault(path.absolute(), _Tail(path.absolute()))

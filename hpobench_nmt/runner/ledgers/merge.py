@@ -18,8 +18,7 @@ from hpobench_nmt.runner.ledgers.ledger import (
     parse_ledger,
     parse_record,
     read_content,
-    refuse_other_spec,
-    refuse_rows_off_the_grid,
+    refuse_misfit,
 )
 from hpobench_nmt.runner.specs.spec import Spec, copy_for, describe
 from hpobench_nmt.runner.specs.spec_file import load_spec
@@ -29,13 +28,9 @@ _SHOWN = 4  # differing values of a training that a message names
 
 @dataclass(frozen=True)
 class Merged:
-    """The findings of a merge.
+    """The findings of a merge: how many trainings the merged ledger holds, and how many of them are new.
 
-    Attributes:
-        conflicts: a line for each reason why the ledgers do not belong together; if there is one, nothing
-            was written.
-        records: how many trainings the merged ledger holds.
-        new: how many of them it did not hold before.
+    Each conflict is a reason why the ledgers do not belong together. If there is one, nothing was written.
     """
 
     conflicts: tuple[str, ...]
@@ -60,10 +55,8 @@ def merge(ledgers: Sequence[Path], out: Path, mix_devices: bool = False) -> Merg
     once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is
     not on the first ledger's grid, and two different lines for one training.
 
-    Args:
-        ledgers: ledger files, or the folders that hold them, each with its spec.toml.
-        out: the folder of the merged ledger.
-        mix_devices: whether rows of different devices are no conflict, although their times differ.
+    The ledgers are files, or the folders that hold them, each with its spec.toml. With `mix_devices`, rows of
+    different devices are no conflict, although their times differ.
 
     Raises:
         InputError: a file that is no ledger.
@@ -107,8 +100,7 @@ def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> lis
     devices: dict[str, Path] = {}
     for source in sources:
         try:
-            refuse_other_spec(source.path, source.ledger, spec.identity, spec.family.defaults)
-            refuse_rows_off_the_grid(source.path, source.ledger, spec.grid)
+            refuse_misfit(source.path, source.ledger, spec)
         except InputError as error:
             found.append(str(error))
         then, now = (str(s.ledger.corpus.get("sha256"))[:12] for s in (first, source))

@@ -6,7 +6,9 @@
     word_effect         how the probabilities of a word and of others change after it was seen (table 6)
     sample              text that the adapted model, or the static one, writes after a context (appendix)
 
-Reading never looks ahead: what is said of a token depends on the tokens before it alone.
+Reading never looks ahead: what is said of a token depends on the tokens before it alone. The model is left
+as it was. `rms` is of `gradient_rms`, for the rules that need it; `window` is the number of tokens
+that are averaged into one point.
 """
 
 from __future__ import annotations
@@ -33,17 +35,10 @@ Evaluation = Callable[[Tokens], Floats]
 def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on: bool = False) -> Floats:
     """The loss of every token but the first of each of many sequences, shape (parts, length - 1).
 
-    The stream is cut into sequences of equal length; what is left over is left out.
+    The stream is cut into `parts` sequences of equal length; what is left over is left out. Each begins with
+    an empty state and the trained weights, as in the paper, unless they are carried on from the one before.
 
-    Args:
-        tokens: one stream.
-        parts: number of sequences.
-        evaluate: `static_nll` or `dynamic_nll` of a model, for instance.
-        carried_on: whether state and weights are carried on from sequence to sequence. Otherwise each begins
-            with an empty state and the trained weights, as in the paper.
-
-    Raises:
-        InputError: too few tokens for so many sequences of two.
+    Raises InputError for too few tokens for so many sequences of two.
     """
     length = len(tokens) // parts if parts > 0 else 0
     if length < 2:
@@ -65,21 +60,14 @@ def timescales(
 ) -> pd.DataFrame:
     """Losses against the tokens read, averaged over many sequences, begun anew and carried on (figure 2a).
 
-    Args:
-        model: a language model; the same after as before.
-        tokens: one stream, which is cut into `parts` sequences.
-        parts: number of sequences; 500 of 10,000 characters in the paper.
-        rule: of dynamic evaluation.
-        rms: of `gradient_rms`, for the rules that need it.
-        window: tokens that are averaged into one point.
+    The stream is cut into `parts` sequences; 500 of 10,000 characters in the paper.
 
     Returns:
         one row a window: position (of its first predicted token), tokens, and mean losses in nats: static and
         dynamic begin each sequence with an empty state and the trained weights; static_carried and
         dynamic_carried read the same tokens as one stream.
 
-    Raises:
-        InputError: too few tokens for so many sequences of two; a window of none.
+    Raises InputError for too few tokens for so many sequences of two, or a window of none.
     """
     _check_window(window)
     evaluations: dict[str, Evaluation] = {
@@ -104,23 +92,15 @@ def adaptation_curve(
 ) -> pd.DataFrame:
     """Static and dynamic loss against the number of tokens read, averaged over sequences (figure 2).
 
-    Each sequence is read from an empty state with the trained weights. For the adaptation to another corpus,
-    join two: `np.concatenate([first, second])` with `change = len(first)`.
-
-    Args:
-        model: a language model; the same after as before.
-        sequences: streams of equal length.
-        rule: of dynamic evaluation.
-        rms: of `gradient_rms`, for the rules that need it.
-        change: the number of the first token of another corpus. Positions count from there.
-        window: tokens that are averaged into one point. They never lie on both sides of the change.
+    The sequences have equal length, and each is read from an empty state with the trained weights. For the
+    adaptation to another corpus, join two: `np.concatenate([first, second])` with `change = len(first)`.
+    Positions count from there, and no window lies on both sides of it.
 
     Returns:
         one row a window: position (of its first predicted token), tokens, static and dynamic (mean losses in
         nats, not cumulative).
 
-    Raises:
-        InputError: sequences of different lengths or of one token; a change that is not within them.
+    Raises InputError for sequences of different lengths or of one token, or a change that is not within them.
     """
     lengths = {len(sequence) for sequence in sequences}
     if len(lengths) != 1 or min(lengths) < 2:
@@ -145,30 +125,19 @@ def _windows(position: NDArray[np.int64], losses: Mapping[str, Floats], window: 
 
 
 def word_effect(
-    model: LanguageModel,
-    tokens: Tokens,
-    position: int,
-    rule: UpdateRule,
-    rms: Sequence[Tensor] | None = None,
+    model: LanguageModel, tokens: Tokens, position: int, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> pd.DataFrame:
     """How the log-probability of every word changes, at one place, by the update on its segment (table 6).
 
-    The stream is read dynamically up to the segment that predicts the token at `position`. The model predicts
-    that segment, is adapted to it, and predicts it again from the same state.
-
-    Args:
-        model: a language model; the same after as before.
-        tokens: one stream; what lies behind that segment is not read.
-        position: of the token in the stream, from 1 on.
-        rule: of dynamic evaluation.
-        rms: of `gradient_rms`, for the rules that need it.
+    The stream is read dynamically up to the segment that predicts the token at `position`, from 1 on; what
+    lies behind it is not read. The model predicts that segment, is adapted to it, and predicts it again from
+    the same state.
 
     Returns:
         one row a word of the vocabulary, in its order: cosine (of its trained output embedding with that of
         the token), before and after (log-probabilities, nats), and change (after - before).
 
-    Raises:
-        InputError: a position that is not in the stream, or that of its first token, which is not predicted.
+    Raises InputError for a position that is not in the stream, or that of its first token.
     """
     if not 1 <= position < len(tokens):
         raise InputError(f"token {position:,} is not one of the {len(tokens) - 1:,} predicted ones.")
@@ -199,17 +168,10 @@ def sample(
 ) -> tuple[Tokens, Floats]:
     """Text that the model writes after a context, and the negative log-likelihood of each of its tokens.
 
-    With a rule, the model is adapted to the context and goes on being adapted to what it writes: each segment
-    is written with fixed weights, then learned from (section 3). The losses are those that `dynamic_nll`
-    gives for context and text in one; without a rule, those of `static_nll`.
-
-    Args:
-        model: a language model; the same after as before.
-        context: one stream, of 1 token or more.
-        count: tokens to write.
-        rule: of dynamic evaluation; None: the model stays as it was trained.
-        rng: draws the tokens, one number each.
-        rms: of `gradient_rms`, for the rules that need it.
+    With a rule, the model is adapted to the context of 1 token or more, and then to what it writes: each
+    segment is written with fixed weights, then learned from (section 3). Without a rule it stays as it was
+    trained. The losses are those that `dynamic_nll`, or `static_nll`, gives for context and text in one.
+    `rng` draws one number for each of the `count` tokens.
     """
     if not len(context):
         raise InputError("a text needs a context of at least one token.")

@@ -17,7 +17,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.lm import single_stream_lstm
 from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, weight_drop
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer
-from hpobench_nmt.runner.lm.recurrent_layers import LayerState, uniform
+from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, embed, uniform
 
 # Up to so many steps of a single sequence, our own LSTM is faster than torch's on a CPU.
 _FEW_STEPS = 16
@@ -25,18 +25,7 @@ _FEW_STEPS = 16
 
 @dataclass(frozen=True)
 class Regularisation:
-    """Rates of dropout and the weights of activation regularisation.
-
-    Attributes:
-        input: variational dropout of the embedded words.
-        hidden: variational dropout between layers.
-        output: variational dropout of the last layer.
-        embedding: dropout of whole words.
-        weight: DropConnect on hidden-to-hidden weights; of a QRNN, which has none, on all but the biases.
-        zoneout: of a QRNN: how likely a unit keeps its memory at a time step.
-        alpha: activation regularisation (AR), on the dropped output.
-        beta: temporal activation regularisation (TAR), on the output's change from step to step.
-    """
+    """Rates of dropout, and the weights alpha (AR) and beta (TAR); families/awd_lstm.py describes each."""
 
     input: float = 0.0
     hidden: float = 0.0
@@ -51,14 +40,8 @@ class Regularisation:
 class AWDLSTM(nn.Module):
     """Layers of sizes E -> H -> ... -> H -> E over an embedding that is also the output layer's weight.
 
-    Args:
-        vocabulary: number of words, V.
-        layers: number of recurrent layers; a single one has E units.
-        embedding_size: E.
-        hidden_size: H, of every layer but the last.
-        regularisation: dropout rates and AR/TAR.
-        generator: draws the initial weights and, in training, the masks. On the model's device.
-        cell: "lstm", or "qrnn": quasi-recurrent layers, the first with a window of two words (qrnn.py).
+    A single layer has E units. The generator, on the model's device, draws the initial weights and, in
+    training, the masks. The cell "qrnn" has quasi-recurrent layers, the first with a window of two words.
     """
 
     def __init__(
@@ -138,10 +121,7 @@ class AWDLSTM(nn.Module):
         return total
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        # The gradient of a batch touches few rows. As a sparse one it is added to the output layer's
-        # dense gradient in place; a dense one would cost another V x E matrix.
-        sparse = self.output_weight.requires_grad and torch.is_grad_enabled()
-        x = embedding(tokens, self.output_weight, sparse=sparse)
+        x = embed(self.output_weight, tokens, self.output_weight)
         if not self.training:
             return x
         x = embedding_dropout(x, tokens, len(self.output_weight), self.rates.embedding, self.generator)
@@ -180,9 +160,7 @@ class _LSTMLayer(nn.ParameterList):
         (h, c), outputs = state, []
         for inputs in x:
             h, c = torch.lstm_cell(inputs, (h, c), *self.parameters())
-            units = len(matrix)
-            changed = h[:, :units] + h[:, :units] @ matrix.t()
-            h = torch.cat((changed, h[:, units:]), 1)
+            h = adapt(h, matrix)
             outputs.append(h)
         return torch.stack(outputs), (h, c)
 

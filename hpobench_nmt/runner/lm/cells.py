@@ -51,9 +51,6 @@ def lstm(
         inputs: shape (T, B, 4 H), blocks o, f, i, j; for tied gates (T, B, 3 H), blocks o, f, j.
         weight: shape (4 H, H), or (3 H, H).
         h, c: the state, shape (B, H).
-        gates: how much of the update is let in.
-        state_mask: on h_t-1.
-        update_mask: on the update j.
 
     Returns:
         Outputs (T, B, H), and h and c after the last step.
@@ -93,9 +90,7 @@ def rhn(
         inputs: shape (T, B, 2 H), blocks h, t.
         weights: shape (L, 2 H, H).
         biases: of the steps after the first, shape (L - 1, 2 H).
-        s: the state, shape (B, H).
-        state_mask: on s, the same in every processing step.
-        update_mask: on h, the same in every processing step.
+        s: the state, shape (B, H). Both masks are the same in every processing step.
 
     Returns:
         The state after each token, (T, B, H), and after the last.
@@ -111,12 +106,7 @@ def rhn(
 
 
 def nas(
-    inputs: Tensor,
-    weight: Tensor,
-    h: Tensor,
-    c: Tensor,
-    state_mask: Mask = None,
-    update_mask: Mask = None,
+    inputs: Tensor, weight: Tensor, h: Tensor, c: Tensor, state_mask: Mask = None, update_mask: Mask = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The cell that a search on Penn Treebank found (Zoph & Le 2017): eight leaves joined in pairs.
 
@@ -132,8 +122,6 @@ def nas(
         inputs: shape (T, B, 8 H), blocks in the order of NAS_BLOCKS: leaves of one activation are neighbours.
         weight: shape (8 H, H), in the same order.
         h, c: the state, shape (B, H).
-        state_mask: on h_t-1.
-        update_mask: u, on what is added to the memory.
 
     Returns:
         Outputs (T, B, H), and h and c after the last step.

@@ -53,10 +53,8 @@ class UpdateRule:
 
     Attributes:
         name: one of RULES.
-        learning_rate: eta.
+        learning_rate, decay, epsilon: eta, lambda (of rules with a prior) and epsilon (of RMS rules).
         segment: n, tokens read between two updates.
-        decay: lambda, for the rules with a prior.
-        epsilon: for the RMS rules.
         units: hidden units of each layer that `sparse` adapts; layers with fewer are adapted whole.
         decay_scale: what avg is in eq. 8: the mean over all adapted parameters ("elements", eq. 7), or the
             mean of the means of the tensors ("tensors", as in the paper's code).
@@ -92,9 +90,8 @@ class UpdateRule:
 
     def learning_rate_after(self, tokens: int) -> float:
         """eta of the update that follows so many predicted tokens."""
-        return (
-            self.learning_rate * max(0.0, 1.0 - tokens / self.horizon) if self.horizon else self.learning_rate
-        )
+        share = max(0.0, 1.0 - tokens / self.horizon) if self.horizon else 1.0
+        return self.learning_rate * share
 
     def average(self, rms: Sequence[Tensor]) -> float:
         """avg in eq. 8: of R, over all parameters or over the tensors."""
@@ -106,13 +103,10 @@ class UpdateRule:
 def dynamic_nll(
     model: LanguageModel, tokens: Tokens, rule: UpdateRule, rms: Sequence[Tensor] | None = None
 ) -> Floats:
-    """Negative log-likelihood (nats) of every token but the first, shape (N - 1,).
+    """Negative log-likelihood (nats) of every token of a stream but the first, shape (N - 1,).
 
-    Args:
-        model: its parameters are the same after as before.
-        tokens: one stream.
-        rule: how to adapt.
-        rms: of `gradient_rms` for the same model and number of units, for the rules that need it.
+    The model's parameters are the same after as before. The rules that need it take `rms` of `gradient_rms`,
+    for the same model and number of units.
     """
     with adapting_reader(model, rule, rms) as reader:
         parts = [reader.read(piece) for piece in pieces(model, tokens, 1, rule.segment)]
@@ -120,11 +114,7 @@ def dynamic_nll(
 
 
 class AdaptingReader:
-    """Reads one stream, segment by segment, and adapts the model after each.
-
-    Attributes:
-        state: of the model, before the next segment.
-    """
+    """Reads one stream, segment by segment, and adapts the model after each to what it has read."""
 
     def __init__(self, model: LanguageModel, rule: UpdateRule, local: _Local, rms: Any) -> None:
         self.state: State = model.initial_state(1)
@@ -164,12 +154,9 @@ def gradient_rms(
 ) -> list[Tensor]:
     """sqrt(MS_g), eq. 5: the RMS of the gradients on batches of the training data, one tensor per parameter.
 
-    Args:
-        model: its parameters are not changed.
-        tokens: the training data, or a part of it.
-        batch: parallel streams; more make gradients, and so their squares, smaller.
-        segment: time steps of a batch.
-        units: 0 for the model's parameters; otherwise for the adaptation matrices of rule "sparse".
+    The model's parameters are not changed. A batch is of `segment` time steps of parallel streams; more
+    streams make gradients, and so their squares, smaller. With `units`, the tensors are those of the
+    adaptation matrices of rule "sparse".
     """
     count = 0
     with _adapting(model, units, updates=False) as local:

@@ -32,8 +32,7 @@ class Evaluation:
     Attributes:
         name: "static", "cache", or the rule of dynamic evaluation.
         score: perplexity a word, or bits a character; NaN or infinite where dynamic evaluation diverged.
-        seconds: it took: processor time on a CPU, wall clock on a CUDA device.
-        used: values of the settings that it used.
+        seconds: processor time on a CPU, wall clock on a CUDA device.
     """
 
     name: str
@@ -45,13 +44,7 @@ class Evaluation:
 def numbered(vocabulary: Sequence[str], tokens: Sequence[str], where: str) -> tuple[Ints, int]:
     """The numbers of tokens, and how many have that of <unk>: those out of the vocabulary, and <unk> itself.
 
-    Args:
-        vocabulary: of the model.
-        tokens: of a text, two or more: the first is not predicted.
-        where: the text's name, for errors.
-
-    Raises:
-        InputError: too few tokens, or one that is out of a vocabulary without <unk>.
+    Raises InputError for fewer than two tokens, or one that is out of a vocabulary without <unk>.
     """
     if len(tokens) < 2:
         raise InputError(f"{where}: holds {len(tokens)} of the 2 tokens that it needs at least.")
@@ -76,14 +69,7 @@ def evaluate(kept: KeptLanguageModel, tokens: Ints, rule: str = "", cache: bool 
     Values that the training tuned are used again. What the training did not do is tuned first, as it would
     have been there, on the beginning of the kept dev part.
 
-    Args:
-        kept: the model.
-        tokens: numbers in its vocabulary.
-        rule: of dynamic evaluation, one of RULES; "" for none.
-        cache: whether to evaluate with the cache.
-
-    Raises:
-        InputError: no such rule; the kept training text is too short for its gradient statistics.
+    Raises InputError for no such rule, or if the kept training text is too short for its gradient statistics.
     """
     if rule and rule not in RULES:
         raise unknown("dynamic-evaluation rule", rule, RULES)
@@ -134,8 +120,7 @@ def _cache(kept: KeptLanguageModel) -> NeuralCache:
 def kept_rule(kept: KeptLanguageModel, name: str) -> tuple[UpdateRule, list[Tensor] | None]:
     """The rule of the training, or another one, tuned as a training would, with its gradient statistics.
 
-    Raises:
-        InputError: the kept training text is too short for its gradient statistics.
+    Raises InputError if the kept training text is too short for them.
     """
     own = kept.settings.dynamic_rule
     values = _evaluation(kept, {**(kept.about.tuned if name == own else {}), "dynamic_rule": name})

@@ -24,8 +24,7 @@ def fit(
 ) -> tuple[Any, TrainingSummary]:
     """A trained model, and the course of its training; the checkpoints say where its state is saved.
 
-    Raises:
-        TrainingFailed: there is no model of these settings; it diverged or learned nothing.
+    Raises TrainingFailed if there is no model of these settings, or it diverged or learned nothing.
     """
     where = set_up(device)
     of_model, of_data = seeds_of(seed)

@@ -55,14 +55,10 @@ class _Vocabulary(Strict, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class KeptLanguageModel:
-    """A kept language model, ready for use.
+    """A kept language model on a device, ready for use.
 
-    Attributes:
-        about: its description.
-        settings: every setting of its family, without what was tuned.
-        model: a LanguageModel, on the device asked for.
-        corpus: the one that it was trained on; of train only what gradient statistics are measured on.
-        statistics: sqrt(MS_g) of the dynamic evaluation in training, if its rule needs it.
+    Its corpus holds only the part of train that gradient statistics are measured on. Its settings are without
+    what was tuned. The statistics are sqrt(MS_g) of dynamic evaluation, if the training's rule needs them.
     """
 
     about: KeptModel
@@ -81,15 +77,10 @@ def save_language_model(
     losses: Mapping[str, tuple[Floats, Floats]],
     statistics: Sequence[Tensor] | None,
 ) -> None:
-    """Write the files above into a folder.
+    """Write the files above into an empty folder.
 
-    Args:
-        folder: an empty one.
-        model: a LanguageModel.
-        corpus: that it was trained on.
-        settings: of its family.
-        losses: nats a token of dev and test, by the evaluation: "static", "mc", "cache" or "dynamic".
-        statistics: sqrt(MS_g), if the rule of the settings needs it.
+    The losses, nats a token of dev and test, are by evaluation: "static", "mc", "cache" or "dynamic". The
+    statistics are sqrt(MS_g), if the rule of the settings needs them.
     """
     save_tensors(folder / WEIGHTS, {name: p.detach().cpu() for name, p in model.named_parameters()})
     words = {"unit": corpus.unit, "tokens": corpus.vocabulary}
@@ -116,8 +107,7 @@ def read_language_model(
 ) -> KeptLanguageModel:
     """The files above, as a model of this architecture with these settings on the device.
 
-    Raises:
-        InputError: a file is missing, damaged, or not of such a model.
+    Raises InputError if a file is missing, damaged, or not of such a model.
     """
     words = load_json(kept_file(folder, about, VOCABULARY), _Vocabulary, follow_link=False)
     path = kept_file(folder, about, WEIGHTS)
@@ -155,8 +145,7 @@ def _shapes_of_statistics(model: Any, settings: DynamicSettings) -> list[tuple[i
 def load_losses(folder: Path) -> dict[str, Floats]:
     """The kept losses of dev and test by name, such as "dev_static": nats of every token but the first.
 
-    Raises:
-        InputError: there is no kept language model in the folder, or the file is damaged.
+    Raises InputError if the folder has no kept language model, or the file is damaged.
     """
     found: dict[str, Floats] = read_archive(kept_file(folder, read_kept(folder), LOSSES), load_arrays)
     return found
@@ -166,12 +155,8 @@ def _corpus(path: Path, about: KeptModel, words: _Vocabulary) -> TextCorpus:
     arrays = read_archive(path, load_arrays)
     parts = {part: arrays.get(part, np.zeros(0)) for part in ("train", "dev", "test")}
     for part, tokens in parts.items():
-        if (
-            tokens.ndim != 1
-            or tokens.dtype.kind != "u"
-            or tokens.size < 2
-            or tokens.max() >= len(words.tokens)
-        ):
+        numbers = tokens.ndim == 1 and tokens.dtype.kind == "u" and tokens.size > 1
+        if not numbers or tokens.max() >= len(words.tokens):
             raise InputError(f"{path}: {part} must be numbers of the vocabulary's tokens, two at least.")
     streams = {part: tokens.astype(np.int64) for part, tokens in parts.items()}
     name = str(about.corpus.get("name", ""))

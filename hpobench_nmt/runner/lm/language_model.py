@@ -22,43 +22,33 @@ def detach(state: State) -> State:
 
 
 class LanguageModel(Protocol):
-    """A module that reads tokens and gives, at every step, the hidden vector that predicts the next one.
-
-    Attributes:
-        training: whether dropout is on.
-    """
+    """A module that reads tokens and gives, at every step, the hidden vector that predicts the next one."""
 
     training: bool
+    """Whether dropout is on."""
 
     @property
     def output_weight(self) -> nn.Parameter:
         """The output embedding, shape (V, D); where weights are tied, the same Parameter as the input's."""
-        ...
 
     @property
     def output_bias(self) -> nn.Parameter:
         """Shape (V,)."""
-        ...
 
     def initial_state(self, batch: int) -> State:
         """The state before the first token of `batch` streams."""
-        ...
 
     def regularisation(self) -> Tensor | float:
         """The term that the last forward pass in training adds to the loss."""
-        ...
 
     def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
-        ...
 
     def train(self, mode: bool = True) -> Any:
         """Switch dropout on or off."""
-        ...
 
     def parameters(self) -> Any:
         """Every parameter, once."""
-        ...
 
 
 class SparselyAdaptable(LanguageModel, Protocol):
@@ -67,15 +57,12 @@ class SparselyAdaptable(LanguageModel, Protocol):
     @property
     def hidden_sizes(self) -> Sequence[int]:
         """The number of hidden units of each recurrent layer."""
-        ...
 
     def adapted(self, tokens: Tensor, state: State, matrices: Sequence[Tensor]) -> tuple[Tensor, State]:
         """The forward pass with h' = h + M h in place of h on each layer's first units.
 
-        `matrices` has one square matrix per layer. h' goes on both to the layer's next step and to the
-        next layer.
+        There is one square matrix per layer. The layer's next step and the next layer both read h'.
         """
-        ...
 
 
 def streams(tokens: Tensor, batch: int) -> Tensor:

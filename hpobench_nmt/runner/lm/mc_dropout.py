@@ -29,12 +29,8 @@ def mc_nll(
 ) -> Floats:
     """Negative log-likelihood (nats) of every token but the first, shape (N - 1,), averaged over masks.
 
-    Args:
-        model: the same after as before.
-        tokens: one stream.
-        masks: n, how often it is read.
-        steps: time steps after which masks that hold for a whole sequence are drawn anew.
-        generator: draws the masks, on the model's device.
+    The stream is read once with each of n = `masks` draws of the generator, which is on the model's device.
+    Masks that hold for a whole sequence are drawn anew after so many time steps. The model is not changed.
     """
     if masks < 1 or steps < 1:
         raise InputError(f"averaging needs at least 1 mask and 1 step, not {masks} and {steps}.")

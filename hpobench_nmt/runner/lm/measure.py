@@ -51,12 +51,7 @@ _SLACK = 2.0
 
 
 def train_and_measure(job: Job[Any], architecture: Architecture[Any]) -> Outcome:
-    """Train a language model, measure it, and put both into one outcome.
-
-    Args:
-        job: one configuration; its settings are EvaluationSettings, too.
-        architecture: of the model.
-    """
+    """Train a language model, measure it as its EvaluationSettings say, and put both into one outcome."""
     corpus = corpus_of(job)
     checkpoints = checkpoints_of(job, corpus.provenance["sha256"])
     model, training = fit(architecture, job.settings, corpus, job.seed, job.device, checkpoints)
@@ -75,25 +70,15 @@ def train_and_measure(job: Job[Any], architecture: Architecture[Any]) -> Outcome
 def measure(
     model: nn.Module, corpus: TextCorpus, settings: EvaluationSettings, lock: Path | None = None
 ) -> Outcome:
-    """Metrics of a trained model on dev and test.
+    """Metrics of a trained model on dev and test; the model is not changed, and the outcome has no curve.
 
-    Perplexities, or bits per character where the corpus is one of characters; the seconds that each way
-    of evaluating takes on dev; memory and the number of parameters. Cache and dynamic evaluation are
-    tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then diverges on dev, its tuned
-    learning rate is halved, four times at most. If it still diverges, its metrics are left
-    out, because the model itself is sound.
+    Perplexities, or bits per character where the corpus is one of characters; the seconds that each way of
+    evaluating takes on dev, under the lock (clock.py) if there is one; memory and the number of parameters.
+    Cache and dynamic evaluation are tuned on the first `tuning_tokens` of dev. Where dynamic evaluation then
+    diverges on dev, its tuned learning rate is halved, four times at most. If it still diverges, its metrics
+    are left out, because the model itself is sound.
 
-    Args:
-        model: a LanguageModel; not changed.
-        corpus: the corpus that it was trained on.
-        settings: what to measure, and how.
-        lock: under which times are measured (clock.py); None: other processes do not matter.
-
-    Returns:
-        an outcome without a curve.
-
-    Raises:
-        TrainingFailed: the model itself is far worse than a guess among all tokens.
+    Raises TrainingFailed if the model itself is far worse than a guess among all tokens.
     """
     lm: Any = model
     metrics: dict[str, float] = {}
@@ -136,8 +121,8 @@ def measure(
     if settings.mc_masks:
 
         def averaged(tokens: Tokens) -> Floats:
-            generator = torch.Generator(lm.output_weight.device).manual_seed(_MASK_SEED)
-            return mc_nll(lm, tokens, settings.mc_masks, settings.mc_steps, generator)
+            masks = torch.Generator(lm.output_weight.device).manual_seed(_MASK_SEED)
+            return mc_nll(lm, tokens, settings.mc_masks, settings.mc_steps, masks)
 
         evaluate("_mc", "mc_time", averaged)
     metrics.update(size_metrics(model))
@@ -225,8 +210,7 @@ def statistics(
 ) -> list[Tensor] | None:
     """sqrt(MS_g) for the rule, from as much of the training data as the settings say; None: not needed.
 
-    Raises:
-        TrainingFailed: too few tokens for the configuration's batch.
+    Raises TrainingFailed if there are too few tokens for the configuration's batch.
     """
     if not rule.needs_rms:
         return None

@@ -28,19 +28,15 @@ from hpobench_nmt.runner.lm.recurrent_layers import (
 
 @dataclass(frozen=True)
 class Dropout:
-    """Rates of dropout.
+    """Rates of dropout of embedded words, between layers, of the recurrent state, and of the output.
 
-    Attributes:
-        input: of embedded words.
-        layer: between layers; an RHN has none, since only its state goes up.
-        state: of the recurrent state, one mask per sequence; the other masks are drawn for each time step.
-        output: of the combined output, and again of its projection.
-        recurrent: whether `state` is recurrent dropout, on the update of the memory (Semeniuta et al.
-            2016), in place of variational dropout, on the state (Gal & Ghahramani 2016).
-        lamb: whether recurrent dropout is scaled as in the code of Melis et al. (lamb/cell.py in
-            github.com/google-deepmind/lamb): in training the kept updates have their own size in place of
-            1 / (1 - p) times it, and in evaluation all have 1 - p times it. For LSTMs whose input gate is
-            capped or tied, both are 1.5 times as large.
+    The mask of the state is one per sequence; the others are drawn for each time step. An RHN has none
+    between layers, since only its state goes up. That of the output acts again on its projection. With
+    `recurrent`, the state's is on the update of the memory (Semeniuta et al. 2016), else on the state (Gal &
+    Ghahramani 2016). With `lamb`, it is scaled as in the code of Melis et al. (lamb/cell.py in
+    github.com/google-deepmind/lamb): in training the kept updates have their own size in place of 1 / (1 - p)
+    times it, and in evaluation all have 1 - p times it. For LSTMs whose input gate is capped or tied, both
+    are 1.5 times as large.
     """
 
     input: float = 0.0
@@ -54,13 +50,9 @@ class Dropout:
 class MelisModel(nn.Module):
     """An embedding, recurrent layers whose outputs are added up, and an optional down-projection.
 
-    Args:
-        shape: the architecture.
-        hidden: units of each layer, H.
-        embedding: size of an embedded word, E; H where the shape is square.
-        dropout: rates.
-        zero_state: in training, how likely a sequence starts from zeros whatever state it is given.
-        generator: draws the initial weights and, in training, the masks. On the model's device.
+    Each layer has H hidden units, an embedded word E numbers; E is H where the shape is square. In training,
+    a sequence starts from zeros with probability `zero_state`, whatever state it is given. The generator, on
+    the model's device, draws the initial weights and, in training, the masks.
     """
 
     def __init__(
@@ -104,8 +96,10 @@ class MelisModel(nn.Module):
 
     def forward(self, tokens: Tensor, state: Sequence[LayerState]) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Hidden vectors, shape (T, B, D), of tokens, shape (T, B), and the state after them."""
-        if self.training and self._by_chance(self.zero_state):
-            state = self.initial_state(tokens.shape[1])
+        if self.training and self.zero_state:
+            drawn = torch.rand((), generator=self.generator, device=self.generator.device)
+            if float(drawn) < self.zero_state:
+                state = self.initial_state(tokens.shape[1])
         x = self._dropped(embed(self.input_weight, tokens, self.output_weight), self.rates.input)
         outputs, after = [], []
         for i, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
@@ -165,9 +159,3 @@ class MelisModel(nn.Module):
         if not (rates.lamb and rates.recurrent and rates.state):
             return 1.0
         return (1.0 - rates.state) * self._larger_updates
-
-    def _by_chance(self, probability: float) -> bool:
-        if not probability:
-            return False
-        device = self.generator.device
-        return float(torch.rand((), generator=self.generator, device=device)) < probability

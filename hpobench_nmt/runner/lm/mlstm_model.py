@@ -35,18 +35,14 @@ def mlstm(
     c: Tensor,
     state_mask: Mask = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A layer of multiplicative LSTM cells.
+    """A layer of multiplicative LSTM cells: outputs (T, B, H), and h and c after the last step.
 
     Args:
         inputs: W_hx x_t + b, shape (T, B, 4 H), blocks o, f, i, j.
         factor: W_mx x_t, shape (T, B, H).
         to_factor: W_mh, shape (H, H).
         from_product: W_hm, shape (4 H, H).
-        h, c: the state, shape (B, H).
-        state_mask: on h_t-1, shape (B, H).
-
-    Returns:
-        Outputs (T, B, H), and h and c after the last step.
+        h, c: the state, shape (B, H), and so is the mask on h_t-1.
     """
     to_factor, from_product, outputs = for_products(to_factor).t(), for_products(from_product).t(), []
     for x, multiplier in zip(inputs.unbind(0), factor.unbind(0), strict=True):
@@ -62,14 +58,8 @@ def mlstm(
 class MLSTM(nn.Module):
     """A character model: embedding, one mLSTM layer, separate output embedding.
 
-    Args:
-        vocabulary: number of symbols, V.
-        embedding_size: E.
-        hidden_size: H.
-        dropout_embedding: of embedded symbols, one mask per sequence.
-        dropout_hidden: of h, one mask per sequence for the recurrence and the output.
-        normalised: whether weights are normalised.
-        generator: draws the initial weights and, in training, the masks. On the model's device.
+    Both kinds of dropout have one mask per sequence; that of h is for the recurrence and the output. The
+    generator, on the model's device, draws the initial weights and, in training, the masks.
     """
 
     def __init__(

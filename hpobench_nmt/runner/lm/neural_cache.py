@@ -29,13 +29,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class NeuralCache:
-    """Settings of a neural cache.
-
-    Attributes:
-        window: how many of the last hidden vectors it holds.
-        theta: flatness; 0 weighs all alike.
-        weight: lambda, its share of the probability.
-    """
+    """A cache of the last `window` hidden vectors, with theta (0 weighs all alike) and the weight lambda."""
 
     window: int
     theta: float
@@ -66,13 +60,9 @@ def _read(
 ) -> tuple[Floats, list[Floats]]:
     """log p_model of every token but the first, and log p_cache for each theta."""
     with evaluating(model):
-        pieces = []
-        parts = []
-        for hidden, targets in hidden_vectors(model, tokens):
-            pieces.append((hidden, targets))
-            parts.append(-linear_nll(hidden, model.output_weight, model.output_bias, targets))
-    hidden = torch.cat([piece[0] for piece in pieces])
-    targets = torch.cat([piece[1] for piece in pieces])
+        pieces = list(hidden_vectors(model, tokens))
+        parts = [-linear_nll(h, model.output_weight, model.output_bias, t) for h, t in pieces]
+    hidden, targets = (torch.cat(tensors) for tensors in zip(*pieces, strict=True))
     log_model = torch.cat(parts).cpu().numpy().astype(np.float64)
     log_caches: list[list[Tensor]] = [[] for _ in thetas]
     for start in range(0, len(hidden), _BLOCK):

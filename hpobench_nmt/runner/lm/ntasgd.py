@@ -35,14 +35,8 @@ class NTASGD:
     averaged weights and averages from its first step. It ends at the first check whose dev loss is worse than
     the best one of this pass that is more than `window` checks old.
 
-    Args:
-        parameters: those to train.
-        learning_rate: of a full-length sequence.
-        weight_decay: L2, added to the gradient.
-        window: the n of NT-ASGD, in checks.
-        patience: in checks.
-        min_improvement: of the dev loss, in nats a token; smaller ones do not count.
-        fine_tune: whether there is a second pass.
+    The learning rate is of a full-length sequence, the weight decay (L2) is added to the gradient, and the
+    improvement is in nats a token.
     """
 
     def __init__(

@@ -33,13 +33,8 @@ _LARGEST_DEVIATION = 0.1
 class ModelShape:
     """The architecture of a model without its sizes.
 
-    Attributes:
-        vocabulary: V.
-        cell: the recurrent cell.
-        depth: layers; of an RHN: processing steps per token.
-        gates: of an LSTM.
-        shared: whether one matrix is both input and output embedding.
-        projection: whether the combined output is projected to the embedding size.
+    The depth of an RHN is in processing steps per token. With `shared`, one matrix is both input and output
+    embedding; with `projection`, the combined output is projected to the embedding size.
     """
 
     vocabulary: int
@@ -73,13 +68,7 @@ def solve_sizes(shape: ModelShape, budget: int, ratio: float) -> tuple[int, int]
     Of all sizes whose number of parameters is within TOLERANCE of the budget, those are taken whose
     embedding size is the nearest to ratio times the hidden size, and of these the nearest to the budget.
 
-    Args:
-        shape: of the model.
-        budget: number of parameters.
-        ratio: embedding size over hidden size.
-
-    Raises:
-        InputError: no sizes meet the budget at this ratio.
+    Raises InputError if no sizes meet the budget at this ratio.
     """
     if shape.square and ratio != 1:
         raise InputError(

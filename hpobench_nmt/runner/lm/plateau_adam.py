@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hpobench_nmt.runner.lm.schedule import TrainingSchedule
-from hpobench_nmt.runner.lm.settings import PlateauSettings, PlateauTrainingSettings
+from hpobench_nmt.runner.lm.settings import PlateauSettings
 
 
 class PlateauAdam:
@@ -68,17 +67,3 @@ class PlateauAdam:
 
 
 _STATE = ("learning_rate", "_best", "_waited", "_dropped")
-
-
-def plateau_schedule(settings: PlateauTrainingSettings) -> TrainingSchedule:
-    """How the data is read in a training with this optimiser."""
-    return TrainingSchedule(
-        batch_size=settings.batch_size,
-        bptt=settings.bptt,
-        vary=False,
-        clip=settings.clip,
-        max_epochs=settings.max_epochs,
-        check_updates=settings.check_updates,
-        accumulate=settings.accumulate,
-        precision=settings.precision,
-    )

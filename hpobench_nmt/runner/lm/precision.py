@@ -24,8 +24,7 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 def products_in(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Inside, torch computes matrix products in that precision: "fp32", "bf16" or "fp16".
 
-    Raises:
-        InputError: the device has no such numbers.
+    Raises InputError if the device has no such numbers.
     """
     if precision == "fp32":
         return nullcontext()

@@ -21,18 +21,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpobench_nmt.runner.lm.recurrent_layers import LayerState, uniform
+from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, uniform
 
 
 class QRNNLayer(nn.ParameterList):
     """A layer's weights: W, shape (3 H, window I), blocks z, f, o; and b, shape (3 H,).
 
-    Args:
-        inputs: I.
-        units: H.
-        window: inputs that the gates of a time step read, 1 or 2.
-        zoneout: p, how likely a unit keeps its memory at a time step.
-        generator: draws the initial weights.
+    The gates of a time step read a window of 1 or 2 inputs. A unit keeps its memory at a time step with the
+    probability `zoneout`. The generator draws the initial weights.
     """
 
     dropped = 0
@@ -60,11 +56,8 @@ class QRNNLayer(nn.ParameterList):
     ) -> tuple[Tensor, LayerState]:
         """Outputs, shape (T, B, H), of inputs, shape (T, B, I), and the state after them.
 
-        Args:
-            x: inputs.
-            state: before the first.
-            weights: the layer's, or what DropConnect left of them.
-            generator: draws zoneout's masks in training.
+        The weights are the layer's, or what DropConnect left of them. In training the generator draws
+        zoneout's masks.
         """
         source = x
         if self.window == 2:
@@ -87,6 +80,4 @@ class QRNNLayer(nn.ParameterList):
         No gate reads h, so that h' goes to the next layer alone.
         """
         h, state = self.read(x, state, list(self.parameters()))
-        units = len(matrix)
-        changed = h[..., :units] + h[..., :units] @ matrix.t()
-        return torch.cat((changed, h[..., units:]), 2), state
+        return adapt(h, matrix), state

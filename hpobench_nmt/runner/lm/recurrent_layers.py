@@ -80,20 +80,22 @@ class RHNLayer(nn.Module):
 def adapted_layer(layer: Any, x: Tensor, state: LayerState, matrix: Tensor) -> tuple[Tensor, LayerState]:
     """A layer whose h is replaced by h + M h, on its first units, at every step.
 
-    Args:
-        layer: from inputs (T, B, .) and a state, whose first part is h, to outputs and the state after.
-        x: inputs.
-        state: before the first.
-        matrix: M, square, with no more rows than the layer has units.
+    The layer goes from inputs (T, B, .) and a state, whose first part is h, to outputs and the state after. M
+    is square, with no more rows than the layer has units.
     """
     outputs = []
-    units = len(matrix)
     for inputs in torch.split(x, 1):
         _, (h, *rest) = layer(inputs, state)
-        h = torch.cat((h[:, :units] + h[:, :units] @ matrix.t(), h[:, units:]), 1)
+        h = adapt(h, matrix)
         outputs.append(h)
         state = (h, *rest)
     return torch.stack(outputs), state
+
+
+def adapt(h: Tensor, matrix: Tensor) -> Tensor:
+    """h + M h, on as many of the first units as M has rows (Krause et al. 2018, eq. 9)."""
+    units = len(matrix)
+    return torch.cat((h[..., :units] + h[..., :units] @ matrix.t(), h[..., units:]), -1)
 
 
 def embed(embedding: nn.Parameter, tokens: Tensor, output_weight: nn.Parameter) -> Tensor:

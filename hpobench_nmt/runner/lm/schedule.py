@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 
@@ -68,3 +69,9 @@ def check_interval(steps: int, schedule: TrainingSchedule) -> int:
     if schedule.checks_per_epoch == 1:
         return 0
     return max(1, round((steps - 1) / schedule.bptt / schedule.checks_per_epoch))
+
+
+def schedule_of(settings: Any, vary: bool) -> TrainingSchedule:
+    """The schedule with the settings of a training that have its fields' names."""
+    names = [field.name for field in fields(TrainingSchedule) if hasattr(settings, field.name)]
+    return TrainingSchedule(**{name: getattr(settings, name) for name in names}, vary=vary)

@@ -32,20 +32,19 @@ class TrainingSettings(Settings):
     """Of the training of every language model."""
 
     precision: Annotated[
-        Precision,
-        About("of matrix products in training, see lm/precision.py; evaluation always has 32 bits"),
+        Precision, About("of matrix products in training, see lm/precision.py; evaluation always has 32 bits")
     ] = "fp32"
     accumulate: Annotated[
         int,
         About(
             "of batch_size streams, read one after the other, whose mean gradient makes an update: the "
-            "memory of "
-            "one batch, the effective batch of all",
+            "memory of one batch, the effective batch of all",
             low=1, high=10_000, unit="batches",
         ),
     ] = 1  # fmt: skip
 
 
+Streams = Annotated[int, About("parallel streams", low=1, high=100_000, scale="log", unit="streams")]
 LearningRate = Annotated[float, About("of Adam, to begin with", low=0.0, high=10.0, scale="log")]
 Clip = Annotated[float, About("norm of the gradient; 0: not clipped", low=0.0, high=1e6, scale="log")]
 Patience = Annotated[
@@ -66,9 +65,7 @@ class PlateauSettings(Settings):
     beta2: Annotated[float, About("of Adam", low=0.0, high=0.999999)] = 0.999
     epsilon: Annotated[float, About("of Adam", low=0.0, high=1.0, scale="log")] = 1e-8
     clip: Clip = 1.0
-    batch_size: Annotated[
-        int, About("parallel streams", low=1, high=100_000, scale="log", unit="streams")
-    ] = 100
+    batch_size: Streams = 100
     bptt: Annotated[int, About("length of a sequence", low=1, high=100_000, scale="log", unit="steps")] = 200
     check_updates: Annotated[int, About("between dev evaluations", low=1, high=10**9, unit="updates")] = 400
     patience: Patience = 5
@@ -130,8 +127,7 @@ class DynamicSettings(Settings):
         DecayScale,
         About(
             "dynamic evaluation: lambda is in units of the mean RMS gradient of all parameters (elements, "
-            "as in "
-            "the paper) or of the mean of the tensors' means (tensors, as in its code)"
+            "as in the paper) or of the mean of the tensors' means (tensors, as in its code)"
         ),
     ] = "elements"
     dynamic_horizon: Annotated[
@@ -151,8 +147,7 @@ class EvaluationSettings(DynamicSettings, _CacheSettings):
         int,
         About(
             "first dev tokens on which cache_theta, cache_lambda, dynamic_learning_rate and dynamic_decay "
-            "are "
-            "tuned, starting from their values; 0: they are used as they are",
+            "are tuned, starting from their values; 0: they are used as they are",
             low=0, unit="tokens",
         ),
     ] = 5000  # fmt: skip
@@ -160,8 +155,7 @@ class EvaluationSettings(DynamicSettings, _CacheSettings):
         int,
         About(
             "dropout masks over which probabilities are averaged at evaluation, each a reading of dev and "
-            "test; "
-            "0: no such evaluation",
+            "test; 0: no such evaluation",
             low=0, high=10**6,
         ),
     ] = 0  # fmt: skip
@@ -196,12 +190,11 @@ TRAINING_METRICS = (
 
 METRICS = (
     *(
-        Metric(f"{part}_ppl{suffix}", "min", description=f"{part} perplexity a token, {how}")
-        for suffix, how in _EVALUATIONS
-        for part in ("dev", "test")
-    ),
-    *(
-        Metric(f"{part}_bpc{suffix}", "min", "bits/character", description=f"{part} cross-entropy, {how}")
+        Metric(f"{part}_{name}{suffix}", "min", unit, description=f"{part} {what}, {how}")
+        for name, unit, what in (
+            ("ppl", "", "perplexity a token"),
+            ("bpc", "bits/character", "cross-entropy"),
+        )
         for suffix, how in _EVALUATIONS
         for part in ("dev", "test")
     ),

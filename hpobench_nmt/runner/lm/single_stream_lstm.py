@@ -28,12 +28,9 @@ _FAST = {"nnan", "nsz", "contract", "reassoc"}
 
 
 def lstm(x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs (T, H), and h and c after the last step, (H,).
+    """Outputs (T, H), and h and c after the last step, (H,), of inputs (T, I) and the state before, (H,).
 
-    Args:
-        x: inputs, shape (T, I).
-        h, c: the state, shape (H,).
-        weights: W_ih (4 H, I), W_hh (4 H, H), b_ih and b_hh (4 H,).
+    The weights are W_ih (4 H, I), W_hh (4 H, H), b_ih and b_hh (4 H,).
     """
     outputs, c = _Single.apply(x, h, c, *weights)  # type: ignore[no-untyped-call]
     return outputs, outputs[-1], c
@@ -57,15 +54,9 @@ class _Single(torch.autograd.Function):
     def backward(ctx: Any, grad_outputs: Tensor, grad_c: Tensor) -> tuple[Tensor | None, ...]:
         x, z, hs, cs, w_ih, w_hh = ctx.saved_tensors
         dz, dh, dc = torch.empty_like(z), torch.zeros_like(grad_c), grad_c.clone()
-        _backward(
-            z.numpy(),
-            w_hh.detach().numpy(),
-            cs.numpy(),
-            grad_outputs.contiguous().numpy(),
-            dz.numpy(),
-            dh.numpy(),
-            dc.numpy(),
-        )
+        gradient = grad_outputs.contiguous()
+        arrays = (each.numpy() for each in (z, w_hh.detach(), cs, gradient, dz, dh, dc))
+        _backward(*arrays)
         bias = dz.sum(0)
         transposed = dz.t()
         return dz @ w_ih, dh, dc, transposed @ x, transposed @ hs[:-1], bias, bias.clone()

@@ -33,10 +33,8 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
 def hidden_vectors(model: LanguageModel, tokens: Tokens, batch: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
     """Hidden vectors of a stream, (n, D), and the tokens that follow them, (n,), piece by piece.
 
-    Args:
-        model: in evaluation mode.
-        tokens: the stream, shape (N,); N - 1 of them are predicted.
-        batch: parallel streams to cut it into: faster, but each begins with an empty state.
+    The model is in evaluation mode. N - 1 of the stream's N tokens are predicted. Cut into a batch of
+    parallel streams, it is read faster, but each of them begins with an empty state.
     """
     columns = streams(torch.from_numpy(np.array(tokens, dtype=np.int64)), batch)
     columns = columns.to(model.output_weight.device)

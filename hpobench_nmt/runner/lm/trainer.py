@@ -33,23 +33,18 @@ class Optimiser(Protocol):
 
     def step(self, scale: float) -> None:
         """One update with the parameters' gradients and `scale` times the learning rate."""
-        ...
 
     def evaluated(self) -> AbstractContextManager[None]:
         """Inside, the parameters have the values to evaluate, such as averages."""
-        ...
 
     def checked(self, dev_loss: float) -> bool:
         """Take note of the dev loss (nats a token); True: training has converged."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next steps depend on beside the parameters: numbers, tensors, lists and dicts."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -77,18 +72,10 @@ class TrainingSummary:
 class _Course:
     """How far a training is. With the model, the optimiser and the generators it is the whole state.
 
-    Attributes:
-        best_values: parameters at the best dev loss, the averages where those were evaluated.
-        best: that loss, in nats a token.
-        best_update: its update.
-        update: updates made.
-        epoch: passes over the training data that are complete.
-        position: time steps of the present pass that are done.
-        stream: the model's state there, one for each batch of an update; None at the start of a pass.
-        spent: seconds of training.
-        curve: a point for each dev evaluation.
-        converged: whether the optimiser has ended the training.
-        ended: whether it has ended, converged or not.
+    The best values of the parameters are the averages where those were evaluated; the best loss is in nats a
+    token. `epoch` counts the passes that are complete, and `position` the time steps of the present one.
+    `stream` is the model's state there, one for each batch of an update; None at the start of a pass.
+    `spent` is in seconds of training. A training may end without having converged.
     """
 
     best_values: list[Tensor]
@@ -119,14 +106,11 @@ def train(
 ) -> TrainingSummary:
     """Train to convergence on dev and keep the best weights. Each check writes a line to stdout, the log.
 
-    A state that was saved by the same training is gone on from, with the same results to the bit.
+    A state that was saved by the same training is resumed, with the same results to the bit.
 
     Args:
         model: a LanguageModel, with its random generator as an attribute.
-        train_tokens: one stream.
-        dev_tokens: one stream.
-        optimiser: updates the parameters and says when training has converged.
-        schedule: how the data is read.
+        train_tokens, dev_tokens: one stream each.
         generator: on the CPU; draws the lengths of sequences.
         checkpoints: where and when to save the state, and whether to pause; None: neither.
 
@@ -159,7 +143,9 @@ def train(
     model.train()
     _learn(run, course)
     if course.ended:
-        _take_best(run, course)
+        with torch.no_grad():
+            for p, best_value in zip(parameters, course.best_values, strict=True):
+                p.copy_(best_value)
         _refuse_guess(run, course, train_tokens)
     return TrainingSummary(
         tuple(course.curve),
@@ -175,10 +161,7 @@ def train(
 class _Run:
     """What a training works with: the arguments of `train`, and what is made of them once.
 
-    Attributes:
-        data: the training tokens as parallel streams, shape (T, streams).
-        steps_of: the optimiser in the shape that the scaler knows.
-        file: of the state.
+    The data has parallel streams, shape (T, streams). `steps_of` is the optimiser as the scaler knows it.
     """
 
     model: Any
@@ -278,13 +261,6 @@ def _check(run: _Run, course: _Course) -> None:
     sys.stdout.write(_log_line(point, run.last * run.schedule.streams, run.schedule))
     sys.stdout.flush()  # the process's log can be followed while it trains
     course.converged = run.optimiser.checked(loss)
-
-
-def _take_best(run: _Run, course: _Course) -> None:
-    """Leave the model with its best weights."""
-    with torch.no_grad():
-        for p, best_value in zip(run.parameters, course.best_values, strict=True):
-            p.copy_(best_value)
 
 
 def _refuse_guess(run: _Run, course: _Course, train_tokens: Tokens) -> None:

@@ -39,15 +39,10 @@ class Bpe:
 def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -> bytes:
     """A model of that many subwords, every character of the lines among them. No randomness.
 
-    Args:
-        lines: training text of one language.
-        symbols: size of the vocabulary: the three marks of unknown text, beginning and end, all characters,
-            and the subwords that merges make.
-        side: "source" or "target", for the error.
-        merges: count only these last. Zhang & Duh (2020) count so.
+    The symbols are the three marks of unknown text, beginning and end, all characters, and the subwords that
+    merges make; with `merges`, these last alone, as Zhang & Duh (2020) count. The side is for the error.
 
-    Raises:
-        TrainingFailed: fewer symbols than characters, or more than the text has subwords.
+    Raises TrainingFailed for fewer symbols than characters, or more than the text has subwords.
     """
     import sentencepiece
 

@@ -29,8 +29,7 @@ def run_command(
     """Run `python -m module arguments` to its end, on one thread, in this process's group.
 
     Args:
-        module: for example "sockeye.train".
-        arguments: of its command line.
+        module, arguments: for example "sockeye.train" and its command line.
         log: file that its output is added to.
         pauses_for: the path of `exclusive`, in which a process measures a time: the command stands still
             meanwhile. The seconds of all pauses are in `pauses_file(log)`.

@@ -31,14 +31,9 @@ _LONGER = 2  # Sockeye's own marks, beyond the longest training sentence
 
 @dataclass(frozen=True, eq=False)
 class KeptTranslationModel:
-    """A kept Sockeye model.
+    """A kept Sockeye model: its folder, whose files were checked, and the subwords of each side.
 
-    Attributes:
-        folder: of its files, which were checked.
-        about: its description.
-        settings: every setting of its family.
-        source, target: the subwords of each side.
-        known: the subwords in its source vocabulary.
+    `known` has the subwords in its source vocabulary.
     """
 
     folder: Path
@@ -52,14 +47,7 @@ class KeptTranslationModel:
 def save_translation_model(
     folder: Path, model: Path, prepared: Path, translations: Mapping[str, Sequence[str]]
 ) -> None:
-    """Write the files above into a folder.
-
-    Args:
-        folder: an empty one.
-        model: the folder that Sockeye trained in.
-        prepared: that of the prepared corpus, which has the subwords.
-        translations: of "dev" and "test".
-    """
+    """Write the files above into an empty folder, from that of Sockeye's training and that of its corpus."""
     for name in SOCKEYE_FILES:
         shutil.copyfile(model / name, folder / name)  # params.best is a link
     for name in _SUBWORDS:
@@ -72,8 +60,7 @@ def save_translation_model(
 def read_translation_model(folder: Path, about: KeptModel, settings: SockeyeSettings) -> KeptTranslationModel:
     """The files above, checked, so that Sockeye can load them.
 
-    Raises:
-        InputError: a file is missing, damaged, or not of a model of these settings.
+    Raises InputError if one is missing, damaged, or not of a model of these settings.
     """
     paths = {name: kept_file(folder, about, name) for name in (*SOCKEYE_FILES, *_SUBWORDS)}
     sizes = []

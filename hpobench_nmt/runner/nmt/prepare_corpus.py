@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.nmt.bpe import Bpe, learn
 from hpobench_nmt.runner.nmt.commands import run_command
 
-Lines = Sequence[str]
-
-
-class ParallelText(Protocol):
-    """A parallel corpus: (source lines, target lines) of each part."""
-
-    @property
-    def train(self) -> tuple[Lines, Lines]:
-        """The training part."""
-
-    @property
-    def dev(self) -> tuple[Lines, Lines]:
-        """The part for validation."""
-
-    @property
-    def test(self) -> tuple[Lines, Lines]:
-        """The part for the final test."""
+if TYPE_CHECKING:
+    from hpobench_nmt.runner.corpora import ParallelCorpus
 
 
 @dataclass(frozen=True)
@@ -53,7 +37,7 @@ class Prepared:
 
 
 def prepare(
-    corpus: ParallelText,
+    corpus: ParallelCorpus,
     symbols: int,
     max_length: int,
     cache: Path,
@@ -63,17 +47,11 @@ def prepare(
 ) -> Prepared:
     """Learn subwords on each side of the training part, encode all parts, and run sockeye.prepare_data.
 
-    Args:
-        corpus: source and target lines of train, dev and test.
-        symbols: subwords of each side.
-        max_length: longer training sentences (in subwords, of either side) are left out.
-        cache: the folder is made here, named after the text and the settings, unless it is there already.
-        log: file that the output of sockeye.prepare_data goes to.
-        pauses_for: as in run_command.
-        merges: whether `symbols` counts merges alone, without characters.
+    The folder is made in the cache, named after the text and the settings, unless it is there already. Longer
+    training sentences than `max_length` subwords, on either side, are left out. With `merges`, the symbols
+    count merges alone, without characters. The log and `pauses_for` are those of `run_command`.
 
-    Raises:
-        TrainingFailed: the text has fewer subwords than that, or more characters; or Sockeye failed.
+    Raises TrainingFailed if the text has fewer subwords than that, or more characters; or Sockeye failed.
     """
     name = f"nmt-{_fingerprint(corpus)}-{'merges' if merges else 'bpe'}{symbols}-length{max_length}"
 
@@ -95,7 +73,7 @@ def prepare(
     return Prepared(make_once(cache / name, make))
 
 
-def _fingerprint(corpus: ParallelText) -> str:
+def _fingerprint(corpus: ParallelCorpus) -> str:
     """A hash of the corpus's text and of the libraries that prepare it."""
     digest = hashlib.sha256()
     for library in ("sentencepiece", "sockeye"):

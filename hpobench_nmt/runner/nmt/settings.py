@@ -29,9 +29,7 @@ class SockeyeSettings(Settings):
         About("what bpe_symbols counts: all subwords, or merges alone as in the published tables"),
     ] = "vocabulary"
     max_length: Annotated[int, About("longest training sentence", low=1, high=10_000, unit="subwords")] = 95
-    batch_size: Annotated[int, About("target words of a batch", low=1, high=1_000_000, unit="subwords")] = (
-        4096
-    )
+    batch_size: Annotated[int, About("target words of a batch", low=1, high=10**6, unit="subwords")] = 4096
     dropout: Annotated[float, About("between layers", low=0.0, high=_MOST_DROPPED)] = 0.1
     attention_dropout: Annotated[float, About("of attention weights", low=0.0, high=_MOST_DROPPED)] = 0.1
     feed_forward_dropout: Annotated[
@@ -57,9 +55,7 @@ class SockeyeSettings(Settings):
         ),
     ] = "perplexity"
     min_improvement: Annotated[float, About("of stop_on over max_not_improved", low=0.0, high=1e6)] = 0.0
-    max_updates: Annotated[int, About("updates after which training ends anyway", low=1, high=10**8)] = (
-        1_000_000
-    )
+    max_updates: Annotated[int, About("updates after which training ends anyway", low=1, high=10**8)] = 10**6
     checkpoint_sentences: Annotated[
         int,
         About(

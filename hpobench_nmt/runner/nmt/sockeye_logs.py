@@ -13,11 +13,9 @@ _PARAMETERS = re.compile(r"# of parameters: \d+ \| trainable: (\d+)")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint of a training.
+    """One checkpoint of a training; its number is from 1.
 
     Attributes:
-        number: from 1.
-        update: how many updates had been made.
         perplexity: on dev, per subword; NaN or infinite where training diverged.
         gpu_memory: peak memory of the tensors on the GPU so far, in MB; 0 without one.
         diverged: Sockeye's verdict: perplexity not finite, or over twice that of a uniform guess.
@@ -35,8 +33,7 @@ class Checkpoint:
 def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
     """The checkpoints of a training, from its metrics file and its log (which has the updates).
 
-    Raises:
-        TrainingFailed: there is no checkpoint, or one without what is looked for.
+    Raises TrainingFailed if there is no checkpoint, or one without what is looked for.
     """
     updates = {int(number): int(update) for number, update in _CHECKPOINT.findall(log)}
     checkpoints = []
@@ -44,16 +41,11 @@ def read_checkpoints(metrics: str, log: str) -> list[Checkpoint]:
         first, *rest = line.split("\t")
         values = dict(item.split("=", 1) for item in rest)
         try:
-            checkpoints.append(
-                Checkpoint(
-                    int(first),
-                    updates[int(first)],
-                    float(values["perplexity-val"]),
-                    float(values["max-gpu-memory"]) / 1e6,
-                    values["diverged"] == "True",
-                    values["converged"] == "True",
-                )
-            )
+            number = int(first)
+            update, perplexity = updates[number], float(values["perplexity-val"])
+            memory = float(values["max-gpu-memory"]) / 1e6
+            diverged, converged = (values[verdict] == "True" for verdict in ("diverged", "converged"))
+            checkpoints.append(Checkpoint(number, update, perplexity, memory, diverged, converged))
         except (KeyError, ValueError) as error:
             raise TrainingFailed(f"Sockeye's metrics file can't be read ({error}): {line[:200]}") from None
     if not checkpoints:

@@ -39,14 +39,10 @@ _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a training up to a checkpoint.
+    """The cost of a training up to a checkpoint, whose number is from 1, with the perplexity on dev.
 
-    Attributes:
-        checkpoint: its number, from 1.
-        update: updates made.
-        perplexity: on dev.
-        seconds: of the processor on a CPU; by the clock without pauses on a CUDA device.
-        memory: most that was resident, in MB; 0 where the system does not tell.
+    The seconds are of the processor on a CPU, by the clock without pauses on a CUDA device. The memory is the
+    most that was resident, in MB; 0 where the system does not tell.
     """
 
     checkpoint: int
@@ -82,20 +78,11 @@ def read_costs(model: Path) -> list[Cost]:
 
 
 def copy_after_checkpoint(
-    model: Path,
-    folder: Path,
-    log: Path,
-    arguments: list[str],
-    elapsed: Callable[[], float],
+    model: Path, folder: Path, log: Path, arguments: list[str], elapsed: Callable[[], float]
 ) -> Callable[[int], None]:
-    """A function for Sockeye to call after each checkpoint: it notes the cost and makes the copy.
+    """A function for Sockeye to call after each checkpoint: it notes the cost and makes the copy in `folder`.
 
-    Args:
-        model: Sockeye's folder.
-        folder: of the copies.
-        log: Sockeye's log.
-        arguments: of Sockeye's command line.
-        elapsed: the seconds since this process began to train.
+    Sockeye has its own folder, log and arguments. `elapsed` gives the seconds of training in this process.
     """
     costs = read_costs(model)
     before = costs[-1].seconds if costs else 0.0

@@ -34,15 +34,9 @@ def rank() -> int:
 
 
 def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Popen[bytes]]:
-    """Make this process one of the workers of a training. The first one starts the others.
+    """Make this process one of `count` workers of a training. The first starts the others and returns them.
 
-    Args:
-        count: of workers.
-        first_gpu: the number of the first worker's GPU; the others have the next ones. None: on a CPU.
-        model: Sockeye's folder.
-
-    Returns:
-        the workers that were started here.
+    On GPUs, the first worker has the one with that number, and the others have the next ones; None: on a CPU.
     """
     if count == 1:
         return []
@@ -71,11 +65,7 @@ def join(count: int, first_gpu: int | None, model: Path) -> list[subprocess.Pope
 def end_with(others: Sequence[subprocess.Popen[bytes]]) -> threading.Event:
     """End this process as soon as one of the other workers fails; in the same way, if that one was killed.
 
-    Args:
-        others: from `join`.
-
-    Returns:
-        an event to set when training is over: after that, how they end does not matter.
+    Once the returned event is set, training is over, and how they end does not matter.
     """
     over = threading.Event()
 

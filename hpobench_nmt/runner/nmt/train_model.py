@@ -49,14 +49,9 @@ def train_model(job: Job[SockeyeSettings], prepared: Prepared, measuring: Path) 
         if last.converged or last.diverged or last.update >= updates_of(job):
             return known
     clock = "processor" if job.device == "cpu" else str(pauses_file(log))
-    whole = [str(job.settings.workers), str(job.settings.max_updates)]
-    run_command(
-        "hpobench_nmt.runner.nmt.sockeye_train",
-        [str(kept), str(log), clock, *whole, *arguments],
-        log,
-        measuring,
-        _telling(kept, updates_of(job)),
-    )
+    words = [str(kept), str(log), clock, str(job.settings.workers), str(job.settings.max_updates), *arguments]
+    telling = _telling(kept, updates_of(job))
+    run_command("hpobench_nmt.runner.nmt.sockeye_train", words, log, measuring, telling)
     training = read()
     if job.device != "cpu" and "defaulting to CPU" in training.log:
         raise RunError(f"there is no CUDA device for {job.device!r}: set device to 'cpu' or install CUDA.")

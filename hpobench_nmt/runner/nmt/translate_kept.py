@@ -17,13 +17,10 @@ from hpobench_nmt.runner.nmt.train_model import decode_arguments
 
 @dataclass(frozen=True)
 class Translated:
-    """Translations of a text.
+    """Translations of a text, a line for each of its lines; empty for an empty line.
 
-    Attributes:
-        lines: one for each line of the text; empty for an empty line.
-        subwords: of the text.
-        outside: how many of them are not in the model's vocabulary.
-        seconds: of decoding, by the clock, without the start of Sockeye.
+    `outside` counts the text's subwords that are not in the model's vocabulary. The seconds are of decoding,
+    by the clock, without the start of Sockeye.
     """
 
     lines: list[str]
@@ -35,8 +32,7 @@ class Translated:
 def translate(kept: KeptTranslationModel, lines: Sequence[str], device: str) -> Translated:
     """Translate lines of tokens, with the beam and the batch size of the training's own decoding.
 
-    Raises:
-        RunError: Sockeye failed.
+    Raises RunError if Sockeye fails.
     """
     encoded = kept.source.encode(lines)
     subwords = [subword for line in encoded for subword in line.split()]

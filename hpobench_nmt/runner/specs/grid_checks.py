@@ -29,12 +29,8 @@ def check_all(
 ) -> Iterator[tuple[dict[str, Value], tuple[str, ...], str]]:
     """Check every configuration of a grid, once for each combination of the values that the check reads.
 
-    A check of two hyperparameters with 10 values each is called 100 times, however large the grid is.
-
-    Args:
-        grid: the values of each hyperparameter.
-        settings: of a configuration.
-        check: raises InputError where settings are wrong. It depends on nothing but the settings.
+    A check of two hyperparameters with 10 values each is called 100 times, however large the grid is. It
+    raises InputError where the settings of a configuration are wrong, and depends on nothing else.
 
     Yields:
         for each combination that is wrong, in the grid's order: its first configuration, the names of the

@@ -33,23 +33,15 @@ Configuration = Mapping[str, Value]
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """A checked spec: the models to train and what to measure.
+    """A checked spec: the models to train and what to measure. spec_file.py describes the keys of its file.
 
     Attributes:
-        name: of the table.
-        title: one line for people.
-        note: a text for users of the table.
-        family: the model family.
         seed: of the order of the trainings and of the choice of what is trained again. Every training's
             seed comes from it too, unless the family has its own (Family.seed).
-        objectives: the metrics to optimise by default, the single objective first.
         metrics: columns of the table.
-        corpus: the [corpus] section, checked.
         axes: the grid, one axis per hyperparameter.
-        fixed: settings that are the same in every configuration.
         replicated: how many configurations are trained again with other seeds, and how often.
         base: folder that relative paths of the corpus start from.
-        path: where it was read from.
         keep: whether the best model of each training is kept. Rows do not depend on it.
         best: how many of the best rows are trained again, beside those of `replicated`.
         same_seed: how often all of these are trained again with the seed of the row itself.

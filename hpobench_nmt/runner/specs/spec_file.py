@@ -89,8 +89,7 @@ class _SpecFile(Strict, frozen=True):
 def load_spec(path: Path, follow_link: bool = True) -> Spec:
     """Read a spec and check all of it: keys, settings, ranges, the corpus section, every configuration.
 
-    Raises:
-        InputError: what is wrong, with the nearest valid name.
+    Raises an InputError that says what is wrong, with the nearest valid name.
     """
     file = load_toml(path, _SpecFile, follow_link)
     try:
@@ -102,7 +101,7 @@ def load_spec(path: Path, follow_link: bool = True) -> Spec:
 
 
 def _checked(file: _SpecFile, path: Path) -> Spec:
-    from hpobench_nmt.runner.corpora import check_section, corpus_kind
+    from hpobench_nmt.runner.corpora import corpus_kind
 
     family = load_family(file.family)
     axes = _axes(family, file, path)
@@ -115,7 +114,6 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         raise InputError(
             f"{path}: family {family.name!r} needs {', '.join(lacking)}, each in [grid] or in [fixed]."
         )
-    check_section(file.corpus)
     kind = corpus_kind(file.corpus)
     if kind != family.corpus:
         raise InputError(
@@ -128,17 +126,16 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         if objective not in names:
             raise unknown("objective", objective, names, f"({path})")
     _refuse_twice("objective", file.objectives, path)
-    again = file.replicates
+    again = file.replicates or _Replicates()
     size = math.prod(len(axis.values) for axis in axes)
-    if again and not ((again.configurations or again.best) and (again.trainings or again.same_seed)):
+    rows, turns = again.configurations + again.best, again.trainings + again.same_seed
+    if file.replicates and not (rows and turns):
         raise InputError(
             f"{path}: [replicates] asks for no trainings. It takes configurations or best, which say how "
             "many rows, and trainings or same_seed, which say how often."
         )
-    if again:
-        rows, turns = min(again.configurations + again.best, size), again.trainings + again.same_seed
-        if rows * turns > _MAX_REPLICATES:
-            raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
+    if min(rows, size) * turns > _MAX_REPLICATES:
+        raise InputError(f"{path}: [replicates] asks for more than {_MAX_REPLICATES:,} trainings.")
     spec = Spec(
         name=check_name("table", file.name),
         title=file.title,
@@ -150,12 +147,12 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         corpus=file.corpus,
         axes=axes,
         fixed=fixed,
-        replicated=(again.configurations, again.trainings) if again else (0, 0),
+        replicated=(again.configurations, again.trainings),
         base=user_path(path.resolve().parent, file.base, "base"),
         path=path,
         keep=file.keep,
-        best=again.best if again else 0,
-        same_seed=again.same_seed if again else 0,
+        best=again.best,
+        same_seed=again.same_seed,
     )
     if file.candidates or _ranges(file):
         return _with_candidates(spec, file)

@@ -50,21 +50,17 @@ def train(
     """Train configurations and record them in the ledger: how many were paused, as Workspace.until asks.
 
     Args:
-        workspace: the spec and its ledger.
         trainings: (row, replicate) pairs.
-        devices: "cpu", or CUDA devices to share among the jobs.
-        jobs: trainings at a time.
+        devices: "cpu", or CUDA devices to share among `jobs` trainings at a time.
         backend: "local" for processes on this machine; "dask" or "ray" for a cluster whose machines share
             the folder. Ray gives each training its part of a GPU.
         progress: called with (done, total).
         notify: called with a line about each training that failed, was paused or has no record.
-        on_record: called with each new record.
 
     A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
     unexpected error is not recorded; the others go on.
 
-    Raises:
-        RunError: the run cannot go on, or some trainings ended in an error. Everything recorded is kept.
+    Raises RunError if the run cannot go on, or some trainings ended in an error. Everything recorded is kept.
     """
     backend = known_backend(backend)
     done = paused = 0
@@ -74,7 +70,13 @@ def train(
 
     def run(some: Sequence[Training], jobs: int, turn: Turn) -> None:
         nonlocal done, paused
-        for training, ended in _run(workspace, some, devices, jobs, backend, turn):
+        if not some:
+            return
+        if backend == "local":
+            trained = _run_local(workspace, some, devices, jobs, turn)
+        else:
+            trained = _run_on_cluster(workspace, some, devices, jobs, turn, backend)
+        for training, ended in trained:
             if isinstance(ended, Record):
                 done += 1
                 on_record(ended)
@@ -114,21 +116,6 @@ def train(
 
 def _named(workspace: Workspace, training: Training) -> str:
     return describe(workspace.spec.configuration(training[0]))
-
-
-def _run(
-    workspace: Workspace,
-    trainings: Sequence[Training],
-    devices: Sequence[str],
-    jobs: int,
-    backend: Backend,
-    turn: Turn,
-) -> Trained:
-    if not trainings:
-        return iter(())
-    if backend == "local":
-        return _run_local(workspace, trainings, devices, jobs, turn)
-    return _run_on_cluster(workspace, trainings, devices, jobs, turn, backend)
 
 
 def _run_local(

@@ -16,23 +16,16 @@ Training = tuple[int, int]
 
 
 def pending(
-    spec: Spec,
-    ledger: Ledger,
-    rows: Sequence[int] | NDArray[np.intp],
-    shard: tuple[int, int] = (1, 1),
+    spec: Spec, ledger: Ledger, rows: Sequence[int] | NDArray[np.intp], shard: tuple[int, int] = (1, 1)
 ) -> list[Training]:
     """(row, replicate) of the trainings that are still to do.
 
     Rows come in a random order, the same every time, so that what is there when a run is stopped is a
     fair sample of the grid. Trainings again come last, those of the best rows once all rows have ended.
 
-    Args:
-        spec: the models to train.
-        ledger: what has been trained.
-        rows: of the grid; others are left out.
-        shard: (i, n), from 1: every n-th training of that order, beginning with the i-th. It depends on the
-            spec alone, so that each training is in one of the n shards. The best rows are known to a ledger
-            that has all rows.
+    Only the given rows count. The shard is (i, n), from 1: every n-th training of that order, beginning with
+    the i-th. It depends on the spec alone, so that each training is in one of the n shards. The best rows are
+    known to a ledger that has all rows.
     """
     first, parts = shard[0] - 1, shard[1]
     chosen = np.zeros(spec.size, dtype=bool)

@@ -21,13 +21,7 @@ from hpobench_nmt.runner.devices import (
     first_devices,
     mixed_devices,
 )
-from hpobench_nmt.runner.ledgers.ledger import (
-    Ledger,
-    Record,
-    read_ledger,
-    refuse_other_spec,
-    refuse_rows_off_the_grid,
-)
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger, refuse_misfit
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training import dispatch
@@ -43,14 +37,9 @@ Watch = Callable[[int], AbstractContextManager[tuple[dispatch.Progress | None, d
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is ready to begin.
+    """A run that is ready to begin, with `jobs` trainings at a time.
 
-    Attributes:
-        workspace: the spec and its folders.
-        devices: to train on.
-        jobs: trainings at a time.
-        backend: of dispatch.train.
-        mixed: a sentence, if rows of this machine's CPU will stand beside rows of another device.
+    `mixed` is a sentence, if rows of this machine's CPU will stand beside rows of another device.
     """
 
     workspace: Workspace
@@ -65,8 +54,6 @@ class Ended:
     """What the ledger holds after a run.
 
     Attributes:
-        done: records of successful trainings.
-        failed: how many have failed.
         left: how many are still to do, paused ones among them.
         paused: how many this run has paused.
         mixed: a sentence about GPUs of several models that rows were trained on; "" where there is one.
@@ -91,15 +78,8 @@ def open_run(
 ) -> Run:
     """Choose the devices, and open the folder as `open_workspace`.
 
-    Args:
-        spec: the models to train.
-        folder: of the ledger.
-        cache: what trainings of all specs share.
-        device: as the option --device.
-        jobs: trainings at a time; None: one per device or core.
-        backend: of dispatch.train.
-        keep: whether models are kept.
-        until: updates after which trainings pause.
+    `device` is the option --device, and `backend` that of dispatch.train. By default there is one job per
+    device or core.
 
     Raises:
         InputError: no such backend or device, or another than the ledger's rows were trained on; a cluster
@@ -135,15 +115,11 @@ def train_rows(
     """Train these rows of the grid and what the spec trains again, as far as it is not recorded.
 
     Args:
-        run: from open_run.
-        rows: of the grid.
-        shard: which part of the trainings.
         limit: the most trainings; None: all.
         watch: makes the functions that are called when trainings end.
         notify: called with a line about each training that failed, was paused or has no record.
 
-    Raises:
-        RunError: as dispatch.train.
+    Raises RunError as dispatch.train does.
     """
     spec, path, paused = run.workspace.spec, run.workspace.ledger, 0
     ledger = read_ledger(path)
@@ -168,14 +144,12 @@ def planned(
 ) -> tuple[Ledger, list[Training]]:
     """The ledger as it is, empty if there is none, and the trainings that a run would do now.
 
-    Raises:
-        InputError: the ledger is of another spec.
+    Raises InputError if the ledger is of another spec.
     """
     ledger = Ledger({}, {}, ())
     if path.exists():
         ledger = read_ledger(path)
-        refuse_other_spec(path, ledger, spec.identity, spec.family.defaults)
-        refuse_rows_off_the_grid(path, ledger, spec.grid)
+        refuse_misfit(path, ledger, spec)
     return ledger, pending(spec, ledger, rows, shard)
 
 
@@ -218,11 +192,6 @@ def refuse_other_device(path: Path, ledger: Ledger, devices: Sequence[str]) -> N
 
     Times measured on different kinds of devices cannot be compared, and neither can the models that rows of
     dynamic evaluation share.
-
-    Args:
-        path: the ledger's file.
-        ledger: its content.
-        devices: the devices found.
     """
     now = devices[0].partition(":")[0]
     for record in ledger.records:

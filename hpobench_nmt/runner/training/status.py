@@ -10,13 +10,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.disk.locks import is_held
-from hpobench_nmt.runner.ledgers.ledger import (
-    Ledger,
-    Record,
-    read_ledger,
-    refuse_other_spec,
-    refuse_rows_off_the_grid,
-)
+from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger, refuse_misfit
 from hpobench_nmt.runner.specs.spec import describe
 from hpobench_nmt.runner.training.plan import pending
 from hpobench_nmt.runner.training.workspace import Workspace, claim_path
@@ -26,13 +20,7 @@ _LAST_BYTES = 4096
 
 @dataclass(frozen=True)
 class Running:
-    """A training that runs now.
-
-    Attributes:
-        name: its configuration, for people.
-        last_line: of its log, "" if it is empty.
-        curve: its dev metrics so far.
-    """
+    """A training that runs now: its configuration, for people, its log's last line, and its dev metrics."""
 
     name: str
     last_line: str
@@ -41,12 +29,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Paused:
-    """A training that has begun, does not run now, and has a state to go on from.
-
-    Attributes:
-        name: its configuration, for people.
-        curve: its dev metrics so far.
-    """
+    """A training that has begun, does not run now, and has a state to go on from."""
 
     name: str
     curve: tuple[Mapping[str, float], ...]
@@ -54,14 +37,9 @@ class Paused:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a spec's trainings.
+    """The state of a spec's trainings: the records, those that run now on this machine, and the paused ones.
 
-    Attributes:
-        done: records of successful trainings.
-        failed: records of failed ones.
-        running: trainings that run now, on this machine.
-        paused: trainings that go on from a state when they are run again.
-        left: how many have no record, those that run among them.
+    `left` counts those without a record, running ones among them.
     """
 
     done: tuple[Record, ...]
@@ -83,19 +61,17 @@ class Status:
 def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status:
     """The state of the trainings of a workspace, or of one of its shards. No file is changed.
 
-    Raises:
-        InputError: there is no ledger yet, or it is of another spec.
+    Raises InputError if there is no ledger yet, or it is of another spec.
     """
     path = workspace.ledger
     if not path.exists():
         raise InputError(f"{path}: there is no ledger yet: nothing has been trained there.")
-    ledger: Ledger = read_ledger(path)
-    refuse_other_spec(path, ledger, workspace.spec.identity, workspace.spec.family.defaults)
-    refuse_rows_off_the_grid(path, ledger, workspace.spec.grid)
+    ledger = read_ledger(path)
+    refuse_misfit(path, ledger, workspace.spec)
     todo = pending(workspace.spec, ledger, range(workspace.spec.size), shard)
     running: list[Running] = []
     paused: list[Paused] = []
-    held = {path.name for path in _entries(workspace.work) if _is_running(path)}
+    held = {p.name for p in _entries(workspace.work) if p.is_dir() and is_held(claim_path(p))}
     begun = held | {path.name for path in _entries(workspace.states)}
     for row, replicate in todo:
         if len(running) + len(paused) == len(begun):
@@ -110,22 +86,12 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
             running.append(Running(name, _last_line(folder / "log"), curve))
         else:
             paused.append(Paused(name, curve))
-    return Status(
-        tuple(r for r in ledger.records if r.status == "done"),
-        tuple(r for r in ledger.records if r.status == "failed"),
-        tuple(running),
-        tuple(paused),
-        len(todo),
-    )
+    done, failed = (tuple(r for r in ledger.records if r.status == which) for which in ("done", "failed"))
+    return Status(done, failed, tuple(running), tuple(paused), len(todo))
 
 
 def _entries(folder: Path) -> tuple[Path, ...]:
     return tuple(folder.iterdir()) if folder.is_dir() else ()
-
-
-def _is_running(path: Path) -> bool:
-    """Whether it is the folder of a training that runs now."""
-    return path.is_dir() and is_held(claim_path(path))
 
 
 def _last_line(path: Path) -> str:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from filelock import Timeout
 
 from hpobench_nmt.core.errors import InputError, RunError, one_line
+from hpobench_nmt.core.files import replace_folder
 from hpobench_nmt.runner.corpora import filled_section
 from hpobench_nmt.runner.devices import device_name, library_versions
-from hpobench_nmt.runner.disk.kept_model import KEPT
+from hpobench_nmt.runner.disk.kept_model import ABOUT, FORMAT, KEPT, KeptModel, sha256
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
+from hpobench_nmt.runner.settings import Settings
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, describe
-from hpobench_nmt.runner.training.keep_model import keep_model
 from hpobench_nmt.runner.training.processes import Crashed, Killed, Processes
 from hpobench_nmt.runner.training.training_process import TrainingResult, train_one
 from hpobench_nmt.runner.training.workspace import Workspace, claim
@@ -34,14 +38,13 @@ _LEAST_FREE_BYTES = 2**16
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A training that has no record.
+    """A training that has no record; if it is paused, with its curve up to there.
 
     Attributes:
         kind: "elsewhere" if another run is at it; "again" if it ran out of memory or was killed, perhaps
             because of its neighbours, and should be tried once more, alone; "error" if it ended in an error
             that says nothing about its configuration; "paused" as Workspace.until asks.
         reason: for people.
-        curve: of a training that is paused, up to there.
     """
 
     kind: Literal["elsewhere", "again", "error", "paused"]
@@ -71,11 +74,7 @@ def train_and_record(
     A training that was paused or killed goes on from the state that it saved last.
 
     Args:
-        workspace: the spec and its ledger.
-        row: of the grid.
         replicate: 0 for the table's own row.
-        device: to train on.
-        processes: those of this run.
         wait: wait for another run that is training it.
         last: the second try; a training that runs out of memory or is killed again has failed.
 
@@ -217,3 +216,44 @@ def _refuse_full_disk(job: Job[Any]) -> None:
     for folder in (job.scratch, job.cache):
         if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
             raise RunError(f"{folder}: no room left on the disk. Make room. {GO_ON}")
+
+
+def keep_model(
+    new: Path,
+    target: Path,
+    family: str,
+    settings: Settings,
+    corpus: Mapping[str, Any],
+    provenance: Mapping[str, str],
+    record: Record,
+) -> None:
+    """Describe a folder that a family has saved a model in, and move it to its place on the same file system.
+
+    An older one is replaced. `corpus` is the [corpus] section with defaults filled in, and the provenance is
+    the corpus's. Raises OSError if the disk is full, or the folder cannot be written.
+    """
+    files = {path.name: sha256(path) for path in sorted(new.iterdir())}
+    about = KeptModel(
+        format=FORMAT,
+        family=family,
+        configuration=dict(record.config),
+        replicate=record.replicate,
+        settings=asdict(settings),
+        seed=record.seed,
+        corpus=dict(corpus),
+        provenance=dict(provenance),
+        metrics=dict(record.metrics),
+        tuned=dict(record.tuned),
+        converged=record.converged,
+        device=record.device,
+        versions=dict(record.versions),
+        started=record.started,
+        files=files,
+    )
+    text = json.dumps(msgspec.to_builtins(about), indent=1, ensure_ascii=False, allow_nan=False)
+    (new / ABOUT).write_text(text + "\n", encoding="utf-8")
+    for path in new.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    target.parent.mkdir(exist_ok=True)
+    replace_folder(new, target)

@@ -30,11 +30,9 @@ class TrainingResult:
     """How a training ended: with an outcome, with a failure, or with an error of the whole run.
 
     Attributes:
-        outcome: what was measured; None if the training failed.
-        failure: why the configuration could not be trained.
+        failure: why the configuration could not be trained; then there is no outcome.
         wrong_input: what is wrong with the spec or the corpus, so that no configuration can be trained.
         device: the device's name; of a training that went on on other devices, the names in that order.
-        versions: of the libraries used.
         seconds: of training and measuring in this process, without its start; 0 if it was killed.
         starved: it ran out of memory, or a command that it had started was killed.
         not_kept: why its model could not be saved, where that was asked for.
@@ -77,17 +75,8 @@ def train_one(family: str, job: Job[Any]) -> TrainingResult:
     outcome = replace(outcome, save=None) if outcome else None  # which no other process can call
     versions = {**library_versions(job.device), **(outcome.versions if outcome else {})}
     told = [outcome.nondeterministic] if outcome and outcome.nondeterministic else []
-    return TrainingResult(
-        outcome,
-        failure,
-        "",
-        device,
-        versions,
-        seconds,
-        starved,
-        not_kept,
-        nondeterministic=", ".join([*told, *sorted(operations)]),
-    )
+    operation = ", ".join([*told, *sorted(operations)])
+    return TrainingResult(outcome, failure, "", device, versions, seconds, starved, not_kept, operation)
 
 
 @contextmanager

@@ -31,7 +31,6 @@ class Workspace:
     """A spec and the folders that its trainings read and write.
 
     Attributes:
-        spec: the models to train.
         folder: holds the copy of the spec, the ledger and, in the end, the table.
         cache: holds prepared corpora and models that trainings of all specs share.
         keep: whether the best model of each training is kept.

@@ -57,8 +57,7 @@ class Journal:
     def held(self) -> Iterator[None]:
         """Inside, no other run of the same settings reads or writes it: their lines would not fit together.
 
-        Raises:
-            InputError: such a run is at work.
+        Raises InputError if such a run is at work.
         """
         lock = FileLock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
         try:
@@ -74,8 +73,7 @@ class Journal:
     def read(self) -> list[Line]:
         """What has finished, in order. A last line that was cut short by a kill is removed.
 
-        Raises:
-            InputError: the file is damaged.
+        Raises InputError if the file is damaged.
         """
         refuse_link(self.path)
         if not self.path.exists():

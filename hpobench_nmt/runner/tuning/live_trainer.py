@@ -51,9 +51,6 @@ def refuse_unmeasured(metrics: Sequence[Metric], ended: Sequence[Record]) -> Non
     """Refuse an objective that none of the first trainings measured: every choice would be blind.
 
     One training may lack a metric, such as that of a dynamic evaluation that diverged.
-
-    Raises:
-        InputError: which it is, and what was measured.
     """
     done = [record for record in ended if record.status == "done"]
     for metric in metrics:
@@ -69,11 +66,10 @@ class TuningStep:
     """A training that has come as far as was asked, or has ended before that.
 
     Attributes:
-        number: of the step, from 1.
         event: which row was trained on which worker, from when to when, and whether it has ended.
         losses: of the row's best checkpoint, NaN where there are none.
         violations: by how much it misses each constraint, shape (c,), NaN where that was not measured.
-        source: where the values come from: "new", "ledger", or "journal" if it finished before a kill.
+        source: "journal" if it finished before a kill, "ledger" if its record was there.
         reason: why the training failed; empty if it did not.
     """
 
@@ -108,15 +104,11 @@ class LiveTrainer:
     """See hpobench_nmt.core.simulation.Trainer. Use it as a context: its trainings end with it.
 
     Args:
-        workspace: the spec and its ledger.
         metrics: whose losses are told. Where trainings are stopped on the way, checkpoints must have them.
         partial: whether they are.
         devices: of the workers, in turns.
-        workers: how many trainings run at a time.
         journal: of this run; None where the ledger alone leads back to where it was.
-        told: called with each step.
         seconds: when the time is over; where trainings can be stopped on the way, none is waited for then.
-        constraints: on metrics of the family.
     """
 
     def __init__(

@@ -46,19 +46,13 @@ def tune(
     says in which order they finished.
 
     Args:
-        workspace: the spec and its ledger.
-        method: picks the configurations.
-        metrics: the metrics to optimise, from pick_metrics.
+        metrics: to optimise, from pick_metrics.
         lookups: the most configurations to start, the initial design included. A method that stops trainings
             early then resumes those that it has stopped, until all have ended or the time is over.
-        seed: of the initial design and the method.
         devices: to train on, in turns.
-        workers: how many trainings run at a time.
         updates: after how many updates trainings are stopped first, and how many make a whole one, roughly;
             None: all run to their end. With it there is no initial design.
         seconds: the most real time, without breaks between runs. What runs then is paused where it was.
-        told: called after each training that finishes.
-        n_initial: size of the initial design.
         constraints: from pick_constraints; core/constraints.py says what the method is told of them. A metric
             that is only measured at the end of a training is not held against the row before.
     """
@@ -114,8 +108,7 @@ def tune(
 def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:
     """The metrics to optimise: those named, or the spec's first objective.
 
-    Raises:
-        InputError: the spec does not measure one, one is there twice, or the method is not for that many.
+    Raises InputError if the spec does not measure one, one is there twice, or the method is not for so many.
     """
     known = {metric.name: metric for metric in spec.metrics}
     chosen = list(names) or [spec.objectives[0]]
@@ -133,8 +126,7 @@ def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[
 def pick_constraints(spec: Spec, texts: Sequence[str]) -> list[Constraint]:
     """The constraints of texts such as "dev_cpu_time<=7", on metrics that trainings of the spec measure.
 
-    Raises:
-        InputError: one cannot be read, or is on a metric that the family does not measure.
+    Raises InputError if one cannot be read, or is on a metric that the family does not measure.
     """
     found = parse_constraints(texts, "--constraint")
     known = [metric.name for metric in spec.family.metrics]

@@ -33,7 +33,7 @@ from hpobench_nmt.core.text import UNSAFE
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.html.page import render, write_report
 from hpobench_nmt.render.latex import tex
-from hpobench_nmt.render.report_files import write_figures, write_latex
+from hpobench_nmt.render.report import write_figures, write_latex
 
 
 def text_of(page):

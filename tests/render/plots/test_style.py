@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from hpobench_nmt.render.html.dark_colours import luminance, on_dark
+from hpobench_nmt.render.html.page import luminance, on_dark
 from hpobench_nmt.render.plots.style import COLOURS, method_styles
 
 # Machado, Oliveira and Fernandes (2009): what readers without one kind of cone see, in linear RGB.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.runner.corpora import ParallelCorpus, check_section, corpus_kind, load_corpus
+from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_kind, load_corpus
 from hpobench_nmt.runner.corpora.libreoffice_pages import catalog_texts, help_texts
 
 WORDS = {"Open": "Öffnen", "Save": "Sichern", "Print": "Drucken", "Close": "Schließen"}
@@ -199,7 +199,7 @@ def test_no_packages_in_the_folder(tmp_path: Path, packages: Path) -> None:
 )
 def test_wrong_sections_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_section({"name": "lohelp", **options})
+        corpus_kind({"name": "lohelp", **options})
 
 
 def program(folder: Path, name: str, script: str) -> None:

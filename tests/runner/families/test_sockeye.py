@@ -144,7 +144,7 @@ def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     from hpobench_nmt.runner.families.kept import load_translation_model
     from hpobench_nmt.runner.ledgers.ledger import Record
     from hpobench_nmt.runner.nmt.translate_kept import translate
-    from hpobench_nmt.runner.training.keep_model import keep_model
+    from hpobench_nmt.runner.training.train_row import keep_model
 
     new, folder = this.scratch / "kept", this.scratch / "models" / "key"
     new.mkdir()

@@ -15,7 +15,7 @@ from hpobench_nmt.runner.families import load_family
 from hpobench_nmt.runner.families.kept import load_translation_model
 from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.nmt.bpe import learn
-from hpobench_nmt.runner.training.keep_model import keep_model
+from hpobench_nmt.runner.training.train_row import keep_model
 
 SIZES = {"num_layers": 2, "num_embed": 8, "num_hidden": 16, "num_heads": 2}
 SETTINGS = SIZES | {"bpe_symbols": 12, "learning_rate": 0.01, "max_length": 20}

@@ -33,7 +33,7 @@ from hpobench_nmt.runner.lm.kept_files import load_losses
 from hpobench_nmt.runner.lm.language_model import parameter_count
 from hpobench_nmt.runner.settings import Settings
 from hpobench_nmt.runner.specs.spec_file import load_spec
-from hpobench_nmt.runner.training.keep_model import keep_model
+from hpobench_nmt.runner.training.train_row import keep_model
 from hpobench_nmt.runner.training.training_process import train_one
 from hpobench_nmt.runner.training.workspace import open_workspace
 
@@ -387,7 +387,7 @@ def test_a_full_disk_leaves_no_half_of_a_model_and_ends_nothing(awd_lstm, tmp_pa
 _KEEP = """
 import os, signal, sys
 from pathlib import Path
-from hpobench_nmt.runner.training.keep_model import keep_model
+from hpobench_nmt.runner.training.train_row import keep_model
 from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger
 from hpobench_nmt.runner.settings import Settings
 left = int(sys.argv[3])
