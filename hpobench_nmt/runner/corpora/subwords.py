@@ -1,20 +1,22 @@
 """Subwords of a text by byte-pair encoding (Sennrich et al. 2016), learnt by the sentencepiece library.
 
-A word is its characters after the mark of a blank, ▁. Pairs of neighbouring pieces are merged for as long as
-some pair makes a piece of the vocabulary; the pair whose piece was learnt first goes first, and of equal ones
-the leftmost. So the vocabulary in the order in which it was learnt is the whole segmentation, and a kept model
-needs no file beside it.
+A word is its characters after the mark of a blank, ▁. Neighbouring pieces are merged for as long as some pair
+makes a piece of the vocabulary. The pair whose piece was learnt first goes first, the leftmost of equal ones. So the
+pieces in the order in which they were learnt are the whole segmentation, and a kept model needs no file
+beside its vocabulary.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from hpobench_nmt.core.errors import InputError
 
 BLANK = "\u2581"
+_NEVER = 1 << 62
 _MARKS = 3  # <unk>, <s> and </s> in the library's models
 
 
@@ -52,7 +54,7 @@ def _reason(message: str, size: int) -> str:
     beside = 2  # <unk> and <eos>, which `vocabulary` counts too
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         least = int(found[1]) - _MARKS + beside
-        return f"vocabulary {size + beside} is too small: train has {least} characters, <unk> and <eos> counted."
+        return f"vocabulary {size + beside} is too small: train has {least} characters with <unk> and <eos>."
     if found := re.search(r"value <= (\d+)", message):
         most = int(found[1]) - _MARKS + beside
         return f"vocabulary {size + beside} is too large: train has no more than {most} subwords."
@@ -74,18 +76,8 @@ class Segmentation:
 
     def _merged(self, parts: list[str]) -> list[str]:
         while True:
-            pairs = ((self._rank.get(a + b, -1), i) for i, (a, b) in enumerate(zip(parts, parts[1:], strict=False)))
-            rank, place = min((pair for pair in pairs if pair[0] >= 0), default=(-1, -1))
-            if rank < 0:
+            ranked = [(self._rank.get(a + b, _NEVER), i) for i, (a, b) in enumerate(pairwise(parts))]
+            rank, place = min(ranked, default=(_NEVER, 0))
+            if rank == _NEVER:
                 return parts
             parts[place : place + 2] = [parts[place] + parts[place + 1]]
-
-
-def sizes_of(vocabulary: Sequence[str], counts: Sequence[int], end: str) -> Mapping[str, int]:
-    """How many words and characters tokens are, from how often each token occurs.
-
-    A blank is a character of the word behind it; so are an end of a text, and whatever <unk> stands for.
-    """
-    words = sum(n for token, n in zip(vocabulary, counts, strict=True) if token[0] == BLANK or token == end)
-    lengths = (1 if token[0] == "<" and token[-1] == ">" and len(token) > 2 else len(token) for token in vocabulary)
-    return {"words": words, "characters": sum(n * k for n, k in zip(counts, lengths, strict=True))}
