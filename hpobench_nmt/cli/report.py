@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hpobench_nmt.cli.common import listed, say
+from hpobench_nmt.cli.common import say
+from hpobench_nmt.cli.options import COUNT, PATH, listed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 
 
 @click.command()
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PATH)
 @click.option("--format", "form", default="html", show_default=True, help="html, pdf, png or latex.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File for html, folder for the others.  [default: DIR/report.html, -figures or -tables]",
 )
 @click.option(
@@ -27,16 +29,9 @@ from hpobench_nmt.core.text import counted
     help="Your own variants of Bayesian optimisation or graph-based search in these results, as they were "
     "given to 'run' (FILE.py:NAME or MODULE:NAME): their surrogates also get error curves.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
+@click.option("--jobs", type=COUNT, help="Worker processes.  [default: all cores]")
 @click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
-def report(
-    folders: tuple[Path, ...],
-    form: str,
-    out: Path | None,
-    methods: tuple[str, ...],
-    jobs: int | None,
-    show: bool,
-) -> None:
+def report(folders: tuple[Path, ...], form: str, out: Path | None, show: bool, **given: Any) -> None:
     """Report on results in one HTML file.
 
     DIR is a results folder. Several make one report, such as the paper's two suites. The file holds all that
@@ -50,7 +45,7 @@ def report(
         raise InputError("--open is for --format html.")
     from hpobench_nmt.render.report import report as write
 
-    written = write(folders, out, format=form, methods=methods, jobs=jobs)
+    written = write(folders, out, format=form, **given)
     if form != "html":
         say(f"{counted(len(written), 'file')} in {written[0].parent}")
         return

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import make_console, say, writing
+from hpobench_nmt.cli.common import make_console, pairs_text, say, writing
+from hpobench_nmt.cli.options import PATH
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.text import counted
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
 def score(folder: Path, form: str) -> None:
     """Show the scores of a results FOLDER."""
@@ -27,9 +28,7 @@ def score(folder: Path, form: str) -> None:
     results = load_results(folder)
     missing = unfinished(results)
     if missing:
-        names = ", ".join(f"{method} on {table}" for table, method in missing[:3])
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        say(f"Not finished, and left out: {names}{more}.", err=True)
+        say(f"Not finished, and left out: {pairs_text(missing)}.", err=True)
     write = formats[form]
     if write is None:
         print_leaderboard(results, make_console())
@@ -38,9 +37,9 @@ def score(folder: Path, form: str) -> None:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--format", "form", default="sequences", show_default=True, help="sequences.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option("--out", type=PATH, required=True, help="Folder to write to.")
 def export(folder: Path, form: str, out: Path) -> None:
     """Write results for the scoring scripts of Zhang & Duh.
 
