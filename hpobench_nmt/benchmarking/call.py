@@ -157,10 +157,7 @@ def benchmark(
 def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those settings of a suite that were given, as a suite file has them.
 
-    Args:
-        where: the function that they were given to.
-        named: settings that are arguments of the function, None or empty where they were left out.
-        settings: further ones.
+    Arguments of the function `where` are in `named`, None or empty where they were left out.
     """
     for name in settings:
         if name not in _SETTINGS:

@@ -22,8 +22,8 @@ class Clock:
 
     Attributes:
         unit: what it counts, in the plural.
-        trainings: what it costs to train each row how far, and the losses, NaN where missing. A look-up is a
-            training of one checkpoint and unit cost.
+        trainings: losses of each row, NaN where missing, and what it costs to train it how far. A look-up
+            is a training of one checkpoint and unit cost.
         lookups: the most rows that a trial may look up.
         time: the most time that a trial may take; infinite where there is no limit.
         score_at: the time at which fb, fbp and fbh are taken; None where the suite does not say.
@@ -39,11 +39,7 @@ class Clock:
 
     @classmethod
     def of(cls, suite: Suite, table: Table, objectives: Sequence[Objective]) -> Clock:
-        """The clock of a suite on a table of `clocked_rows`.
-
-        Raises:
-            InputError: the cost is not known, or the first objective is not in the curves.
-        """
+        """The clock on a table of `clocked_rows`; InputError if costs or the first objective are unknown."""
         n_rows, time = len(table), suite.time_for(table.name)
         most = n_rows if suite.timed else int(min(n_rows, time))
         return cls(
@@ -91,11 +87,7 @@ def _unit(suite: Suite, table: Table) -> str:
 
 
 def rows_with_curve(table: Table) -> Rows:
-    """Row numbers, ascending, of the rows that have a learning curve.
-
-    Raises:
-        InputError: the table has no curves.
-    """
+    """Row numbers, ascending, of the rows that have a learning curve; InputError if the table has none."""
     if table.curves is None:
         raise InputError(
             f"table {table.name!r} has no learning curves. Whole trainings can be run on a clock if a metric "
@@ -107,8 +99,7 @@ def rows_with_curve(table: Table) -> Rows:
 def clocked_rows(suite: Suite, table: Table) -> Table:
     """The rows of a table whose cost a suite's clock knows, with all metrics that the suite can optimise.
 
-    Raises:
-        InputError: the table has no curves, or no metric that is named, neither of its own nor in its curves.
+    Raises InputError where the table has no curves, or neither it nor its curves have a metric that is named.
     """
     if _follows_curves(suite):
         table = _with_curves(table)
@@ -121,11 +112,7 @@ def _follows_curves(suite: Suite) -> bool:
 
 
 def _with_curves(table: Table) -> Table:
-    """The table's rows that have a learning curve.
-
-    Raises:
-        InputError: the table has no curves.
-    """
+    """The table's rows that have a learning curve."""
     rows = rows_with_curve(table)
     if len(rows) == len(table) or table.curves is None:
         return table
@@ -134,12 +121,9 @@ def _with_curves(table: Table) -> Table:
 
 
 def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
-    """The table with the metrics that only its curves have, of those named: a row's is its best checkpoint's.
+    """The table with the metrics of `objectives` that only its curves have: a row's is its best checkpoint's.
 
-    Every row must have a curve. The same table if there are no such metrics.
-
-    Raises:
-        InputError: neither the table nor its curves have a metric that is named.
+    Every row must have a curve.
     """
     curves, named = table.curves, {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
     measured = {metric.name for metric in table.metrics}

@@ -35,12 +35,8 @@ class ResultsFolder:
     def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
         """Make the folder ready for a run: new, or resuming the same run.
 
-        Results of methods that have changed are removed. Tables and methods that are in the folder already
-        stay in its manifest.
-
-        Args:
-            manifest: of the run.
-            notify: called with each message for the user.
+        Results of methods that have changed are removed; `notify` is told of them. Tables and methods that
+        are in the folder already stay in its manifest.
 
         Raises:
             InputError: there is something else, or another run.
@@ -85,11 +81,7 @@ class ResultsFolder:
         return any(self.path.iterdir())
 
     def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
-        """The trials of the blocks that are done, read from the files.
-
-        Raises:
-            InputError: a file is damaged, or is not of this run.
-        """
+        """The trials of the blocks that are done; InputError where a file is damaged or not of this run."""
         done: dict[Key, Trials] = {}
         for (table, method), group in groupby(blocks, key=lambda block: (block.table, block.method.name)):
             own = list(group)

@@ -37,13 +37,9 @@ def run_suite(
     """Run every method on every table.
 
     Args:
-        suite: settings.
-        instances: by table name, from make_instance.
-        methods: from resolve_methods.
+        suite, instances, methods: from load_suite, make_instance (by table name) and resolve_methods.
         seed: root seed; the same seed gives the same bytes for any jobs and backend.
-        jobs: worker processes.
-        backend: where methods of the package run.
-        timeout: seconds that each call of a user's method may take; None: no limit.
+        jobs, backend, timeout: as in execution.run_blocks.
         folder: results folder, new or of the same run, which keeps every block of trials as it ends (see
             hpobench_nmt.benchmarking.store); None: the results are in memory alone.
         table_folders: folder of each table that is not installed, by its name.

@@ -72,8 +72,7 @@ class Suite(Strict, frozen=True):
         ),
     ] = ()
     constraints: Annotated[
-        _Names,
-        _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none'),
+        _Names, _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none')
     ] = ()
     trials: Annotated[Positive, _key("number of seeded trials per method and table")] = 100
     n_initial: Annotated[
@@ -250,11 +249,7 @@ _DEFAULTS = msgspec.structs.asdict(Suite("", ("ftb",)))
 
 
 def changed(suite: Suite, **settings: Any) -> Suite:
-    """The suite with other settings, checked.
-
-    Raises:
-        InputError: an unknown key, a wrong value, or settings that do not go together.
-    """
+    """The suite with other settings; InputError where they are unknown, wrong or do not go together."""
     return checked(msgspec.structs.asdict(suite) | settings, Suite, f"suite {suite.name!r}")
 
 
@@ -273,13 +268,10 @@ def list_suites() -> pd.DataFrame:
 
 
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """The suite with other settings.
+    """The suite with other settings; InputError where they make no sense or leave no score.
 
-    A number of look-ups is no time. So scores that are taken after one are left out on another clock, unless
-    the settings have `score_at` too, and a suite that limits a trial's time needs a new limit there.
-
-    Raises:
-        InputError: no score would be left, or the settings make no sense.
+    A number of look-ups is no time. On another clock, scores taken after one are therefore left out unless
+    the settings have `score_at`, and a suite that limits a trial's time needs a new limit.
     """
     if settings.get("clock", suite.clock) == suite.clock:
         return changed(suite, **settings)
@@ -303,11 +295,7 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
 
 
 def load_suite(name_or_file: str) -> Suite:
-    """A suite by name, or from a TOML file given as a path.
-
-    Raises:
-        InputError: no such suite (with the nearest name), or a wrong key or value in it.
-    """
+    """A suite by name, or from a TOML file; InputError for a wrong name (with the nearest), key or value."""
     files = suite_files()
     if name_or_file.endswith(".toml"):
         path = Path(name_or_file)
@@ -375,8 +363,7 @@ def _stands_for_others(table: str) -> bool:
 def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, float]]:
     """Published mean and standard deviation by (method, table, score); empty where the suite names no file.
 
-    Raises:
-        InputError: the file cannot be read, or is no table of such figures.
+    Raises InputError where the file cannot be read, or is no table of such figures.
     """
     if not suite.published:
         return {}

@@ -135,13 +135,8 @@ def trial_of(
 ) -> Trajectory:
     """Run one trial of a method on a table, and measure the processor time that it takes.
 
-    Args:
-        data: the table.
-        method: the method's name, which its random generator depends on.
-        factory: what makes the method.
-        seed: root seed.
-        trial: its number.
-        on_call: as in hpobench_nmt.core.trial_loop.run_trial.
+    The random generator depends on the method's name; `on_call` is as in
+    hpobench_nmt.core.trial_loop.run_trial.
     """
     start = time.process_time()
     found = _trial(data, method, factory, seed, trial, on_call)
@@ -197,11 +192,7 @@ class Took:
 
     @classmethod
     def of(cls, trials: Iterable[Trajectory], seconds: float, n_initial: int) -> Took:
-        """Of trials that were just run.
-
-        Those whose time was not measured do not count, nor does the first one if there are others, because
-        much is loaded and compiled in it.
-        """
+        """Of the trials whose time was measured, without the first, which loads and compiles much."""
         measured = [t for t in trials if not math.isnan(t.own_seconds)]
         measured = measured[1:] or measured
         steps = sum(max(len(t.rows) - n_initial, 0) for t in measured)

@@ -27,13 +27,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
-from hpobench_nmt.lookup.datasheet import (
-    Datasheet,
-    ReplicatesSection,
-    RowsSection,
-    datasheet,
-    read_datasheet,
-)
+from hpobench_nmt.lookup.datasheet import Datasheet, ReplicatesSection, RowsSection, datasheet, read_datasheet
 from hpobench_nmt.lookup.described_rows import build_table
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
