@@ -13,12 +13,8 @@ _LARGEST_SEED = 2.0**53
 def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
     """Which lines have the same configuration.
 
-    Args:
-        configs: hyperparameters of each training, NaN where inactive, shape (T, H).
-
-    Returns:
-        the first line of each of the N configurations, ascending, shape (N,); and the number of each line's
-        configuration in that order, shape (T,).
+    For configurations of shape (T, H), NaN where inactive: the first line of each of the N distinct ones,
+    ascending, shape (N,); and the number of each line's configuration in that order, shape (T,).
     """
     ids = group_ids([np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T])
     _, first, number = np.unique(ids, return_index=True, return_inverse=True)
@@ -29,14 +25,11 @@ def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
 
 
 def means(values: Floats, number: Ints) -> Floats:
-    """Mean metrics of each configuration, shape (N, M).
+    """Mean metrics of each configuration, shape (N, M), from those of its trainings, shape (T, M).
 
     A metric that one of its trainings lacks is missing: what a failed training would have reached is not
-    known, and the mean of the others would be too good.
-
-    Args:
-        values: metrics of each training, NaN where missing, shape (T, M).
-        number: of each training's configuration, shape (T,).
+    known, and the mean of the others would be too good. `number` has each training's configuration, shape
+    (T,).
     """
     counts = np.bincount(number)
     first = np.unique(number, return_index=True)[1]

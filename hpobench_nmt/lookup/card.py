@@ -50,10 +50,8 @@ _NUMBERS = ("row", "checkpoint", "replicate", "seed")
 def croissant(folder: Path) -> dict[str, Any]:
     """The card of a table folder, to be written as JSON into that folder. O(size of its files).
 
-    What the datasheet does not say is left out: Croissant wants a licence, a date and a creator.
-
-    Raises:
-        InputError: the folder is no table, or its files are not those that its datasheet means.
+    What the datasheet lacks is left out: Croissant wants a licence, a date and a creator. Raises InputError
+    where the folder is no table, or its files are not those that its datasheet means.
     """
     table = load_folder(folder)
     told = table.provenance

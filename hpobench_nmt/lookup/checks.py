@@ -34,14 +34,10 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """One fact.
+    """One fact on a table, or collection of tables, and what follows from it for a benchmark.
 
-    Attributes:
-        table: the table, or collection of tables, that it is about.
-        kind: "ok": a claim that was verified; "note": worth knowing; "warning": distorts a benchmark
-            that does not take it into account.
-        fact: what was found.
-        meaning: what follows from it for a benchmark.
+    The kind is "ok" for a claim that was verified, "note" for what is worth knowing, and "warning" for what
+    distorts a benchmark that ignores it.
     """
 
     table: str
@@ -51,12 +47,7 @@ class Finding:
 
 
 def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
-    """All findings on one table. It was loaded, so that its hash, types and ranges are in order.
-
-    Args:
-        table: the rows.
-        folder: where they were loaded from, for what lies beside them.
-    """
+    """All findings on a loaded table, and on what lies beside its rows in its folder, if that is given."""
     curves = () if table.curves is None else curve_facts(table, table.curves)
     facts = [*_facts(table), *curves]
     if folder:
@@ -126,10 +117,8 @@ def twins(table: Table) -> list[Rows]:
     """Groups of rows that look like one training under several configurations.
 
     Two rows are linked if their configurations differ in a single hyperparameter and four or more of the
-    metrics agree exactly (all, where there are fewer than four), the first objective among them. Rows that
-    are linked, directly or through others, are a group. Of one metric alone there are none.
-
-    O(N log N) for each hyperparameter and each choice of metrics that could agree.
+    metrics agree exactly (all, where there are fewer than four), the first objective among them. Rows linked
+    directly or through others are a group. O(N log N) for each hyperparameter and choice of metrics.
     """
     n_metrics = len(table.metrics)
     needed = max(min(_SUSPICIOUS_AGREEMENT, n_metrics), 2)
@@ -161,13 +150,9 @@ def _codes(values: Floats) -> Rows:
 
 
 def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> Iterator[tuple[Rows, Rows]]:
-    """Pairs of rows of the same id that agree in so many columns, enough of them to connect all such rows.
+    """Pairs of rows of the same id that agree in `needed` columns, enough of them to connect all such rows.
 
-    Args:
-        ids: of the rows, shape (n,).
-        rows: their numbers in the table, ascending, shape (n,).
-        columns: of the whole table, -1 where a value is missing, which agrees with nothing.
-        needed: in how many columns rows must agree.
+    `rows`, ascending, and their `ids` have shape (n,); columns are of the whole table, -1 where missing.
     """
     members, follows = in_groups(ids)
     ids, rows = ids[members], rows[members]
@@ -412,12 +397,7 @@ def _count(number: int) -> str:
 
 
 def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:
-    """Findings on tables, and on what they say together.
-
-    Args:
-        name: of the collection, if they are all that is installed of it; otherwise of the table.
-        tables: one or more, each with its folder.
-    """
+    """Findings on tables, each with its folder, and on what they say together as the collection `name`."""
     if not tables:
         raise InputError("no table to check.")
     findings = [finding for table, folder in tables for finding in check_table(table, folder)]

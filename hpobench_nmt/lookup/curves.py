@@ -33,10 +33,8 @@ Own = Literal["best", "last"]
 class Curve(NamedTuple):
     """The curve of one row; the arrays are read-only.
 
-    Attributes:
-        resources: shape (k,).
-        costs: up to each checkpoint, shape (k,).
-        values: shape (k, M), the metrics in the order of `Curves.metrics`.
+    Resources and costs up to each checkpoint have shape (k,), values (k, M), in the order of
+    `Curves.metrics`.
     """
 
     resources: Floats
@@ -54,8 +52,7 @@ class Curves:
         own: of each metric, whether the row's own value is the "best" or the "last" of its curve; None if
             the table has no such metric, or measured it in another way.
         starts, resources, costs, values: see there; frozen.
-        cost_unit: for people.
-        resource_unit: for people.
+        cost_unit, resource_unit: for people.
     """
 
     resource: str

@@ -146,11 +146,7 @@ class Datasheet(Strict, frozen=True):
 
 
 def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
-    """Read a datasheet and check all that can be checked without the rows.
-
-    Raises:
-        InputError: what is wrong in it, and where.
-    """
+    """Read a datasheet and check all that can be checked without the rows; InputError says what is wrong."""
     content = read_toml(path, follow_link)
     written = content.get("format", FORMATS[0])
     if written not in FORMATS or isinstance(written, bool):

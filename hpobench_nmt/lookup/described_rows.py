@@ -41,9 +41,8 @@ def build_table(
         sheet: its datasheet.
         csv_path, sheet_path: where they are from, for messages.
         curves: the content of curves.csv, where the datasheet describes one.
-        replicates: gives the content of replicates.csv, where the datasheet describes one; called when the
-            table's replicates are first used. Where the datasheet names a column of seeds instead, they are
-            the trainings that the rows are means of.
+        replicates: gives the content of replicates.csv, where the datasheet describes one, on first use.
+            Where it names a column of seeds instead, they are the trainings that the rows are means of.
     """
     seed = sheet.replicates.seed if sheet.replicates else None
     if seed is not None:
@@ -115,13 +114,7 @@ def build_table(
 def read_replicates(
     content: Callable[[], bytes], sheet: Datasheet, axes: Sequence[Hyperparameter], path: Path
 ) -> ReplicateRows:
-    """The trainings in a table's replicates.csv.
-
-    Args:
-        content: gives that of the file.
-        sheet: the table's datasheet.
-        axes: the table's.
-        path: of the file, for messages.
+    """The trainings in a table's replicates.csv, whose content a function gives.
 
     Raises:
         InputError: a column is missing or unknown, or a cell is no number or not on the grid; with its line.

@@ -13,10 +13,9 @@ _ROOM = 2**62
 
 
 def group_ids(columns: Sequence[Ints]) -> Ints:
-    """One number per row, the same for rows that agree in all columns; shape (N,).
+    """One number per row, shape (N,), the same for rows that agree in all columns.
 
-    Args:
-        columns: whole numbers of 0 or more, each of shape (N,); at least one.
+    The columns, one or more, hold whole numbers of 0 or more, each of shape (N,).
     """
     ids = columns[0]
     for column in columns[1:]:
@@ -36,8 +35,7 @@ def _renumbered(ids: Ints) -> Ints:
 def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """The rows whose id another row has too, and which of them belong to the group of the one before.
 
-    Returns:
-        positions in ids, sorted by id and then by position, and a flag for each.
+    As positions in ids, sorted by id and then by position, and a flag for each.
     """
     order = np.argsort(ids, kind="stable")
     follows = np.zeros(len(ids), dtype=bool)

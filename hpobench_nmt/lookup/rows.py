@@ -227,16 +227,10 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) -> Floats:
-    """A column of texts as numbers, NaN where a cell is empty.
+    """A column of texts, as read_csv gives it, as numbers, NaN where a cell is empty.
 
-    Args:
-        frame: as read_csv gives it.
-        name: of the column.
-        path: for messages.
-        first: number of the frame's first row in the file, from 0.
-
-    Raises:
-        InputError: a cell is no number, with its line.
+    Raises InputError where a cell is no number, with its line; `first` is the number of the frame's first
+    row.
     """
     if name not in frame.columns:
         raise unknown("column", name, map(str, frame.columns), f"({path})")

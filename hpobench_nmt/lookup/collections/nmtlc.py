@@ -1,9 +1,9 @@
 """NMTLC: two tables of language models that were fine-tuned to translate (Zhang & Duh, AMTA 2024).
 
-Six language models, fine-tuned with LoRA on a grid of rank, batch size and learning rate. The language model
-is a category. The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, and
-is read without unpickling (lookup/plain_pickle.py). Its entries of models trained from scratch are learning
-curves of the collection nmthpo: where its tables are installed, they get them.
+Six language models, a category, were fine-tuned with LoRA on a grid of rank, batch size and learning rate.
+The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, read without
+unpickling (lookup/plain_pickle.py). Its models trained from scratch are learning curves for installed tables
+of nmthpo.
 """
 
 from __future__ import annotations
@@ -95,10 +95,7 @@ class _Training(msgspec.Struct, frozen=True):
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the two tables as folders under target, both or none; see Fetch for the arguments.
-
-    Tables of the collection nmthpo that are installed there get their learning curves.
-    """
+    """Install both tables, or none; see Fetch. Installed tables of nmthpo get their learning curves."""
     content = published_file(FILE, SHA256, source, address or ADDRESS, limits)
     entries = checked(read_plain_pickle(content, Path(FILE)), list[_Training], FILE)
     tuned = [entry for entry in entries if entry.task == "finetune"]
