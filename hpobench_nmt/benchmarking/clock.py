@@ -102,22 +102,16 @@ def clocked_rows(suite: Suite, table: Table) -> Table:
     Raises InputError where the table has no curves, or neither it nor its curves have a metric that is named.
     """
     if _follows_curves(suite):
-        table = _with_curves(table)
+        rows = rows_with_curve(table)
+        if table.curves is not None and len(rows) < len(table):
+            curves = table.curves.of_rows(rows)
+            table = replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
     return _with_metrics_of_curves(table, suite.objectives) if suite.curves else table
 
 
 def _follows_curves(suite: Suite) -> bool:
     """Whether a training costs what its learning curve says."""
     return suite.curves or (suite.clock == "cost" and not suite.cost)
-
-
-def _with_curves(table: Table) -> Table:
-    """The table's rows that have a learning curve."""
-    rows = rows_with_curve(table)
-    if len(rows) == len(table) or table.curves is None:
-        return table
-    curves = table.curves.of_rows(rows)
-    return replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
 
 
 def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
@@ -135,12 +129,8 @@ def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
     more = [metric for metric in curves.metrics if metric.name in named - measured] if curves else []
     if not more or curves is None:
         return table
-    columns = [
-        (np.fmin if metric.direction == "min" else np.fmax).reduceat(
-            curves.column(metric.name), curves.starts[:-1]
-        )
-        for metric in more
-    ]
+    best = {"min": np.fmin, "max": np.fmax}
+    columns = [best[m.direction].reduceat(curves.column(m.name), curves.starts[:-1]) for m in more]
     values = np.column_stack([table.values, *columns])
     # Look-ups along curves draw no replicates, which have not been measured by these metrics.
     return replace(table, metrics=(*table.metrics, *more), values=values, replicates=None)

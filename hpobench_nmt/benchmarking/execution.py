@@ -68,8 +68,10 @@ def run_blocks(
         RunError: a worker died for another reason than a user's method.
     """
     backend = check_jobs(jobs, backend, timeout)
-    if not hasattr(os, "fork"):
-        yield from _run_without_processes(blocks, timeout, on_opened)
+    if not hasattr(os, "fork"):  # a method that ends its process ends this one
+        if timeout is not None:
+            raise InputError("a time limit cannot be kept on this operating system.")
+        yield from _run_here(blocks, on_opened)
         return
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
@@ -130,15 +132,6 @@ def _run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
                 found = run_block(block)
             on_opened(block, files_of(opened))
             yield block, *found
-
-
-def _run_without_processes(
-    blocks: Sequence[Block], timeout: float | None, on_opened: OnOpened
-) -> Iterator[Result]:
-    """Run all blocks here, where the system cannot fork; a method that ends its process ends this one."""
-    if timeout is not None:
-        raise InputError("a time limit cannot be kept on this operating system.")
-    yield from _run_here(blocks, on_opened)
 
 
 # --- worker processes ------------------------------------------------------------------------------
@@ -264,10 +257,9 @@ class _Scheduler:
             running.crashes += 1
         running.stopped = None
         if running.crashes >= _MAX_CRASHES:
+            reason = f"not run: {_MAX_CRASHES} trials in a row ended the method's process or took too long"
             while running.trial < running.block.stop:
-                running.fail(
-                    f"not run: {_MAX_CRASHES} trials in a row ended the method's process or took too long"
-                )
+                running.fail(reason)
         if running.trial < running.block.stop:
             self._waiting.appendleft(running)
         else:
@@ -330,11 +322,8 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
-    resources = (
-        len(data.losses),
-        data.problem.resources.tobytes(),
-        transfer_tables_sha256(data.problem.sources),
-    )
+    sources = transfer_tables_sha256(data.problem.sources)
+    resources = len(data.losses), data.problem.resources.tobytes(), sources
     problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 

@@ -283,21 +283,23 @@ def suite_instances(
     name.
     """
     instances: dict[str, Instance] = {}
+
+    def add(table: Table) -> None:
+        instance = instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
+        if instance.left_out:
+            skipped(f"{instance.left_out}.")
+
     if suite.tables != (INSTALLED,):
         for name in (m for spec in suite.tables for m in ([spec] if spec in loaded else members(spec))):
             table = loaded[name] if name in loaded else load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
-            if instances[table.name].left_out:
-                skipped(f"{instances[table.name].left_out}.")
+            add(table)
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = with_transfer_tables(suite, make_instance(suite, load_table(name)))
-            if instances[name].left_out:
-                skipped(f"{instances[name].left_out}.")
+            add(load_table(name))
         except InputError as error:
             reasons.append(str(error))
             skipped(reasons[-1])

@@ -31,7 +31,7 @@ def run_suite(
     timeout: float | None = None,
     folder: Path | None = None,
     table_folders: Mapping[str, str] | None = None,
-    progress: Callable[[float, float], None] = lambda done, total: None,
+    progress: Callable[[float, float], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> Results:
     """Run every method on every table.
@@ -75,6 +75,7 @@ def run_suite(
     took: dict[tuple[str, str], list[Took]] = {pair: [] for pair in together}
     total = sum(block.work for block in blocks)
     worked = sum(block.work for block in blocks if block.key in done)
+    progress = progress or (lambda done, total: None)
     progress(worked, total)
     todo = [block for block in blocks if block.key not in done]
     for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):

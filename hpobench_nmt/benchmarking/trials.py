@@ -118,10 +118,8 @@ def run_block(block: Block) -> tuple[list[Trajectory], float]:
     # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
     # hence the imports above it.
     with threadpool_limits(limits=1):
-        found = [
-            trial_of(block.data, block.method.name, factory, block.seed, trial)
-            for trial in range(block.first, block.stop)
-        ]
+        trials = range(block.first, block.stop)
+        found = [trial_of(block.data, block.method.name, factory, block.seed, trial) for trial in trials]
     return found, time.perf_counter() - start
 
 
@@ -139,31 +137,18 @@ def trial_of(
     hpobench_nmt.core.trial_loop.run_trial.
     """
     start = time.process_time()
-    found = _trial(data, method, factory, seed, trial, on_call)
-    return replace(found, own_seconds=time.process_time() - start)
-
-
-def _trial(
-    data: TrialTable,
-    method: str,
-    factory: MethodFactory,
-    seed: int,
-    trial: int,
-    on_call: Callable[[str], None] | None,
-) -> Trajectory:
     rng = method_generator(seed, data.name, method, trial)
     initial = data.initial(seed, trial)
     violations = None if data.violations is None else data.violations.__getitem__
-
     trainings = data.trainings
     if data.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
         drawn = data.replicates.drawn(generator(seed, "noise", data.name, trial))
         trainings = replace(trainings, losses=drawn)
     found = run_trial(data.problem, trainings, factory, rng, initial, data.goals, on_call, violations)
-    if data.replicates is None:
-        return found
-    return replace(found, losses=data.losses[found.candidates])  # the rows' means
+    if data.replicates is not None:
+        found = replace(found, losses=data.losses[found.candidates])  # the rows' means
+    return replace(found, own_seconds=time.process_time() - start)
 
 
 def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:

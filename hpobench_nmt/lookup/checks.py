@@ -18,7 +18,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.lookup.curve_checks import curve_facts, rows_text
+from hpobench_nmt.lookup.curve_checks import Fact, curve_facts, listed, rows_text
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
@@ -28,8 +28,6 @@ from hpobench_nmt.lookup.table import Table
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
 _SUSPICIOUS_AGREEMENT = 4
-# So many row numbers or values are shown.
-_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> It
             yield from _agreeing(finer, rows[known], columns[k + 1 :], needed - 1)
 
 
-def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _facts(table: Table) -> Iterator[Fact]:
     n_rows = len(table)
     grid = math.prod(len(h.values) for h in table.hyperparameters)
     inactive = [
@@ -176,7 +174,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         covered = covered_share(table.hyperparameters, table.configs)
         yield (
             "note",
-            f"{_listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
+            f"{listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
             f"for {_share_of_grid(covered)} of the grid",
             "models see the default there. A row stands for all values of what is inactive in it.",
         )
@@ -195,7 +193,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         absent = np.setdiff1d(h.numbers, column)
         if len(absent):
-            values = _listed([short_label(h.value(code)) for code in absent])
+            values = listed([short_label(h.value(code)) for code in absent])
             yield "note", f"no row has {h.name} of {values}", "this part of the search space is empty."
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         missing = int(np.isnan(values).sum())
@@ -212,11 +210,8 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
                 + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
             )
         if len(known) > 1 and (known == known[0]).all():
-            yield (
-                "warning",
-                f"{metric.name} is {known[0]:g} in every row",
-                "there is nothing to optimise in it.",
-            )
+            fact = f"{metric.name} is {known[0]:g} in every row"
+            yield "warning", fact, "there is nothing to optimise in it."
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)
@@ -231,11 +226,8 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         )
     others = [key for key in table.claims if key not in Claims.__struct_fields__]
     if others:
-        yield (
-            "note",
-            f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(_listed(others))}",
-            f"what can be verified is {', '.join(Claims.__struct_fields__)}.",
-        )
+        fact = f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(listed(others))}"
+        yield "note", fact, f"what can be verified is {', '.join(Claims.__struct_fields__)}."
     yield from _trained(table)
     yield from _published_front(table)
     yield from _twins(table)
@@ -250,13 +242,13 @@ def _with_checkpoints(table: Table, metric: str, values: Floats) -> int:
     return int(np.isnan(values[measured]).sum())
 
 
-def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _ties(table: Table, name: str) -> Iterator[Fact]:
     best = table.best_rows(name)
     if len(best) > 1:
         value = table.column(table.objective(name).metric)[best[0]]
         yield (
             "warning",
-            f"{len(best)} rows share the best {name}, {value:g}: rows {_listed(best)}",
+            f"{len(best)} rows share the best {name}, {value:g}: rows {listed(best)}",
             "whether any of them or only the first meets the target changes ftb: random search needs "
             f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
             f"{(len(table) + 1) / 2:.1f} for the first.",
@@ -273,7 +265,7 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
         )
 
 
-def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _outliers(table: Table, name: str) -> Iterator[Fact]:
     objective = table.objective(name)
     values = table.column(objective.metric)
     losses = objective.to_loss(values)
@@ -289,7 +281,7 @@ def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "
         )
 
 
-def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _published_front(table: Table) -> Iterator[Fact]:
     if "front" not in table.claims:
         return
     objectives = [str(o) for o in table.claims.get("front_objectives", table.objectives[:2])]
@@ -309,23 +301,20 @@ def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warn
         yield (
             "warning",
             f"the published Pareto front of {names} differs from a recomputation: rows "
-            f"{_listed(sorted(claimed ^ computed))} are on one only",
+            f"{listed(sorted(claimed ^ computed))} are on one only",
             "scores of fronts cannot be compared with published ones.",
         )
 
 
-def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _trained(table: Table) -> Iterator[Fact]:
     """Whether the table holds what its datasheet says was trained."""
     if "configurations" not in table.claims:
         return
     wanted, failed = int(table.claims["configurations"]), int(table.claims.get("failed", 0))
     ended = len(table) + failed
     if table.claims.get("complete") and ended == wanted:
-        yield (
-            "ok",
-            f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row",
-            "what is not in the table cannot be trained.",
-        )
+        fact = f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row"
+        yield "ok", fact, "what is not in the table cannot be trained."
     elif table.claims.get("complete"):
         yield (
             "warning",
@@ -341,7 +330,7 @@ def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], s
         )
 
 
-def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _ledger(table: Table, folder: Path) -> Iterator[Fact]:
     """Whether the table was built from the ledger that lies beside it."""
     claimed, path = table.provenance.get("ledger_sha256"), folder / LEDGER
     if claimed is None or not path.is_file():
@@ -349,14 +338,11 @@ def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", 
     if hashlib.sha256(read_bytes(path, MAX_BYTES, follow_link=False)).hexdigest() == claimed:
         yield "ok", "built from the ledger beside it", "every row can be traced to its training."
     else:
-        yield (
-            "warning",
-            "the ledger beside it is not the one that it was built from",
-            f"build it again: hpobench-nmt tables build {path}",
-        )
+        fact = "the ledger beside it is not the one that it was built from"
+        yield "warning", fact, f"build it again: hpobench-nmt tables build {path}"
 
 
-def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _twins(table: Table) -> Iterator[Fact]:
     groups = twins(table)
     if not groups:
         return
@@ -372,15 +358,10 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         "warning",
         f"{len(rows):,} of {len(table):,} rows fall into {counted(len(groups), 'group')} that agree{one} "
         f"exactly in {', '.join(agreeing)} and differ{one} only in {', '.join(differing)} "
-        f"(rows {_listed(groups[0])}, for one)",
+        f"(rows {listed(groups[0])}, for one)",
         f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
         "there, the table holds fewer independent rows than it seems, and ties are likely.",
     )
-
-
-def _listed(items: Sequence[object] | Rows) -> str:
-    """Row numbers or values, at most so many of them."""
-    return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")
 
 
 def _share_of_grid(share: float) -> str:

@@ -73,9 +73,7 @@ def parse_columns(
     return _parse_slowly(content, names, path, labels, either) if found is None else found
 
 
-def _parse_fast(
-    content: bytes, names: Sequence[str], labels: Collection[str] = ()
-) -> dict[str, Column] | None:
+def _parse_fast(content: bytes, names: Sequence[str], labels: Collection[str]) -> dict[str, Column] | None:
     """The columns if the file is as it should be. None: anything is unusual, so look more closely."""
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -146,11 +144,7 @@ def _doubles(chunk: Any) -> Floats:
 
 
 def _parse_slowly(
-    content: bytes,
-    names: Sequence[str],
-    path: Path,
-    labels: Collection[str] = (),
-    either: Collection[str] = (),
+    content: bytes, names: Sequence[str], path: Path, labels: Collection[str], either: Collection[str]
 ) -> dict[str, Column]:
     """The columns by Python's own float(), and what is wrong by line."""
     blocks: dict[str, list[Column]] = {name: [] for name in names}

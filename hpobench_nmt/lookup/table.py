@@ -266,12 +266,8 @@ class Table:
         """The objectives as losses to minimise, shape (N, m), NaN where missing."""
         if isinstance(objectives, str) or not objectives:
             raise InputError(f"objectives must be a list of one or more metrics, not {objectives!r}.")
-        columns = []
-        for spec in objectives:
-            objective = self.objective(spec)
-            values = self.column(objective.metric)
-            columns.append(objective.to_loss(values))
-        return np.column_stack(columns)
+        goals = map(self.objective, objectives)
+        return np.column_stack([goal.to_loss(self.column(goal.metric)) for goal in goals])
 
     def curve(self, row: int) -> Curve:
         """The learning curve of a row; without checkpoints if it has none.
@@ -348,9 +344,7 @@ class Table:
         """
         goal = self.objective(objective)
         own = self.metric(goal.metric).tolerance
-        if own is not None:
-            return own
-        return default_tolerance(self.losses([goal])[:, 0])
+        return default_tolerance(self.losses([goal])[:, 0]) if own is None else own
 
     def best_rows(self, objective: str | Objective) -> Rows:
         """Row numbers, ascending, that share the best value; none where every value is missing."""
