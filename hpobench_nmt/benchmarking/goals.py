@@ -59,7 +59,6 @@ def goal_of(
 
 
 def _taken_at(suite: Suite, score: str, clock: Clock, where: str) -> float:
-    """When a score is taken that needs a time."""
     at, most = clock.score_at, suite.lookups
     if at is None:
         unit = "a number of look-ups" if suite.clock == "lookups" else "a time on the clock"

@@ -116,7 +116,6 @@ class Instance:
         return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: no learning curve"
 
     def __repr__(self) -> str:
-        """The table, its size, the objectives and the scores."""
         objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
         rules = "".join(f", {text}" for text in self.problem.constraints)
         return (
@@ -159,7 +158,6 @@ def make_instance(suite: Suite, table: Table) -> Instance:
 
 
 def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
-    """The suite's objectives, or else the table's own."""
     where = f"table {table.name!r}"
     specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
@@ -206,7 +204,6 @@ def _check_losses(table: Table, objectives: Sequence[Objective], losses: Floats)
 
 
 def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int) -> Problem:
-    """What methods are given."""
     return Problem(
         table.features,
         n_objectives,

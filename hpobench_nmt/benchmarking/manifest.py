@@ -33,11 +33,9 @@ _SCORE_AT = "budget"
 
 
 class TableEntry(Strict, frozen=True, kw_only=True):
-    """A table of the run.
+    """A table of the run, by hash.
 
     Attributes:
-        sha256: its hash.
-        rows: number of rows.
         objectives: as "metric:direction".
         targets: by score, how many rows count. Some of this depends on the datasheet.
         source: the folder that it was loaded from, empty where it was installed.

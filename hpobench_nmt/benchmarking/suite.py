@@ -41,7 +41,6 @@ _LATER = ("constraints", "noise", "clock", "cost", "curves", "workers", "resume"
 
 
 def _key(text: str) -> Meta:
-    """What a key of a suite file means."""
     return Meta(description=text)
 
 
@@ -141,7 +140,6 @@ class Suite(Strict, frozen=True):
     ] = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that do not go together."""
         check_label("suite name", self.name)
         for score in self.scores:
             if score not in SCORES:
@@ -168,7 +166,6 @@ class Suite(Strict, frozen=True):
         self._check_clock()
 
     def _check_objectives(self) -> None:
-        """Refuse objectives that are not as many as the scores need."""
         needed, given = SCORES[self.scores[0]].n_objectives, min(len(self.objectives), 2)
         if self.objectives and given != needed:
             need = "needs" if len(self.scores) == 1 else "need"
@@ -182,7 +179,6 @@ class Suite(Strict, frozen=True):
             raise InputError("the same objective twice.")
 
     def _check_clock(self) -> None:
-        """Refuse times and costs that make no sense."""
         if self.clock == "lookups" and (self.curves or self.cost):
             raise InputError(f'{"curves" if self.curves else "cost"} needs clock = "cost", not "lookups".')
         if self.curves and self.sources:

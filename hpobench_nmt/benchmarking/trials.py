@@ -165,10 +165,8 @@ def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajec
 class Took:
     """What some trials of a method took.
 
-    Attributes:
-        seconds: until they were done, the loading of the method included.
-        own_seconds: processor time of the trials without the first one, which also loads code.
-        steps: how often the method was asked in these.
+    The seconds include the loading of the method. Processor time (own_seconds) and steps, how often the
+    method was asked, leave out the first trial, which also loads code.
     """
 
     seconds: float

@@ -43,13 +43,8 @@ CALLS = ("loading it", "making it", "ask", "tell", "suggest", "observe")
 class Task:
     """Trials of one method on a table that was sent to the worker before.
 
-    Attributes:
-        table: the table's name.
-        method: the method's name.
-        source: where to load the method from, or the pickled method itself.
-        seed: root seed.
-        trials: their numbers.
-        untrusted: whether the method is a user's, so that whatever goes wrong fails a trial and not the run.
+    The source is where to load the method from, or the pickled method itself. Whatever goes wrong in an
+    untrusted one, a user's, fails a trial and not the run.
     """
 
     table: str

@@ -181,7 +181,6 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
 
 
 def _print_kept(workspace: Workspace, done: Sequence[Record]) -> None:
-    """Print how many models are kept, and where the best one is."""
     from hpobench_nmt.runner.disk.kept_model import MODELS
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.run import best_kept
@@ -205,7 +204,6 @@ def cache_folder() -> Path:
 
 
 def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
-    """Print how far the trainings of a ledger are."""
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.status import read_status
     from hpobench_nmt.runner.training.workspace import Workspace

@@ -29,7 +29,6 @@ _HOUR = 3600.0
 
 
 def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """The two numbers of --updates."""
     if value is None:
         return None
     found = re.fullmatch(r"\s*([1-9][0-9]{0,11})\s*,\s*([1-9][0-9]{0,11})\s*", value)

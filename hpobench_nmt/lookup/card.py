@@ -78,7 +78,6 @@ def croissant(folder: Path) -> dict[str, Any]:
 
 
 def _description(table: Table) -> str:
-    """What the table is, in one sentence, and what its datasheet says of it."""
     goals = " and ".join(str(table.objective(goal)) for goal in table.objectives)
     axes = ", ".join(h.name for h in table.hyperparameters)
     facts = f"Lookup table for hyperparameter optimization: {counted(len(table), 'configuration')} of {axes}"
@@ -141,7 +140,6 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
 
 
 def _axis(h: Hyperparameter) -> tuple[str, str]:
-    """Type and description of a hyperparameter."""
     kind, shown = "sc:Text", list(h.labels[:20])
     if h.is_numeric:
         whole = all(float(value).is_integer() for value in h.values) and not h.active_if

@@ -209,7 +209,6 @@ def datasheet(table: Table, content: bytes) -> dict[str, Any]:
 
 
 def _format_for(axes: Sequence[Hyperparameter]) -> int:
-    """The first format that can hold these hyperparameters."""
     of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
     return FORMATS[0] if of_numbers and all(h.is_numeric for h in axes) else FORMATS[1]
 

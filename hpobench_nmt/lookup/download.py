@@ -22,8 +22,7 @@ class Limits:
 
     Attributes:
         max_bytes: a file larger than this is refused while it arrives.
-        connect_s: seconds to wait for a connection.
-        read_s: seconds to wait for the next bytes.
+        connect_s, read_s: seconds to wait for a connection, and for the next bytes.
         total_s: seconds for one try at one file, so that a server that drips is given up.
         tries: how often a file is asked for in all.
         pause_s: wait before the second try; doubled for each further one.

@@ -224,7 +224,6 @@ def _built(csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader) ->
 
 
 def _check_count(table: Table, sheet: Datasheet, sheet_path: Path) -> None:
-    """Refuse a datasheet that counts other rows than the table has."""
     count = sheet.rows.count if sheet.rows else None
     if count != len(table):
         raise InputError(

@@ -272,7 +272,6 @@ def _texts(cells: Column) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """A text as a cell."""
     if not text:
         return ""
     cell = io.StringIO()

@@ -70,7 +70,6 @@ class Table:
     replicates: Replicates | None = None
 
     def __post_init__(self) -> None:
-        """Check the parts against one another and freeze the arrays."""
         check_name("table", self.name)
         where = f"table {self.name!r}"
         for attribute in ("configs", "values"):
@@ -166,7 +165,6 @@ class Table:
         return f"<Table {self.name!r}: {rows} of {axes}{more[0]}; measured: {metrics}{more[1]}>"
 
     def _repr_html_(self) -> str:
-        """The name, the objectives and the first rows, for notebooks."""
         names = ", ".join(map(str, map(self.objective, self.objectives)))
         goal = f", optimised for {names}" if names else ""
         head = f"<p><b>{escape(self.name)}</b>: {counted(len(self), 'row')}{escape(goal)}</p>"
