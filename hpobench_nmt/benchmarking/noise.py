@@ -15,7 +15,7 @@ import numpy as np
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.replicates import ReplicateLosses
-from hpobench_nmt.lookup.averages import means
+from hpobench_nmt.lookup.groups import means
 from hpobench_nmt.lookup.table import Table
 
 

@@ -53,30 +53,19 @@ class Suite(Strict, frozen=True):
     name: str
     scores: Annotated[_Names, _key("ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more")]
     description: Annotated[str, _key("one line")] = ""
-    tables: Annotated[
-        _Names, _key('names of tables or collections, folders, or "installed" (the default)')
-    ] = (INSTALLED,)
+    tables: Annotated[_Names, _key('tables, collections, folders, or "installed" (default)')] = (INSTALLED,)
     methods: Annotated[
-        _Names,
-        _key(
-            "as on the command line; settings in parentheses, or as a table: "
-            '`["RS", {name = "BO_EI_M_std", length_scale = 0.5}]`'
-        ),
+        _Names, _key('as on the command line; or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
     ] = ("RS",)
     objectives: Annotated[
         _Names,
-        _key(
-            '"metric" or "metric:min|max", one, or any number from two on; left out: the first, or first '
-            "two, of each table's own"
-        ),
+        _key('"metric" or "metric:min|max", one or more; left out: the first or first two of each table'),
     ] = ()
     constraints: Annotated[
         _Names, _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none')
     ] = ()
     trials: Annotated[Positive, _key("number of seeded trials per method and table")] = 100
-    n_initial: Annotated[
-        Natural, _key("rows of the initial design; 0 is for suites with curves or sources")
-    ] = 3
+    n_initial: Annotated[Natural, _key("rows of the initial design; 0 only with curves or sources")] = 3
     ties: Annotated[Ties, _key('"any" row of best value meets ftb, or only the "first"')] = "any"
     stop: Annotated[
         Literal["settled", "exhausted"],
@@ -111,9 +100,7 @@ class Suite(Strict, frozen=True):
             "cost, in the table's unit"
         ),
     ] = "lookups"
-    cost: Annotated[
-        str, _key("the metric that says what a training cost; left out: the cost of its learning curve")
-    ] = ""
+    cost: Annotated[str, _key("the metric of a training's cost; left out: that of its learning curve")] = ""
     curves: Annotated[
         bool,
         _key(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,68 +48,48 @@ class Finding:
 def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
     """All findings on a loaded table, and on what lies beside its rows in its folder, if that is given."""
     curves = () if table.curves is None else curve_facts(table, table.curves)
-    facts = [*_facts(table), *curves]
+    facts: list[Fact] = [*_facts(table), *curves]
     if folder:
         facts += [*_ledger(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
-    found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
-    if not any(f.kind == "warning" for f in found):
-        found.append(
-            Finding(table.name, "ok", "hash, types and ranges are in order", "nothing to watch for.")
-        )
-    return found
+    if not any(kind == "warning" for kind, _, _ in facts):
+        facts.append(("ok", "hash, types and ranges are in order", "nothing to watch for."))
+    return [Finding(table.name, *fact) for fact in facts]
 
 
 def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
     """Findings on tables that were published together."""
-    tables = [t for t in tables if t.claims.get("collection") == name]
+    members = [table for table in tables if table.claims.get("collection") == name]
+    return [Finding(name, *fact) for fact in _collection_facts(members)]
+
+
+def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     claims = {int(t.claims["collection_rows"]) for t in tables if "collection_rows" in t.claims}
     expected = {int(t.claims["collection_tables"]) for t in tables if "collection_tables" in t.claims}
     if expected and len(tables) < max(expected):
         there = "is" if len(tables) == 1 else "are"
-        return [
-            Finding(
-                name,
-                "note",
-                f"of its {max(expected)} tables, {len(tables)} {there} installed",
-                "what the source says of all of them cannot be checked.",
-            )
-        ]
+        fact = f"of its {max(expected)} tables, {len(tables)} {there} installed"
+        yield "note", fact, "what the source says of all of them cannot be checked."
+        return
     if len(claims) != 1:
-        return []
-    missing = _missing_in_all(name, tables)
+        return
     claimed, held = claims.pop(), sum(len(t) for t in tables)
     if claimed == held:
-        return [
-            Finding(name, "ok", f"{counted(held, 'row')}, as the source says", "no row is lacking."),
-            *missing,
-        ]
-    return [
-        Finding(
-            name,
+        yield "ok", f"{counted(held, 'row')}, as the source says", "no row is lacking."
+    else:
+        yield (
             "warning",
             f"{'the one table holds' if len(tables) == 1 else f'the {len(tables)} tables hold'} "
             f"{counted(held, 'row')}, the source speaks of {claimed:,} systems",
             f"{abs(claimed - held):,} systems are not to be had: compare only with figures from these rows.",
-        ),
-        *missing,
-    ]
-
-
-def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
-    counts: dict[str, int] = {}
+        )
+    missing: Counter[str] = Counter()
     for table in tables:
         for metric, values in zip(table.metrics, table.values.T, strict=True):
-            counts[metric.name] = counts.get(metric.name, 0) + int(np.isnan(values).sum())
-    return [
-        Finding(
-            name,
-            "note",
-            f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {metric}",
-            "see the tables above.",
-        )
-        for metric, count in counts.items()
-        if count
-    ]
+            missing[metric.name] += int(np.isnan(values).sum())
+    for name, count in missing.items():
+        if count:
+            fact = f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {name}"
+            yield "note", fact, "see the tables above."
 
 
 def twins(table: Table) -> list[Rows]:

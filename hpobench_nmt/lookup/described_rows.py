@@ -14,10 +14,10 @@ from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
-from hpobench_nmt.lookup.averages import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
+from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.rows import first_label, parse_columns

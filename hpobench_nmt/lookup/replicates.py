@@ -19,7 +19,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter
-from hpobench_nmt.lookup.averages import configurations_of, training_numbers
+from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
