@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--methods", default=METHODS, help="separated by commas outside of parentheses")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    from hpobench_nmt.cli.common import listed
+    from hpobench_nmt.cli.options import listed
 
     methods = listed(None, None, arguments.methods)  # type: ignore[arg-type]
     table = hb.load_table(arguments.table)

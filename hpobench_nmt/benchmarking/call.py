@@ -101,7 +101,8 @@ def run(
     chosen = overridden(usual, given)
     for score in (score for score in usual.scores if score not in chosen.scores and "scores" not in given):
         notify(f"Left out: {score}. On this clock it needs a time, score_at.")
-    return _run(chosen, tables, methods, seed, jobs, backend, timeout, out, progress, notify)
+    how = {"seed": seed, "backend": backend, "timeout": timeout, "progress": progress}
+    return _run(chosen, tables, methods, notify, jobs, out, **how)
 
 
 def benchmark(
@@ -150,17 +151,13 @@ def benchmark(
     named |= {"score_at": score_at, "tolerance": tolerance}
     given = _given("hb.benchmark", named, settings)
     suite = checked({"name": "benchmark", **given}, Suite, "hb.benchmark")
-    silent: Notify = lambda message: None  # noqa: E731
-    return _run(suite, tables, methods, seed, jobs, "local", timeout, None, None, silent)
+    return _run(suite, tables, methods, lambda message: None, jobs, seed=seed, timeout=timeout)
 
 
 def _given(where: str, named: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those settings of a suite that were given, as a suite file has them.
 
-    Args:
-        where: the function that they were given to.
-        named: settings that are arguments of the function, None or empty where they were left out.
-        settings: further ones.
+    Arguments of the function `where` are in `named`, None or empty where they were left out.
     """
     for name in settings:
         if name not in _SETTINGS:
@@ -197,13 +194,10 @@ def _run(
     suite: Suite,
     tables: TableOrName | Iterable[TableOrName],
     methods: Iterable[MethodSpec],
-    seed: int,
-    jobs: int | None,
-    backend: Backend,
-    timeout: float | None,
-    out: str | Path | None,
-    progress: Callable[[float, float], None] | None,
     notify: Notify,
+    jobs: int | None,
+    out: str | Path | None = None,
+    **how: Any,
 ) -> Results:
     loaded, specs = _tables(tables)
     suite = changed(suite, tables=specs or suite.tables)
@@ -217,14 +211,11 @@ def _run(
         suite,
         instances,
         named,
-        seed=seed,
         jobs=processors() if jobs is None else _plain(jobs),
-        backend=backend,
-        timeout=timeout,
         folder=None if out is None else Path(out),
         table_folders=_folders(spec for spec in suite.tables if spec not in loaded),
-        progress=progress or (lambda done, total: None),
         notify=notify,
+        **how,
     )
 
 

@@ -22,8 +22,8 @@ class Clock:
 
     Attributes:
         unit: what it counts, in the plural.
-        trainings: what it costs to train each row how far, and the losses, NaN where missing. A look-up is a
-            training of one checkpoint and unit cost.
+        trainings: losses of each row, NaN where missing, and what it costs to train it how far. A look-up
+            is a training of one checkpoint and unit cost.
         lookups: the most rows that a trial may look up.
         time: the most time that a trial may take; infinite where there is no limit.
         score_at: the time at which fb, fbp and fbh are taken; None where the suite does not say.
@@ -39,11 +39,7 @@ class Clock:
 
     @classmethod
     def of(cls, suite: Suite, table: Table, objectives: Sequence[Objective]) -> Clock:
-        """The clock of a suite on a table of `clocked_rows`.
-
-        Raises:
-            InputError: the cost is not known, or the first objective is not in the curves.
-        """
+        """The clock on a table of `clocked_rows`; InputError if costs or the first objective are unknown."""
         n_rows, time = len(table), suite.time_for(table.name)
         most = n_rows if suite.timed else int(min(n_rows, time))
         return cls(
@@ -91,11 +87,7 @@ def _unit(suite: Suite, table: Table) -> str:
 
 
 def rows_with_curve(table: Table) -> Rows:
-    """Row numbers, ascending, of the rows that have a learning curve.
-
-    Raises:
-        InputError: the table has no curves.
-    """
+    """Row numbers, ascending, of the rows that have a learning curve; InputError if the table has none."""
     if table.curves is None:
         raise InputError(
             f"table {table.name!r} has no learning curves. Whole trainings can be run on a clock if a metric "
@@ -107,11 +99,13 @@ def rows_with_curve(table: Table) -> Rows:
 def clocked_rows(suite: Suite, table: Table) -> Table:
     """The rows of a table whose cost a suite's clock knows, with all metrics that the suite can optimise.
 
-    Raises:
-        InputError: the table has no curves, or no metric that is named, neither of its own nor in its curves.
+    Raises InputError where the table has no curves, or neither it nor its curves have a metric that is named.
     """
     if _follows_curves(suite):
-        table = _with_curves(table)
+        rows = rows_with_curve(table)
+        if table.curves is not None and len(rows) < len(table):
+            curves = table.curves.of_rows(rows)
+            table = replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
     return _with_metrics_of_curves(table, suite.objectives) if suite.curves else table
 
 
@@ -120,26 +114,10 @@ def _follows_curves(suite: Suite) -> bool:
     return suite.curves or (suite.clock == "cost" and not suite.cost)
 
 
-def _with_curves(table: Table) -> Table:
-    """The table's rows that have a learning curve.
-
-    Raises:
-        InputError: the table has no curves.
-    """
-    rows = rows_with_curve(table)
-    if len(rows) == len(table) or table.curves is None:
-        return table
-    curves = table.curves.of_rows(rows)
-    return replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
-
-
 def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
-    """The table with the metrics that only its curves have, of those named: a row's is its best checkpoint's.
+    """The table with the metrics of `objectives` that only its curves have: a row's is its best checkpoint's.
 
-    Every row must have a curve. The same table if there are no such metrics.
-
-    Raises:
-        InputError: neither the table nor its curves have a metric that is named.
+    Every row must have a curve.
     """
     curves, named = table.curves, {spec.rpartition(":")[0] or spec for spec in objectives} | set(objectives)
     measured = {metric.name for metric in table.metrics}
@@ -151,12 +129,8 @@ def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
     more = [metric for metric in curves.metrics if metric.name in named - measured] if curves else []
     if not more or curves is None:
         return table
-    columns = [
-        (np.fmin if metric.direction == "min" else np.fmax).reduceat(
-            curves.column(metric.name), curves.starts[:-1]
-        )
-        for metric in more
-    ]
+    best = {"min": np.fmin, "max": np.fmax}
+    columns = [best[m.direction].reduceat(curves.column(m.name), curves.starts[:-1]) for m in more]
     values = np.column_stack([table.values, *columns])
     # Look-ups along curves draw no replicates, which have not been measured by these metrics.
     return replace(table, metrics=(*table.metrics, *more), values=values, replicates=None)

@@ -15,15 +15,7 @@ from hpobench_nmt.testing import CONFORMANCE_CHECKS, Check, NonConformance, chec
 
 
 def check_method(spec: str, n_objectives: int = 1) -> Iterator[tuple[str, str]]:
-    """The name of each check of a method, with the reason why it fails, empty if it does not.
-
-    Args:
-        spec: as on the command line.
-        n_objectives: of the checks' problems.
-
-    Raises:
-        InputError: there is no such method.
-    """
+    """The name of each check of a method (as on the command line), and why it fails: empty if it passes."""
     (method,) = resolve_methods([spec])
     checks = _apart(partial(_checks_for, method.source, n_objectives))
     for check in CONFORMANCE_CHECKS if isinstance(checks, str) else checks:

@@ -1,8 +1,7 @@
 """Blocks of trials, run in this process, in worker processes, or on a cluster.
 
-A user's method gets a new process for every block, on this machine whatever the backend. So one that ends its
-process, or takes longer than the time limit, costs a trial and not the run, and what it leaves behind in its
-process reaches no other block.
+A user's method gets a new process for every block, on this machine whatever the backend. If it ends its
+process or exceeds the time limit, it loses a trial, not the run. No other block sees what it leaves behind.
 """
 
 from __future__ import annotations
@@ -22,14 +21,7 @@ from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.benchmarking.trials import Block, failed_trial, run_block
-from hpobench_nmt.benchmarking.worker import (
-    Task,
-    TaskBroken,
-    TaskDone,
-    Worker,
-    Workers,
-    how_a_method_ended,
-)
+from hpobench_nmt.benchmarking.worker import Task, TaskBroken, TaskDone, Worker, Workers, how_a_method_ended
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError, check_whole, one_line, unknown
 from hpobench_nmt.core.hyperparameter import is_number
@@ -76,8 +68,10 @@ def run_blocks(
         RunError: a worker died for another reason than a user's method.
     """
     backend = check_jobs(jobs, backend, timeout)
-    if not hasattr(os, "fork"):
-        yield from _run_without_processes(blocks, timeout, on_opened)
+    if not hasattr(os, "fork"):  # a method that ends its process ends this one
+        if timeout is not None:
+            raise InputError("a time limit cannot be kept on this operating system.")
+        yield from _run_here(blocks, on_opened)
         return
     # The largest first, so that no worker is left with one at the end.
     ordered = sorted(blocks, key=lambda block: -block.work)
@@ -140,15 +134,6 @@ def _run_here(blocks: Sequence[Block], on_opened: OnOpened) -> Iterator[Result]:
             yield block, *found
 
 
-def _run_without_processes(
-    blocks: Sequence[Block], timeout: float | None, on_opened: OnOpened
-) -> Iterator[Result]:
-    """Run all blocks here, where the system cannot fork; a method that ends its process ends this one."""
-    if timeout is not None:
-        raise InputError("a time limit cannot be kept on this operating system.")
-    yield from _run_here(blocks, on_opened)
-
-
 # --- worker processes ------------------------------------------------------------------------------
 
 
@@ -181,14 +166,9 @@ class _Running:
 
 
 class _Scheduler:
-    """Gives blocks to worker processes.
+    """Gives blocks, in their order, to at most `jobs` worker processes at a time.
 
-    Args:
-        workers: where processes come from.
-        blocks: in the order in which they are to start.
-        jobs: the most processes at a time.
-        timeout: seconds that a call of a method may take.
-        on_opened: as in run_blocks, where the methods are a user's: each block then has a process of its own.
+    With `on_opened`, as in run_blocks, the methods are a user's: each block then has a process of its own.
     """
 
     def __init__(
@@ -277,10 +257,9 @@ class _Scheduler:
             running.crashes += 1
         running.stopped = None
         if running.crashes >= _MAX_CRASHES:
+            reason = f"not run: {_MAX_CRASHES} trials in a row ended the method's process or took too long"
             while running.trial < running.block.stop:
-                running.fail(
-                    f"not run: {_MAX_CRASHES} trials in a row ended the method's process or took too long"
-                )
+                running.fail(reason)
         if running.trial < running.block.stop:
             self._waiting.appendleft(running)
         else:
@@ -343,23 +322,17 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     """Run a block that was sent here, with one Problem object for equal ones: methods can cache by it."""
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
-    resources = (
-        len(data.losses),
-        data.problem.resources.tobytes(),
-        transfer_tables_sha256(data.problem.sources),
-    )
+    sources = transfer_tables_sha256(data.problem.sources)
+    resources = len(data.losses), data.problem.resources.tobytes(), sources
     problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 
 
 @contextmanager
 def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[None]:
-    """Make an optional backend known to joblib, with a local cluster where there is none.
+    """Make an optional backend known to joblib, with a local cluster of so many jobs where there is none.
 
-    Args:
-        backend: local needs nothing.
-        jobs: workers of a local cluster.
-        processes: whether Dask's local workers are processes, or threads for work that starts its own.
+    Dask's local workers are processes, or else threads, for work that starts processes of its own.
     """
     extra = {"dask": "distributed", "ray": "ray"}.get(backend)
     if extra and importlib.util.find_spec(extra) is None:

@@ -1,16 +1,15 @@
 """Fingerprints of methods: hashes of the files and settings that results depend on.
 
-Results made with other sources are not reused, so a fingerprint must change whenever a source does. It covers
+A fingerprint must change whenever a source does, because results of other sources are not reused. It covers
 
 - the files that run a trial, and what of this package the method imports;
-- the method's own module, and the modules of the user that it imports, directly or through others
-  (source_files.py);
+- the method's own module, and the user's modules that it imports, directly or not (source_files.py);
 - what a fresh process opens while it loads and makes the method (opened_files.py): modules imported by a
   computed name, code that is executed, and data. An object was loaded before and has no such process.
 
-What a trial is the first to open is not part of the fingerprint: a run marks such results, and the next run
-makes them again. Not covered: the standard library and installed packages (the manifest has the versions of
-the main ones), what another program opens, and what a library opens without Python, such as Parquet files.
+If a trial opens other files first, the run marks its results, and the next run makes them again. Not covered:
+the standard library and installed packages (the manifest has the versions of the main ones), what another
+program opens, and what a library opens without Python, such as Parquet files.
 """
 
 from __future__ import annotations
@@ -49,12 +48,9 @@ _TRIAL = tuple(
 
 
 def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] = ()) -> str:
-    """Hash of the sources that a method of this package depends on.
+    """Hash of the sources that a method of this package depends on, and of its libraries' versions.
 
-    Args:
-        module: the full name of the module that it is in.
-        attribute: its name there.
-        libraries: those of other people that do its work; their versions count.
+    `module` is the full name of its module, `attribute` its name there.
     """
     versions = [f"{library} {version(_DISTRIBUTIONS.get(library, library))}" for library in libraries]
     return _digest([attribute, *versions, *_described(package_closure((*_TRIAL, module)))])
@@ -75,8 +71,7 @@ def fingerprint(
 
     Args:
         factory: what makes the method: a class, a function, a partial, or an object with settings.
-        file: the file that it was loaded from, where it was given as a file.
-        module: the module that it was loaded from, where it was given as a module.
+        file, module: where it was loaded from, if it was given as a file or a module.
         opened: files that were opened while it was loaded and made.
     """
     state = _State()

@@ -38,13 +38,8 @@ def goal_of(
 ) -> Goal:
     """The goal of one of the suite's scores.
 
-    Args:
-        suite: of the score.
-        score: its name.
-        table: of the clock.
-        clock: of the suite on the table.
-        scored: the clock's trainings, with NaN in rows that are not feasible.
-        tolerance: from tolerance_of.
+    `scored` are the clock's trainings, with NaN in rows that are not feasible; `tolerance` is from
+    tolerance_of.
 
     Raises:
         InputError: a setting is missing, or every row would meet it.
@@ -64,7 +59,6 @@ def goal_of(
 
 
 def _taken_at(suite: Suite, score: str, clock: Clock, where: str) -> float:
-    """When a score is taken that needs a time."""
     at, most = clock.score_at, suite.lookups
     if at is None:
         unit = "a number of look-ups" if suite.clock == "lookups" else "a time on the clock"
@@ -83,11 +77,9 @@ def _taken_at(suite: Suite, score: str, clock: Clock, where: str) -> float:
 
 
 def counted_gaps(losses: Floats, trainings: Trainings) -> Floats:
-    """Each row's gap to the best in the first loss, shape (N,); one that is not feasible has the worst's.
+    """Each row's gap to the best first loss, shape (N,); one that is not feasible has the worst feasible gap.
 
-    Args:
-        losses: of all rows, shape (N, m).
-        trainings: as in `goal_of`.
+    The losses are of all rows, shape (N, m); the trainings as in `goal_of`.
     """
     scored = trainings.final[:, 0]
     gaps = scored - np.nanmin(scored)

@@ -42,8 +42,7 @@ class Instance:
         stop_when_settled: whether trials end once all goals are settled.
         violations: of the problem's constraints by each row, shape (N, c), NaN where the metric is missing;
             None where there are no constraints.
-        all_rows: the table as it is installed, where `table` has only some of its rows, or has metrics that
-            only its curves have.
+        all_rows: the installed table, where `table` lacks some of its rows or has metrics of its curves.
         replicates: the trainings of each row, where look-ups draw one of them; `trainings` has their means.
         tolerance: how near the best counts for ftc, in the first objective's unit.
     """
@@ -98,7 +97,7 @@ class Instance:
     def numbers(self) -> NDArray[np.int64] | None:
         """The row number in the installed table of each row; None if they are the same.
 
-        In trajectories of results, `rows` are those of the installed table, `candidates` those here.
+        A trajectory's `rows` are those numbers, its `candidates` rows here.
         """
         return None if self.all_rows is None else rows_with_curve(self.all_rows)
 
@@ -117,7 +116,6 @@ class Instance:
         return f"{count} of the {len(self.all_rows)} rows of table {self.table.name!r}: no learning curve"
 
     def __repr__(self) -> str:
-        """The table, its size, the objectives and the scores."""
         objectives, scores = (", ".join(map(str, x)) for x in (self.objectives, [g.name for g in self.goals]))
         rules = "".join(f", {text}" for text in self.problem.constraints)
         return (
@@ -126,11 +124,7 @@ class Instance:
 
 
 def make_instance(suite: Suite, table: Table) -> Instance:
-    """The suite on the table.
-
-    Args:
-        suite: settings.
-        table: the rows, with their curves and replicates where the suite needs them.
+    """The suite on the table, which has the curves and replicates that the suite needs.
 
     Raises:
         InputError: the table is too small, lacks an objective, or gives nothing to optimise.
@@ -164,7 +158,6 @@ def make_instance(suite: Suite, table: Table) -> Instance:
 
 
 def _objectives(suite: Suite, table: Table) -> tuple[Objective, ...]:
-    """The suite's objectives, or else the table's own."""
     where = f"table {table.name!r}"
     specs = suite.objectives or own_objectives(suite, table)
     if len(specs) < suite.n_objectives:
@@ -211,7 +204,6 @@ def _check_losses(table: Table, objectives: Sequence[Objective], losses: Floats)
 
 
 def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int) -> Problem:
-    """What methods are given."""
     return Problem(
         table.features,
         n_objectives,
@@ -231,8 +223,7 @@ def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int) -> Pro
 def table_violations(table: Table, constraints: Sequence[str]) -> Floats | None:
     """By how much each row misses each constraint, shape (N, c); None for no constraints.
 
-    Raises:
-        InputError: a constraint cannot be read, or is on a metric that the table lacks.
+    Raises InputError where a constraint cannot be read, or is on a metric that the table lacks.
     """
     if not constraints:
         return None
@@ -270,10 +261,7 @@ def why_infeasible(table: Table, constraints: Sequence[str]) -> str:
 
 
 def with_transfer_tables(suite: Suite, instance: Instance) -> Instance:
-    """The instance with the tables that its methods may learn from.
-
-    Results can be read without them, so that make_instance leaves them out.
-    """
+    """The instance with the tables that its methods may learn from, without which results can be read."""
     if not suite.sources:
         return instance
     sources = transfer_tables(suite.sources, instance.installed, instance.objectives)
@@ -285,28 +273,30 @@ def suite_instances(
     skipped: Callable[[str], None] = lambda reason: None,
     loaded: Mapping[str, Table] = MappingProxyType({}),
 ) -> dict[str, Instance]:
-    """The suite on each of its tables, by name.
+    """The suite on each of its tables, by name; a collection stands for its members.
 
     "installed" leaves out tables that cannot be used or that name too few objectives of their own; `skipped`
-    is called with the reason, and with the rows that are left out of a table. A collection stands for its
-    members. Tables that are loaded are not looked for by their names.
+    is called with the reason, and with the rows that a table leaves out. Loaded tables are not looked for by
+    name.
     """
     instances: dict[str, Instance] = {}
+
+    def add(table: Table) -> None:
+        instance = instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
+        if instance.left_out:
+            skipped(f"{instance.left_out}.")
+
     if suite.tables != (INSTALLED,):
         for name in (m for spec in suite.tables for m in ([spec] if spec in loaded else members(spec))):
             table = loaded[name] if name in loaded else load_table(name)
             if table.name.casefold() in {known.casefold() for known in instances}:
                 raise InputError(f"table {table.name!r} is asked for twice.")
-            instances[table.name] = with_transfer_tables(suite, make_instance(suite, table))
-            if instances[table.name].left_out:
-                skipped(f"{instances[table.name].left_out}.")
+            add(table)
         return instances
     reasons = []
     for name in installed():
         try:
-            instances[name] = with_transfer_tables(suite, make_instance(suite, load_table(name)))
-            if instances[name].left_out:
-                skipped(f"{instances[name].left_out}.")
+            add(load_table(name))
         except InputError as error:
             reasons.append(str(error))
             skipped(reasons[-1])

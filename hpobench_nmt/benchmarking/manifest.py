@@ -33,11 +33,9 @@ _SCORE_AT = "budget"
 
 
 class TableEntry(Strict, frozen=True, kw_only=True):
-    """A table of the run.
+    """A table of the run, by hash.
 
     Attributes:
-        sha256: its hash.
-        rows: number of rows.
         objectives: as "metric:direction".
         targets: by score, how many rows count. Some of this depends on the datasheet.
         source: the folder that it was loaded from, empty where it was installed.
@@ -73,8 +71,8 @@ class TableEntry(Strict, frozen=True, kw_only=True):
 class MethodEntry(Strict, frozen=True, kw_only=True):
     """A method of the run: how it was named, and the fingerprint of its sources.
 
-    Where its trials read files that the fingerprint does not cover, the text of the fingerprint says so. Then
-    it equals that of no method, not even in earlier versions, so that no run reuses the results.
+    If its trials read files that the fingerprint does not cover, the fingerprint says so. It then equals that
+    of no method, in no version, so that no run reuses the results.
     """
 
     spec: str = ""
@@ -98,15 +96,7 @@ class MethodEntry(Strict, frozen=True, kw_only=True):
 
 
 class Manifest(Strict, frozen=True):
-    """The content of manifest.json.
-
-    Attributes:
-        format: number of the format.
-        suite: the run's, without its tables, methods and description.
-        seed: root seed.
-        tables, methods: by name.
-        versions: by library.
-    """
+    """The content of manifest.json: the suite has neither tables nor methods, which are here by name."""
 
     format: int
     suite: Suite
@@ -161,11 +151,7 @@ def manifest_of(
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a results folder.
-
-    Raises:
-        InputError: there is none, it is of another format, or something in it is wrong.
-    """
+    """The manifest of a results folder; InputError where there is none, of another format, or a wrong one."""
     path = folder / "manifest.json"
     try:
         there = folder.is_dir()
@@ -203,10 +189,9 @@ def _runs_in(folder: Path) -> str:
 
 
 def check_same_run(folder: Path, old: Manifest, new: Manifest) -> None:
-    """Refuse to mix two runs in a folder; tables and methods may be added, and published figures moved.
+    """Raise InputError where two runs differ in suite, seed, libraries or tables, and cannot share a folder.
 
-    Raises:
-        InputError: they differ in suite, seed, version of a library, or version of a table.
+    Tables and methods may be added, and published figures moved.
     """
 
     def compare(what: str, was: object, now: object) -> None:

@@ -1,8 +1,8 @@
 """Settings of methods, written after a name: `BO_EI_M_std(length_scale=0.5)`.
 
-Which settings a method has comes from its code: the fields of a method that is a dataclass, such as those of
-hpobench_nmt.methods.gaussian_process; else what its class or function takes besides (problem, rng). A setting
-has a default, which is a number, a string, or true or false, and takes values of that kind.
+A method's settings are the fields of its dataclass, such as those of hpobench_nmt.methods.gaussian_process,
+or else what its class or function takes besides (problem, rng). A setting has a default, which is a number, a
+string, or true or false, and takes values of that kind.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ _OWN = ("name", "standardise", "influence")
 
 
 def split_spec(spec: str) -> tuple[str, dict[str, Setting]]:
-    """The name, and the settings after it; none where there are no parentheses.
-
-    Raises:
-        InputError: what is in the parentheses is not a list of setting=value.
-    """
+    """The name, and the settings in parentheses after it; InputError unless they are setting=value, ...."""
     match = _SPEC.fullmatch(spec)
     if match is None:
         return spec, {}
@@ -82,12 +78,7 @@ def settings_of(factory: Any) -> dict[str, Setting]:
 
 
 def with_settings(base: str, factory: Any, given: Mapping[str, Setting]) -> tuple[MethodFactory, str, str]:
-    """A method with other settings.
-
-    Args:
-        base: its name.
-        factory: what makes it.
-        given: other settings than the defaults.
+    """A method of this name with other settings than the defaults of its factory.
 
     Returns:
         what makes it now; its name, which can name files, such as "BO_EI_M_std+length_scale-0.5"; and the

@@ -1,9 +1,8 @@
 """Suites with noise = "replicates": every look-up draws one of a row's trainings with other seeds.
 
-Which training of a row is drawn depends on the seed, the table and the trial, not on the method. So all
-methods meet the same luck in a trial, as they have the same initial design. What is recorded and scored is
-the row's mean, and so are what it costs and whether it keeps the constraints. (A cost that learning curves
-say is that of the one training which they are of.)
+The draw depends on the seed, the table and the trial, not on the method: all methods share their luck in a
+trial, as they share the initial design. Losses, costs and constraints that are recorded and scored are of the
+row's mean. (A cost that learning curves say is that of the one training which they are of.)
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.replicates import ReplicateLosses
-from hpobench_nmt.lookup.averages import means
+from hpobench_nmt.lookup.groups import means
 from hpobench_nmt.lookup.table import Table
 
 
@@ -25,12 +24,8 @@ def noisy(
 ) -> tuple[ReplicateLosses, Table]:
     """Every training of each row of a table, and the table with the means of its rows' trainings.
 
-    Where the table's rows are single trainings, they count as one more.
-
-    Args:
-        table: the rows, with their replicates.
-        objectives: whose losses are drawn.
-        others: metrics whose means count as well: costs, and those of constraints.
+    Single trainings in the rows count as one more. The objectives' losses are drawn; of the other metrics,
+    those of costs and constraints, the means count.
 
     Raises:
         InputError: some row has only one training.

@@ -49,13 +49,7 @@ _TIMES = {
 
 
 def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
-    """The content of a file.
-
-    Args:
-        table, method: names.
-        first: number of the first trial.
-        trials: of this method on this table.
-    """
+    """The content of a file: the trials of a method on a table, the number of the first one being `first`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -101,12 +95,8 @@ def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
 def read_trials(path: Path, first: int, n_trials: int, method: str, instance: Instance) -> Trials:
     """The trials in a file.
 
-    Args:
-        path: the file.
-        first: number of the first trial that it must hold.
-        n_trials: how many it must hold.
-        method: name of the method that it must be of.
-        instance: the table that it must be of; the losses must be its own.
+    It must hold so many trials of this method on the instance's table, numbered from `first`, with its
+    losses.
 
     Raises:
         InputError: it cannot be read, or holds anything else than that.
@@ -171,11 +161,8 @@ def wrong_times(
 ) -> str:
     """What cannot be in a file of trials on a clock, empty where nothing is found. O(n log n).
 
-    Args:
-        trainings: of the table.
-        workers: how many there are.
-        trials: number of the trial of each of the n trainings, ascending, shape (n,).
-        rows, losses, timing: of the n trainings, in the order of finishing within each trial.
+    The n trainings are in the order of finishing within each trial; `trials` has their trials, ascending,
+    (n,).
     """
     if not all(np.isfinite(getattr(timing, name)).all() for name, _ in _TIMES.values()):
         return "a time in it is missing"

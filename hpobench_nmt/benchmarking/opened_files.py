@@ -78,9 +78,7 @@ def recorded(note: Callable[[str], object]) -> Iterator[None]:
 class Notes:
     """Paths in memory that two processes share. What a process noted is there however it ended.
 
-    Args:
-        file: an open one, which is made as large as is needed.
-        start: where in it the notes begin.
+    They begin at `start` in an open file, which is made as large as is needed.
     """
 
     def __init__(self, file: int, start: int = 0) -> None:

@@ -100,11 +100,7 @@ MethodSpec = str | MethodFactory | NamedMethod
 
 
 def resolve_methods(specs: Iterable[MethodSpec]) -> list[NamedMethod]:
-    """The methods named, in order.
-
-    Raises:
-        InputError: one cannot be found, lacks its library, is not a method, or two have one name.
-    """
+    """The methods named, in order; InputError where one is missing, unusable, or named as another is."""
     specs = method_list(specs)
     bases = [split_spec(spec)[0] for spec in specs if isinstance(spec, str)]
     require(KNOWN[base] for base in bases if base in KNOWN)
@@ -270,11 +266,7 @@ def _place(spec: str) -> tuple[str, str]:
 
 
 def load_method(spec: str) -> MethodFactory:
-    """The class or function that makes the method of a spec, with its settings.
-
-    Raises:
-        InputError: there is no such method or setting, or importing it fails.
-    """
+    """The class or function that makes the method of a spec; InputError if it or a setting is unknown."""
     base, settings = split_spec(spec)
     factory = _load(base)
     return with_settings(base.rpartition(":")[2], factory, settings)[0] if settings else factory

@@ -125,11 +125,9 @@ class Results:
         ]
 
     def __repr__(self) -> str:
-        """The suite, what was run, and how many trials failed."""
         tables, failed = ", ".join(self.instances), len(self.failures())
         run = f"{counted(self.suite.trials, 'trial')} of {', '.join(self.methods)} on {tables}"
         return f"Results({self.suite.name}: {run}, seed {self.seed}{f', {failed} failed' if failed else ''})"
 
     def _repr_html_(self) -> str:
-        """The same above a table of the scores, for notebooks."""
         return f"<p>{escape(repr(self))}</p>{self.scores().to_html(index=False, escape=True, na_rep='')}"

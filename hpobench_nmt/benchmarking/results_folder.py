@@ -35,12 +35,8 @@ class ResultsFolder:
     def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
         """Make the folder ready for a run: new, or resuming the same run.
 
-        Results of methods that have changed are removed. Tables and methods that are in the folder already
-        stay in its manifest.
-
-        Args:
-            manifest: of the run.
-            notify: called with each message for the user.
+        Results of methods that have changed are removed; `notify` is told of them. Tables and methods that
+        are in the folder already stay in its manifest.
 
         Raises:
             InputError: there is something else, or another run.
@@ -60,14 +56,8 @@ class ResultsFolder:
                     notify(f"method {name!r} {why}: it runs again.")
                     for table in old.tables:
                         self._remove(table, name)
-            manifest = Manifest(
-                format=manifest.format,
-                suite=manifest.suite,
-                seed=manifest.seed,
-                tables=old.tables | manifest.tables,
-                methods=old.methods | manifest.methods,
-                versions=manifest.versions,
-            )
+            tables, methods = old.tables | manifest.tables, old.methods | manifest.methods
+            manifest = msgspec.structs.replace(manifest, tables=tables, methods=methods)
         elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
         self._write(self._inside("manifest.json"), manifest.to_json())
@@ -85,11 +75,7 @@ class ResultsFolder:
         return any(self.path.iterdir())
 
     def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
-        """The trials of the blocks that are done, read from the files.
-
-        Raises:
-            InputError: a file is damaged, or is not of this run.
-        """
+        """The trials of the blocks that are done; InputError where a file is damaged or not of this run."""
         done: dict[Key, Trials] = {}
         for (table, method), group in groupby(blocks, key=lambda block: (block.table, block.method.name)):
             own = list(group)
@@ -108,9 +94,8 @@ class ResultsFolder:
 
     def keep(self, block: Block, trials: Trials, took: Took) -> None:
         """Write a block of trials that is done, and what it took."""
-        table, method, first = block.key
-        self._write(self._part(block.key), to_parquet(table, method, first, trials))
-        self._note(table, method, first, len(trials), took)
+        self._write(self._part(block.key), to_parquet(*block.key, trials))
+        self._note(*block.key, len(trials), took)
 
     def keep_all(self, table: str, method: str, trials: Trials, took: Took) -> None:
         """Write all trials of a method on a table, and what they took."""
@@ -161,8 +146,7 @@ class ResultsFolder:
         return self._inside("timings", table, f"{method}.csv")
 
     def _part(self, key: Key) -> Path:
-        table, method, first = key
-        return self._inside("unfinished", table, method, f"{first:06d}.parquet")
+        return self._inside("unfinished", *key[:2], f"{key[2]:06d}.parquet")
 
     def _inside(self, *parts: str) -> Path:
         """A path in the folder that also leads there, whatever symbolic links are on the way."""

@@ -31,19 +31,15 @@ def run_suite(
     timeout: float | None = None,
     folder: Path | None = None,
     table_folders: Mapping[str, str] | None = None,
-    progress: Callable[[float, float], None] = lambda done, total: None,
+    progress: Callable[[float, float], None] | None = None,
     notify: Callable[[str], None] = lambda message: None,
 ) -> Results:
     """Run every method on every table.
 
     Args:
-        suite: settings.
-        instances: by table name, from make_instance.
-        methods: from resolve_methods.
+        suite, instances, methods: from load_suite, make_instance (by table name) and resolve_methods.
         seed: root seed; the same seed gives the same bytes for any jobs and backend.
-        jobs: worker processes.
-        backend: where methods of the package run.
-        timeout: seconds that each call of a user's method may take; None: no limit.
+        jobs, backend, timeout: as in execution.run_blocks.
         folder: results folder, new or of the same run, which keeps every block of trials as it ends (see
             hpobench_nmt.benchmarking.store); None: the results are in memory alone.
         table_folders: folder of each table that is not installed, by its name.
@@ -79,6 +75,7 @@ def run_suite(
     took: dict[tuple[str, str], list[Took]] = {pair: [] for pair in together}
     total = sum(block.work for block in blocks)
     worked = sum(block.work for block in blocks if block.key in done)
+    progress = progress or (lambda done, total: None)
     progress(worked, total)
     todo = [block for block in blocks if block.key not in done]
     for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):

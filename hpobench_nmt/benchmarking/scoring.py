@@ -50,9 +50,9 @@ def summary(instance: Instance, goal: Goal, trials: Sequence[Trajectory]) -> Sum
 
 
 def exact_score(instance: Instance, goal: Goal) -> tuple[float, float]:
-    """Mean and standard deviation of a score under random search, without simulation; NaN where unknown.
+    """Mean and standard deviation of a score under random search, without simulation.
 
-    On the cost clock they are known of runtimes with one worker.
+    NaN where unknown: on the cost clock, all but runtimes with one worker.
     """
     problem = instance.problem
     return exact_random_search(goal, problem.n_initial, problem.workers, instance.trainings.whole_costs)

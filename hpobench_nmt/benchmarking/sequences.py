@@ -1,7 +1,4 @@
-"""Results as the sequence files that the scoring scripts of Zhang & Duh read: TABLE/METHOD.ss.
-
-Each file has one line of row numbers per trial.
-"""
+"""Results as TABLE/METHOD.ss for Zhang & Duh's scoring scripts: one line of row numbers per trial."""
 
 from __future__ import annotations
 
@@ -18,9 +15,8 @@ from hpobench_nmt.evaluation.scores import answer
 def export_sequences(results: Results, out: Path) -> list[Path]:
     """Write OUT/TABLE/METHOD.ss for every table and method.
 
-    The scripts expect every sequence to contain the rows they look for. A trial that stopped because
-    nothing could change its scores any more is therefore completed with the rows that it did not look up,
-    in ascending order, which changes none of them.
+    The scripts look for their rows in every sequence. A trial that stopped once its scores were settled is
+    therefore completed with the rows that it did not look up, in ascending order, which changes no score.
 
     Raises:
         InputError: a trial failed or stopped before its scores were settled, any of several best rows

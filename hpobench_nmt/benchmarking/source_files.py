@@ -1,8 +1,7 @@
 """Source files that others import, found by reading import statements, without running anything.
 
-Followed are the user's modules, those of the package that an installed method is in, and, apart from these,
-the modules of this package. Not followed: the standard library, other installed packages, extension modules,
-and modules that are imported by a computed name.
+The user's modules, an installed method's own package and, apart from these, the modules of this package are
+followed. The standard library, other installed packages, extension modules and computed names are not.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def is_users(path: Path) -> bool:
 def package_closure(modules: Iterable[str]) -> list[Path]:
     """The files of these modules of the package, and of all that they import inside it.
 
-    The __init__.py of a package counts only if something is imported from it by name.
+    A package's __init__.py counts only if something is imported from it by name.
     """
     found: dict[Path, None] = {}
     todo = list(modules)

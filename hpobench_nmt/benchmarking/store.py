@@ -7,15 +7,13 @@
                                            the only files that differ between two runs of the same command
     DIR/unfinished/TABLE/METHOD/N.parquet  blocks of trials, from trial N, of methods that are not done yet
 
-The columns of the Parquet files are in `hpobench_nmt.benchmarking.observations`, the keys of the manifest in
-`hpobench_nmt.benchmarking.manifest`. Every file is written under another name and renamed, so that it is
-there whole or not at all.
+`observations` has the columns of the Parquet files, `manifest` the keys of the manifest. Every file is there
+whole or not at all: it is written under another name and renamed.
 
-Compatibility: `format` in the manifest is the number of the format: 1, or 2 for suites on a clock, whose
-files also have columns for the times, and for suites with sources. It changes when a reader of the old
-format would misread or refuse the new files. A version of hpobench-nmt reads its own format and all before
-it; a folder of a newer format is refused with the advice to update. A run resumes only in a folder of the
-same suite, seed, tables and library versions, so that a folder never mixes two computations.
+Compatibility: the format is 1, or 2 for suites on a clock, whose files also have columns for the times, and
+for suites with sources. It changes when a reader of the old format would misread or refuse the new files. A
+version reads its own format and all before it, and refuses a newer one with the advice to update. A run
+resumes only in a folder of the same suite, seed, tables and library versions, which never mixes computations.
 
 Safety: a results folder may come from somebody else. Everything in it is checked before it is used. Names
 that paths are made of must be plain file names, nothing is read, written or removed outside the folder, also
@@ -39,9 +37,9 @@ from hpobench_nmt.lookup.table import Table
 
 
 def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Results:
-    """Read a results folder; its tables must be installed in the version that it was made with.
+    """Read a results folder, without methods that are not done yet.
 
-    Methods that are not done yet are left out.
+    Its tables must be installed in the version that it was made with.
 
     Args:
         folder: results folder.
@@ -50,8 +48,7 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
             run lacks are ignored.
 
     Raises:
-        InputError: no results there, or damaged ones; a table or a method is not installed or has changed
-            since.
+        InputError: no results there, or damaged ones; a table or a method is missing or has changed since.
     """
     files = ResultsFolder(Path(folder))
     manifest = read_manifest(files.path)

@@ -41,7 +41,6 @@ _LATER = ("constraints", "noise", "clock", "cost", "curves", "workers", "resume"
 
 
 def _key(text: str) -> Meta:
-    """What a key of a suite file means."""
     return Meta(description=text)
 
 
@@ -54,31 +53,19 @@ class Suite(Strict, frozen=True):
     name: str
     scores: Annotated[_Names, _key("ftb, ftc, fb for one objective; fto, fta, fbp, fbh for two and more")]
     description: Annotated[str, _key("one line")] = ""
-    tables: Annotated[
-        _Names, _key('names of tables or collections, folders, or "installed" (the default)')
-    ] = (INSTALLED,)
+    tables: Annotated[_Names, _key('tables, collections, folders, or "installed" (default)')] = (INSTALLED,)
     methods: Annotated[
-        _Names,
-        _key(
-            "as on the command line; settings in parentheses, or as a table: "
-            '`["RS", {name = "BO_EI_M_std", length_scale = 0.5}]`'
-        ),
+        _Names, _key('as on the command line; or with settings: `{name = "BO_EI_M_std", length_scale = 0.5}`')
     ] = ("RS",)
     objectives: Annotated[
         _Names,
-        _key(
-            '"metric" or "metric:min|max", one, or any number from two on; left out: the first, or first '
-            "two, of each table's own"
-        ),
+        _key('"metric" or "metric:min|max", one or more; left out: the first or first two of each table'),
     ] = ()
     constraints: Annotated[
-        _Names,
-        _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none'),
+        _Names, _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none')
     ] = ()
     trials: Annotated[Positive, _key("number of seeded trials per method and table")] = 100
-    n_initial: Annotated[
-        Natural, _key("rows of the initial design; 0 is for suites with curves or sources")
-    ] = 3
+    n_initial: Annotated[Natural, _key("rows of the initial design; 0 only with curves or sources")] = 3
     ties: Annotated[Ties, _key('"any" row of best value meets ftb, or only the "first"')] = "any"
     stop: Annotated[
         Literal["settled", "exhausted"],
@@ -113,9 +100,7 @@ class Suite(Strict, frozen=True):
             "cost, in the table's unit"
         ),
     ] = "lookups"
-    cost: Annotated[
-        str, _key("the metric that says what a training cost; left out: the cost of its learning curve")
-    ] = ""
+    cost: Annotated[str, _key("the metric of a training's cost; left out: that of its learning curve")] = ""
     curves: Annotated[
         bool,
         _key(
@@ -142,7 +127,6 @@ class Suite(Strict, frozen=True):
     ] = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that do not go together."""
         check_label("suite name", self.name)
         for score in self.scores:
             if score not in SCORES:
@@ -169,7 +153,6 @@ class Suite(Strict, frozen=True):
         self._check_clock()
 
     def _check_objectives(self) -> None:
-        """Refuse objectives that are not as many as the scores need."""
         needed, given = SCORES[self.scores[0]].n_objectives, min(len(self.objectives), 2)
         if self.objectives and given != needed:
             need = "needs" if len(self.scores) == 1 else "need"
@@ -183,7 +166,6 @@ class Suite(Strict, frozen=True):
             raise InputError("the same objective twice.")
 
     def _check_clock(self) -> None:
-        """Refuse times and costs that make no sense."""
         if self.clock == "lookups" and (self.curves or self.cost):
             raise InputError(f'{"curves" if self.curves else "cost"} needs clock = "cost", not "lookups".')
         if self.curves and self.sources:
@@ -250,11 +232,7 @@ _DEFAULTS = msgspec.structs.asdict(Suite("", ("ftb",)))
 
 
 def changed(suite: Suite, **settings: Any) -> Suite:
-    """The suite with other settings, checked.
-
-    Raises:
-        InputError: an unknown key, a wrong value, or settings that do not go together.
-    """
+    """The suite with other settings; InputError where they are unknown, wrong or do not go together."""
     return checked(msgspec.structs.asdict(suite) | settings, Suite, f"suite {suite.name!r}")
 
 
@@ -273,13 +251,10 @@ def list_suites() -> pd.DataFrame:
 
 
 def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """The suite with other settings.
+    """The suite with other settings; InputError where they make no sense or leave no score.
 
-    A number of look-ups is no time. So scores that are taken after one are left out on another clock, unless
-    the settings have `score_at` too, and a suite that limits a trial's time needs a new limit there.
-
-    Raises:
-        InputError: no score would be left, or the settings make no sense.
+    A number of look-ups is no time. On another clock, scores taken after one are therefore left out unless
+    the settings have `score_at`, and a suite that limits a trial's time needs a new limit.
     """
     if settings.get("clock", suite.clock) == suite.clock:
         return changed(suite, **settings)
@@ -303,11 +278,7 @@ def overridden(suite: Suite, settings: Mapping[str, Any]) -> Suite:
 
 
 def load_suite(name_or_file: str) -> Suite:
-    """A suite by name, or from a TOML file given as a path.
-
-    Raises:
-        InputError: no such suite (with the nearest name), or a wrong key or value in it.
-    """
+    """A suite by name, or from a TOML file; InputError for a wrong name (with the nearest), key or value."""
     files = suite_files()
     if name_or_file.endswith(".toml"):
         path = Path(name_or_file)
@@ -375,8 +346,7 @@ def _stands_for_others(table: str) -> bool:
 def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, float]]:
     """Published mean and standard deviation by (method, table, score); empty where the suite names no file.
 
-    Raises:
-        InputError: the file cannot be read, or is no table of such figures.
+    Raises InputError where the file cannot be read, or is no table of such figures.
     """
     if not suite.published:
         return {}

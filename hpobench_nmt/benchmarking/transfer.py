@@ -19,8 +19,7 @@ def transfer_tables(
 ) -> tuple[Source, ...]:
     """What methods may learn from these tables and collections; the table itself is never among them.
 
-    Raises:
-        InputError: one is not installed, lacks an objective or a hyperparameter, or has no row of use.
+    Raises InputError where one is not installed, lacks an objective or hyperparameter, or has no usable row.
     """
     sources = []
     for name in dict.fromkeys(member for spec in names for member in members(spec)):
@@ -31,13 +30,10 @@ def transfer_tables(
 
 
 def transfer_table(other: Table, table: Table, objectives: Sequence[Objective]) -> Source:
-    """Another table's rows on the scales of this one's features.
+    """Another table's rows on the scales of this one's features; raises as transfer_tables does.
 
-    A hyperparameter that this table lacks is ignored. Rows with a label that this table does not know, or
-    with a value that has no place on its scale, are left out.
-
-    Raises:
-        InputError: see transfer_tables.
+    Hyperparameters that this table lacks are ignored. Rows with a label that this table does not know, or a
+    value that has no place on its scale, are left out.
     """
     where = f"table {other.name!r} as a source for {table.name!r}"
     codes = np.empty((len(other), len(table.space)))

@@ -118,10 +118,8 @@ def run_block(block: Block) -> tuple[list[Trajectory], float]:
     # The same bits for any number of BLAS threads. The limit holds for libraries that are loaded by now,
     # hence the imports above it.
     with threadpool_limits(limits=1):
-        found = [
-            trial_of(block.data, block.method.name, factory, block.seed, trial)
-            for trial in range(block.first, block.stop)
-        ]
+        trials = range(block.first, block.stop)
+        found = [trial_of(block.data, block.method.name, factory, block.seed, trial) for trial in trials]
     return found, time.perf_counter() - start
 
 
@@ -135,40 +133,22 @@ def trial_of(
 ) -> Trajectory:
     """Run one trial of a method on a table, and measure the processor time that it takes.
 
-    Args:
-        data: the table.
-        method: the method's name, which its random generator depends on.
-        factory: what makes the method.
-        seed: root seed.
-        trial: its number.
-        on_call: as in hpobench_nmt.core.trial_loop.run_trial.
+    The random generator depends on the method's name; `on_call` is as in
+    hpobench_nmt.core.trial_loop.run_trial.
     """
     start = time.process_time()
-    found = _trial(data, method, factory, seed, trial, on_call)
-    return replace(found, own_seconds=time.process_time() - start)
-
-
-def _trial(
-    data: TrialTable,
-    method: str,
-    factory: MethodFactory,
-    seed: int,
-    trial: int,
-    on_call: Callable[[str], None] | None,
-) -> Trajectory:
     rng = method_generator(seed, data.name, method, trial)
     initial = data.initial(seed, trial)
     violations = None if data.violations is None else data.violations.__getitem__
-
     trainings = data.trainings
     if data.replicates is not None:
         # One draw for each row that may be looked up, the same for every method.
         drawn = data.replicates.drawn(generator(seed, "noise", data.name, trial))
         trainings = replace(trainings, losses=drawn)
     found = run_trial(data.problem, trainings, factory, rng, initial, data.goals, on_call, violations)
-    if data.replicates is None:
-        return found
-    return replace(found, losses=data.losses[found.candidates])  # the rows' means
+    if data.replicates is not None:
+        found = replace(found, losses=data.losses[found.candidates])  # the rows' means
+    return replace(found, own_seconds=time.process_time() - start)
 
 
 def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajectory:
@@ -185,10 +165,8 @@ def failed_trial(data: TrialTable, seed: int, trial: int, reason: str) -> Trajec
 class Took:
     """What some trials of a method took.
 
-    Attributes:
-        seconds: until they were done, the loading of the method included.
-        own_seconds: processor time of the trials without the first one, which also loads code.
-        steps: how often the method was asked in these.
+    The seconds include the loading of the method. Processor time (own_seconds) and steps, how often the
+    method was asked, leave out the first trial, which also loads code.
     """
 
     seconds: float
@@ -197,11 +175,7 @@ class Took:
 
     @classmethod
     def of(cls, trials: Iterable[Trajectory], seconds: float, n_initial: int) -> Took:
-        """Of trials that were just run.
-
-        Those whose time was not measured do not count, nor does the first one if there are others, because
-        much is loaded and compiled in it.
-        """
+        """Of the trials whose time was measured, without the first, which loads and compiles much."""
         measured = [t for t in trials if not math.isnan(t.own_seconds)]
         measured = measured[1:] or measured
         steps = sum(max(len(t.rows) - n_initial, 0) for t in measured)

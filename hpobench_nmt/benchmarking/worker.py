@@ -1,8 +1,8 @@
 """Worker processes for trials: as the main process sees them, and what they do.
 
-A worker gets each table once, and then tasks: trials of one method on one table. It sends the trajectory of
-each, and shares a clock with the main process that says since when a call of a method has been running. The
-server that workers are forked from (core/processes.py) never loads a user's method.
+A worker gets each table once, and then tasks: trials of one method on one table. It sends each trajectory,
+and shares a clock with the main process that says since when a call of a method has been running. The server
+that forks workers (core/processes.py) never loads a user's method.
 """
 
 from __future__ import annotations
@@ -43,13 +43,8 @@ CALLS = ("loading it", "making it", "ask", "tell", "suggest", "observe")
 class Task:
     """Trials of one method on a table that was sent to the worker before.
 
-    Attributes:
-        table: the table's name.
-        method: the method's name.
-        source: where to load the method from, or the pickled method itself.
-        seed: root seed.
-        trials: their numbers.
-        untrusted: whether the method is a user's, so that whatever goes wrong fails a trial and not the run.
+    The source is where to load the method from, or the pickled method itself. Whatever goes wrong in an
+    untrusted one, a user's, fails a trial and not the run.
     """
 
     table: str
@@ -105,9 +100,7 @@ class Worker(Process):
 class Workers:
     """Worker processes on this machine. All end with the context, and when this process dies.
 
-    Args:
-        warm: methods of the package that are loaded before the workers are made, each with its number of
-            objectives.
+    Methods in `warm`, of the package and with numbers of objectives, are loaded before the workers are made.
     """
 
     def __init__(self, warm: Iterable[tuple[str, int]] = ()) -> None:

@@ -9,6 +9,7 @@ import click
 
 from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
 from hpobench_nmt.cli.models import LARGEST_TEXT, device_option, model_argument, one_device
+from hpobench_nmt.cli.options import COUNT, PATH
 from hpobench_nmt.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,22 +30,16 @@ _RELATED = 10  # words that the terminal shows; the file has all
 
 @click.command()
 @model_argument
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the files.")
-@click.option(
-    "--text", "path", type=click.Path(path_type=Path), help="A UTF-8 file.  [default: the test part]"
-)
+@click.option("--out", type=PATH, required=True, help="Folder of the files.")
+@click.option("--text", "path", type=PATH, help="A UTF-8 file.  [default: the test part]")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Update rule.  [default: the training's]")
-@click.option("--parts", type=click.IntRange(min=1), default=20, show_default=True, help="Sequences to cut.")
-@click.option("--window", type=click.IntRange(min=1), default=100, show_default=True, help="Tokens a point.")
-@click.option("--then", "other", type=click.Path(path_type=Path), help="A text to be joined to it.")
+@click.option("--parts", type=COUNT, default=20, show_default=True, help="Sequences to cut.")
+@click.option("--window", type=COUNT, default=100, show_default=True, help="Tokens a point.")
+@click.option("--then", "other", type=PATH, help="A text to be joined to it.")
 @click.option("--word", help="Show words related to this one.")
-@click.option("--sample", "length", type=click.IntRange(min=1), help="Write a sample of so many tokens.")
+@click.option("--sample", "length", type=COUNT, help="Write a sample of so many tokens.")
 @click.option(
-    "--context",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    help="Tokens read before the sample.",
+    "--context", type=COUNT, default=10_000, show_default=True, help="Tokens read before the sample."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @device_option

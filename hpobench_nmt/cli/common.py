@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 # Columns of what is not shown on a terminal.
 _UNBOUNDED = 10_000
-# Below this, every whole number is a double of its own.
-_WHOLE = 2.0**53
 # A training may take hours: the time left is estimated from all that ended so far.
 _WEEK = 7 * 24 * 3600.0
 
@@ -46,56 +43,15 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """A number above 0; a whole one stays whole."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or an error of usage."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not 0 < number < math.inf:
-            self.fail(f"{value!r} is not a number above 0.", param, ctx)
-        return int(number) if number == int(number) and number < _WHOLE else number
-
-
-AMOUNT = _Amount()
-
-
-def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """An option of several values, comma-separated; a comma in parentheses or quotes is part of a value."""
-    parts, start, depth, quote = [], 0, 0, ""
-    for place, character in enumerate(value or ""):
-        if quote:
-            quote = "" if character == quote else quote
-        elif depth and character in "'\"":
-            quote = character
-        elif character in "()":
-            depth = max(depth + (1 if character == "(" else -1), 0)
-        elif character == "," and not depth:
-            parts.append((value or "")[start:place])
-            start = place + 1
-    named = tuple(part.strip() for part in [*parts, (value or "")[start:]] if part.strip())
-    if value is not None and not named:
-        advice = "" if parameter.required else " Leave it out to use the default."
-        raise InputError(f"{parameter.opts[0]} is empty.{advice}")
-    return named
-
-
-def constraint_option(what: str) -> Callable[[Any], Any]:
-    """The option --constraint, which may be given several times, as the argument `constraints`."""
-    metavar = "METRIC<=NUMBER"
-    return click.option(
-        "--constraint", "constraints", multiple=True, metavar=metavar, help=f"{what}, or METRIC>=NUMBER."
-    )
-
-
 def say(text: str, err: bool = False) -> None:
     """Print a line, on stderr if err is set; no character of it acts on the terminal."""
     click.echo(printable(text, lines=True), err=err)
+
+
+def pairs_text(pairs: Sequence[tuple[str, str]]) -> str:
+    """The first three of several (table, method), and how many more there are."""
+    names = ", ".join(f"{method} on {table}" for table, method in pairs[:3])
+    return names + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
 
 
 def make_console() -> Console:
@@ -139,11 +95,9 @@ def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
 
 @contextmanager
 def late_progress_bar(name: str, after: float = 2.0) -> Iterator[Callable[[float], None]]:
-    """A progress bar on a terminal's stderr, for work that is mostly quick; yields a function of the share.
+    """A progress bar for work that is mostly quick: it appears on a terminal's stderr after so many seconds.
 
-    Args:
-        name: shown before the bar.
-        after: seconds after which the bar appears.
+    Yields a function of the share that is done.
     """
     start = time.monotonic()
     with ExitStack() as stack:

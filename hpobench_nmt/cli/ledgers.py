@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import Commands, require_installed, say, writing
+from hpobench_nmt.cli.options import PATH
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 
 
 @click.command("build")
-@click.argument("ledger", type=click.Path(path_type=Path))
+@click.argument("ledger", type=PATH)
 def build(ledger: Path) -> None:
     """Make a table folder from a LEDGER of 'train', beside it."""
     require_installed("filelock")
@@ -37,8 +38,8 @@ def ledger() -> None:
 
 
 @ledger.command("merge")
-@click.argument("ledgers", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the merged ledger.")
+@click.argument("ledgers", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, help="Folder of the merged ledger.")
 @click.option("--mix-devices", is_flag=True, help="Rows of different devices are no conflict.")
 def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
     """Merge LEDGERS of one spec, such as those of shards, into one.

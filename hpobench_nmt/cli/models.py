@@ -10,20 +10,19 @@ from pathlib import Path
 import click
 
 from hpobench_nmt.cli.common import make_console, require_family, require_installed, say, writing
+from hpobench_nmt.cli.options import PATH
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 
 LARGEST_TEXT = 2**30
 
-model_argument = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
+model_argument = click.argument("model", metavar="MODEL", type=PATH)
 device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:0.")
 
 
 @click.command()
 @model_argument
-@click.option(
-    "--text", "path", type=click.Path(path_type=Path), required=True, help="The text: a UTF-8 file."
-)
+@click.option("--text", "path", type=PATH, required=True, help="The text: a UTF-8 file.")
 @click.option("--dynamic", "rule", metavar="RULE", default="", help="Dynamic evaluation too, by this rule.")
 @click.option("--cache", is_flag=True, help="With a neural cache too.")
 @device_option
@@ -93,10 +92,8 @@ def one_device(text: str) -> str:
 
 @click.command()
 @model_argument
-@click.option(
-    "--text", "path", type=click.Path(path_type=Path), help="The text: a UTF-8 file.  [default: stdin]"
-)
-@click.option("--out", type=click.Path(path_type=Path), help="File of the translations.  [default: stdout]")
+@click.option("--text", "path", type=PATH, help="The text: a UTF-8 file.  [default: stdin]")
+@click.option("--out", type=PATH, help="File of the translations.  [default: stdout]")
 @device_option
 def translate(model: Path, path: Path | None, out: Path | None, device: str) -> None:
     """Translate a text, line by line, with a kept MODEL.

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from hpobench_nmt.cli.common import check_plot, constraint_option, listed, make_console, say
+from hpobench_nmt.cli.common import check_plot, make_console, say
 from hpobench_nmt.cli.completion import completing, table_names
+from hpobench_nmt.cli.options import PATH, constraint_option, listed
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 
@@ -20,7 +21,7 @@ from hpobench_nmt.core.text import counted
     required=True,
     help="Two or more of METRIC[:min|max], e.g. dev_bleu:max,dev_gpu_time:min.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw it to this PNG, PDF or SVG file.")
+@click.option("--plot", type=PATH, help="Draw it to this PNG, PDF or SVG file.")
 @constraint_option("Only rows that keep this bound")
 @click.option("--format", "form", default="text", show_default=True, help="text or csv.")
 def pareto(

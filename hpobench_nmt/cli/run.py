@@ -7,8 +7,17 @@ from typing import Any
 
 import click
 
-from hpobench_nmt.cli.common import AMOUNT, constraint_option, listed, make_console, progress_bar, say
+from hpobench_nmt.cli.common import make_console, pairs_text, progress_bar, say
 from hpobench_nmt.cli.completion import completing, method_names, suite_names, table_names
+from hpobench_nmt.cli.options import (
+    AMOUNT,
+    COUNT,
+    PATH,
+    backend_option,
+    constraint_option,
+    listed,
+    seed_option,
+)
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import RunError
 
@@ -31,56 +40,35 @@ _DEFAULT_SUITE = "quick"
 )
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @constraint_option("A bound that a row must keep to count")
-@click.option("--trials", type=click.IntRange(min=1), help="Seeded trials per method and table.")
+@click.option("--trials", type=COUNT, help="Seeded trials per method and table.")
 @click.option(
     "--score-at",
     type=AMOUNT,
     help="Look-ups of a worker, or time on the clock, after which fb, fbp and fbh are taken.",
 )
 @click.option("--budget", type=AMOUNT, hidden=True, help="The old name of --score-at.")
-@click.option("--lookups", type=click.IntRange(min=1), help="The most that a trial may look up.")
+@click.option("--lookups", type=COUNT, help="The most that a trial may look up.")
 @click.option("--clock", metavar="CLOCK", help="lookups, or cost: a training takes its cost.")
 @click.option("--cost", metavar="METRIC", help="What a training cost.  [default: that of its learning curve]")
 @click.option("--curves", is_flag=True, help="Rows can be trained part of the way, along their curves.")
-@click.option("--workers", type=click.IntRange(min=1), help="How many trainings run at a time.")
+@click.option("--workers", type=COUNT, help="How many trainings run at a time.")
 @click.option(
     "--time",
     type=AMOUNT,
     help="Trials end after this time on the clock; the initial design is trained in any case.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes.  [default: all cores]")
-@click.option("--backend", default="local", show_default=True, help="local (this machine), dask or ray.")
+@seed_option
+@click.option("--jobs", type=COUNT, help="Worker processes.  [default: all cores]")
+@backend_option
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Time limit for each call of a method of yours; a trial that breaks it fails.  [default: none]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/SUITE]")
+@click.option("--out", type=PATH, help="Results folder.  [default: results/SUITE]")
 @click.option("--quiet", is_flag=True, help="No progress bar and no table of scores.")
-def run(
-    suite: str,
-    tables: tuple[str, ...],
-    methods: tuple[str, ...],
-    objectives: tuple[str, ...],
-    constraints: tuple[str, ...],
-    trials: int | None,
-    score_at: float | None,
-    budget: float | None,
-    lookups: int | None,
-    clock: str | None,
-    cost: str | None,
-    curves: bool,
-    workers: int | None,
-    time: float | None,
-    seed: int,
-    jobs: int | None,
-    backend: str,
-    timeout: float | None,
-    out: Path | None,
-    quiet: bool,
-) -> None:
+def run(suite: str, jobs: int | None, backend: str, out: Path | None, quiet: bool, **given: Any) -> None:
     """Run a SUITE (default: quick) and show the scores.
 
     The same command resumes a run that was stopped. The exit code is 1 if every trial of a method failed on a
@@ -91,31 +79,17 @@ def run(
     from hpobench_nmt.benchmarking.suite import load_suite
 
     place = known_backend(backend)
+    budget = given.pop("budget")
     if budget:
         warn_deprecated("--budget", "--score-at", since="1.1", removed_in="2.0")
-    given: dict[str, Any] = {
-        "constraints": constraints,
-        "lookups": lookups,
-        "clock": clock,
-        "cost": cost,
-        "curves": curves,
-        "workers": workers,
-        "time": time,
-    }
+    given["score_at"] = given["score_at"] or budget
     chosen = load_suite(suite)
     results_folder = out or Path("results") / chosen.name
     with progress_bar(quiet, chosen.name) as progress:
         results = call.run(
             chosen,
-            tables=tables,
-            methods=methods,
-            objectives=objectives,
-            trials=trials,
-            score_at=score_at or budget,
-            seed=seed,
             jobs=jobs,
             backend=place,
-            timeout=timeout,
             out=results_folder,
             progress=progress,
             notify=lambda message: say(message, err=True),
@@ -129,11 +103,10 @@ def run(
         console.print(f"Results: {results_folder}", highlight=False, soft_wrap=True, markup=False)
     lost = results.all_failed()
     if lost:
-        names = ", ".join(f"{method} on {table}" for table, method in lost[:3])
-        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
         raise RunError(
-            f"every trial failed: {names}{more}. The first reason: {results.trials[lost[0]][0].failure}. "
-            f"Everything else was run; the results are in {results_folder}."
+            f"every trial failed: {pairs_text(lost)}. The first reason: "
+            f"{results.trials[lost[0]][0].failure}. Everything else was run; the results are in "
+            f"{results_folder}."
         )
 
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hpobench_nmt.cli.common import (
-    Commands,
-    constraint_option,
-    late_progress_bar,
-    listed,
-    make_console,
-    say,
-    writing,
-)
+from hpobench_nmt.cli.common import Commands, late_progress_bar, make_console, say, writing
 from hpobench_nmt.cli.completion import collection_names, completing, removable_names, table_names
 from hpobench_nmt.cli.ledgers import build
+from hpobench_nmt.cli.options import COUNT, PATH, constraint_option, listed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
 
@@ -33,9 +27,9 @@ def tables_list() -> None:
     from hpobench_nmt.lookup.collections import COLLECTIONS
     from hpobench_nmt.render.terminal.grids import print_frame
 
-    listed = catalogue.list_tables(lambda message: say(message, err=True))
-    if len(listed):
-        print_frame(listed, make_console(), wrapped=("folder",))
+    there = catalogue.list_tables(lambda message: say(message, err=True))
+    if len(there):
+        print_frame(there, make_console(), wrapped=("folder",))
     found = catalogue.installed()
     for collection in COLLECTIONS.values():
         absent = [name for name in collection.tables if name not in found]
@@ -49,9 +43,7 @@ def tables_list() -> None:
 
 @tables.command("show")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=5, show_default=True, help="How many of the best rows."
-)
+@click.option("--rows", type=COUNT, default=5, show_default=True, help="How many of the best rows.")
 @constraint_option("Best rows and front only of rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     """Show what a table holds, its best rows and its front."""
@@ -78,17 +70,13 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
     help="How near the best is near enough.  [default: the metric's own, or 5% of the way to the median]",
 )
 @constraint_option("Only rows that keep this bound")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Write tables (CSV) and figures (PNG, PDF) there."
-)
+@click.option("--out", type=PATH, help="Write tables (CSV) and figures (PNG, PDF) there.")
 def tables_analyze(
     names: tuple[str, ...],
-    metric: str | None,
     objectives: tuple[str, ...],
-    best_share: float,
-    tolerance: float | None,
     constraints: tuple[str, ...],
     out: Path | None,
+    **given: Any,
 ) -> None:
     """Analyse tables: importance, fronts, noise and more.
 
@@ -109,14 +97,8 @@ def tables_analyze(
         if constraints:
             kept = kept_rows(table, constraints).sum()
             say(f"Table {table.name!r}: the {kept:,} of {len(table):,} rows that keep {rules}.")
-    sections = analyze_tables(
-        loaded,
-        metric=metric,
-        objectives=(objectives[0], objectives[1]) if objectives else None,
-        best_share=best_share,
-        tolerance=tolerance,
-        constraints=constraints,
-    )
+    pair = (objectives[0], objectives[1]) if objectives else None
+    sections = analyze_tables(loaded, objectives=pair, constraints=constraints, **given)
     print_sections(sections, make_console())
     if out:
         written = write_sections(sections, out)
@@ -149,9 +131,7 @@ def tables_check(name: str) -> None:
 
 @tables.command("card")
 @click.argument("name", shell_complete=completing(table_names))
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Write it there.  [default: print it]", metavar="FILE"
-)
+@click.option("--out", type=PATH, help="Write it there.  [default: print it]", metavar="FILE")
 def tables_card(name: str, out: Path | None) -> None:
     """Write metadata of a table for dataset catalogues.
 
@@ -175,10 +155,7 @@ def tables_card(name: str, out: Path | None) -> None:
 @tables.command("fetch")
 @click.argument("name", metavar="COLLECTION", shell_complete=completing(collection_names))
 @click.option(
-    "--from",
-    "source",
-    type=click.Path(path_type=Path),
-    help="Take the authors' files from this folder instead of the network.",
+    "--from", "source", type=PATH, help="Take the authors' files from this folder instead of the network."
 )
 @click.option(
     "--mirror", default="", help="Base address of a copy of the files, instead of the authors' own."
@@ -199,12 +176,8 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 
 
 @tables.command("add")
-@click.argument("source", metavar="FOLDER_OR_FILE", type=click.Path(path_type=Path))
-@click.option(
-    "--datasheet",
-    type=click.Path(path_type=Path),
-    help="Datasheet of the file.  [default: the same name, .toml]",
-)
+@click.argument("source", metavar="FOLDER_OR_FILE", type=PATH)
+@click.option("--datasheet", type=PATH, help="Datasheet of the file.  [default: the same name, .toml]")
 def tables_add(source: Path, datasheet: Path | None) -> None:
     """Install a table of your own, with its datasheet.
 

@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from hpobench_nmt.cli.common import (
-    listed,
-    make_console,
-    progress_bar,
-    require_family,
-    require_installed,
-    say,
-)
+from hpobench_nmt.cli.common import make_console, progress_bar, require_family, require_installed, say
+from hpobench_nmt.cli.options import COUNT, PATH, backend_option, listed
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import counted
 
@@ -38,10 +32,8 @@ if TYPE_CHECKING:
 _MINUTE = 60.0
 _MOST_SHOWN = 5
 
-spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
-out_option = click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of the ledger.  [default: the spec's name]"
-)
+spec_argument = click.argument("spec_path", metavar="SPEC.toml", type=PATH)
+out_option = click.option("--out", type=PATH, help="Folder of the ledger.  [default: the spec's name]")
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, or cuda:0,cuda:1."
 )
@@ -61,18 +53,16 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @spec_argument
 @out_option
 @device_option
-@click.option(
-    "--jobs", type=click.IntRange(min=1), help="Trainings at a time.  [default: one per device or core]"
-)
-@click.option("--backend", default="local", show_default=True, help="local (this machine), dask or ray.")
+@click.option("--jobs", type=COUNT, help="Trainings at a time.  [default: one per device or core]")
+@backend_option
 @click.option(
     "--only", callback=listed, help="Train only configurations with these values, e.g. layers=2,dropout=0.5."
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many trainings.")
+@click.option("--limit", type=COUNT, help="Stop after so many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(
     "--until",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="UPDATES",
     help="Pause each training at its first checkpoint after so many updates; the next run goes on with it.",
 )
@@ -191,7 +181,6 @@ def _lines(spec: Spec, quiet: bool, total: int) -> Iterator[Callable[[Record], N
 
 
 def _print_kept(workspace: Workspace, done: Sequence[Record]) -> None:
-    """Print how many models are kept, and where the best one is."""
     from hpobench_nmt.runner.disk.kept_model import MODELS
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.run import best_kept
@@ -215,7 +204,6 @@ def cache_folder() -> Path:
 
 
 def _print_status(spec: Spec, folder: Path, shard: tuple[int, int]) -> None:
-    """Print how far the trainings of a ledger are."""
     from hpobench_nmt.runner.specs.spec import describe
     from hpobench_nmt.runner.training.status import read_status
     from hpobench_nmt.runner.training.workspace import Workspace

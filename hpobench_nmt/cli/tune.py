@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpobench_nmt.cli.common import constraint_option, listed, require_family, require_installed, say
+from hpobench_nmt.cli.common import require_family, require_installed, say
 from hpobench_nmt.cli.completion import completing, method_names
+from hpobench_nmt.cli.options import COUNT, constraint_option, listed, seed_option
 from hpobench_nmt.cli.train import cache_folder, device_option, out_option, spec_argument
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, RunError
@@ -28,7 +29,6 @@ _HOUR = 3600.0
 
 
 def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """The two numbers of --updates."""
     if value is None:
         return None
     found = re.fullmatch(r"\s*([1-9][0-9]{0,11})\s*,\s*([1-9][0-9]{0,11})\s*", value)
@@ -47,18 +47,12 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     help="NAME, FILE.py:CLASS or MODULE:CLASS.",
 )
 @click.option(
-    "--lookups",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="The most configurations to train.",
+    "--lookups", type=COUNT, default=20, show_default=True, help="The most configurations to train."
 )
-@click.option("--budget", type=click.IntRange(min=1), hidden=True, help="The old name of --lookups.")
+@click.option("--budget", type=COUNT, hidden=True, help="The old name of --lookups.")
 @click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
 @constraint_option("A bound that a configuration must keep to be of use")
-@click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Trainings at a time."
-)
+@click.option("--workers", type=COUNT, default=1, show_default=True, help="Trainings at a time.")
 @click.option(
     "--updates",
     callback=_updates,
@@ -70,7 +64,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     type=click.FloatRange(min=0, min_open=True),
     help="Stop after so many hours.  [default: no limit]",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed.")
+@seed_option
 @out_option
 @device_option
 def tune(

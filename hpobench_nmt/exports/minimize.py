@@ -60,7 +60,6 @@ class Minimum:
         return pd.concat([pd.DataFrame(list(self.configs)), losses], axis=1)
 
     def __repr__(self) -> str:
-        """How many evaluations, and the best one."""
         return f"Minimum({self.loss:g} at {self.best}, after {counted(len(self.configs), 'evaluation')})"
 
 

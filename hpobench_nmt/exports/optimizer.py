@@ -1,12 +1,12 @@
 """A method on any search space, one configuration at a time: ask, evaluate, tell.
 
-A method picks among N candidates: all configurations of a grid, or, where the space has ranges or its grid is
-large, configurations drawn at random from it. What was asked and told is a list of events, which is also all
-that a file needs to hold: the method is made again from the seed and told the same.
+A method picks among N candidates: all configurations of a grid or, where the space has ranges or its grid is
+large, configurations drawn at random. A file only needs the list of what was asked and told: the method is
+made again from the seed and told the same.
 
-While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other one
-is made again for the occasion and told all results, and their mean for each pending configuration
-(a "constant liar", Ginsbourger et al. 2010), so that it asks for something else.
+While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
+made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
+et al. 2010), so that it asks for something else.
 """
 
 from __future__ import annotations
@@ -45,12 +45,7 @@ _FORMAT = 1
 
 
 class Event(Strict, frozen=True, omit_defaults=True):
-    """One configuration that was asked for, or told.
-
-    Attributes:
-        config: the configuration.
-        losses: what was told, null where the evaluation failed; left out where it was asked for.
-    """
+    """A configuration that was asked for, or told its losses: null where the evaluation failed."""
 
     config: dict[str, bool | int | float | str]
     losses: list[Finite | None] | None = None
@@ -148,8 +143,7 @@ class Optimizer:
 
         Raises:
             InputError: every candidate has been asked for or told.
-            RunError: the method fails, answers with something that is no candidate, or waits for what is
-                pending.
+            RunError: the method fails, its answer is not a candidate, or it waits for what is pending.
         """
         if len(self._told) + len(self._pending) >= self.n_candidates:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
@@ -167,8 +161,8 @@ class Optimizer:
             losses: a number, or one for each objective; None or NaN where the evaluation failed.
 
         Raises:
-            InputError: it is no candidate, was told before, the number of losses is wrong, or one is infinite
-                or beyond 1e150.
+            InputError: the configuration is not a candidate or was told before, the number of losses is
+                wrong, or one is infinite or beyond 1e150.
         """
         row = self._problem.row(config)
         if row in self._told:
@@ -189,8 +183,7 @@ class Optimizer:
     def state(self) -> State:
         """Everything that `save` writes.
 
-        Raises:
-            InputError: the method was given as an object, which a file cannot name.
+        Raises InputError where the method was given as an object, which a file cannot name.
         """
         if self._method.factory is not None:
             raise InputError(
@@ -222,8 +215,8 @@ class Optimizer:
 
         Args:
             path: the file.
-            method: the method that the file names, if it is none that `hpobench-nmt methods` lists: a file
-                cannot choose code to run.
+            method: the method that the file names, where it is not one of the package's: a file cannot choose
+                code to run.
             budget: another one than the file's, to continue for longer.
 
         Raises:
@@ -281,7 +274,6 @@ class Optimizer:
             raise RunError(f"method {self._method.name} failed: {error}.") from error
 
     def _answer(self) -> int:
-        """The row that the method answers with."""
         self._tell_all(self._live, self._told_live)
         running = dict.fromkeys(self._pending, math.inf)
         suggests = hasattr(self._live, "suggest")

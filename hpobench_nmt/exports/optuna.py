@@ -131,13 +131,9 @@ def table_objective(
 ) -> Callable[[Any], float | tuple[float, ...]]:
     """A table as an Optuna objective: suggests a configuration, and returns metrics in raw units.
 
-    Args:
-        table: any.
-        objectives: metrics to return; left out: the table's first objective. The study's directions are the
-            caller's to choose.
-
-    A configuration of the grid that has no row, or lacks a metric, makes a failed trial (NaN). The reason is
-    in its user attribute "missing".
+    Without `objectives`, it returns the table's first one. The study's directions are the caller's to choose.
+    A configuration of the grid that has no row, or lacks a metric, makes a failed trial (NaN), with the
+    reason in its user attribute "missing".
     """
     metrics = [table.objective(o).metric for o in objectives] or [table.objective(table.main_metric).metric]
 

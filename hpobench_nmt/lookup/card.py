@@ -50,10 +50,8 @@ _NUMBERS = ("row", "checkpoint", "replicate", "seed")
 def croissant(folder: Path) -> dict[str, Any]:
     """The card of a table folder, to be written as JSON into that folder. O(size of its files).
 
-    What the datasheet does not say is left out: Croissant wants a licence, a date and a creator.
-
-    Raises:
-        InputError: the folder is no table, or its files are not those that its datasheet means.
+    What the datasheet lacks is left out: Croissant wants a licence, a date and a creator. Raises InputError
+    where the folder is no table, or its files are not those that its datasheet means.
     """
     table = load_folder(folder)
     told = table.provenance
@@ -80,7 +78,6 @@ def croissant(folder: Path) -> dict[str, Any]:
 
 
 def _description(table: Table) -> str:
-    """What the table is, in one sentence, and what its datasheet says of it."""
     goals = " and ".join(str(table.objective(goal)) for goal in table.objectives)
     axes = ", ".join(h.name for h in table.hyperparameters)
     facts = f"Lookup table for hyperparameter optimization: {counted(len(table), 'configuration')} of {axes}"
@@ -143,7 +140,6 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
 
 
 def _axis(h: Hyperparameter) -> tuple[str, str]:
-    """Type and description of a hyperparameter."""
     kind, shown = "sc:Text", list(h.labels[:20])
     if h.is_numeric:
         whole = all(float(value).is_integer() for value in h.values) and not h.active_if

@@ -1,7 +1,7 @@
 """Where tables live, and how one is found by name.
 
-In the order they are searched: the folders in HPOBENCH_NMT_TABLES, tables that the user added, tables
-that were fetched, and the tables that ship with the package.
+Searched in this order: the folders in HPOBENCH_NMT_TABLES, tables that the user added, tables that were
+fetched, and the tables that ship with the package.
 """
 
 from __future__ import annotations
@@ -80,10 +80,9 @@ def _claimed_collection(sheet: Path, about: tuple[int, ...]) -> str | None:
 
 
 def members(name: str) -> list[str]:
-    """The tables that a collection stands for, or just the name that was given.
+    """The tables of a collection, or just the name that was given.
 
-    Raises:
-        InputError: some are absent, and a datasheet that may be one of theirs cannot be read.
+    Raises InputError where some are absent, and a datasheet that may be one of theirs cannot be read.
     """
     found = collections().get(name)
     if found is None:
@@ -96,10 +95,9 @@ def members(name: str) -> list[str]:
 
 
 def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
-    """The tables that are installed: table, rows, hyperparameters, objectives, folder.
+    """The installed tables: table, rows, hyperparameters, objectives, folder.
 
-    Args:
-        notify: called with the reason why a table cannot be used, which leaves it out; left out: it warns.
+    Tables that cannot be used are left out; `notify` is called with each reason (left out: it warns).
     """
     import pandas as pd
 
@@ -145,8 +143,7 @@ def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -
 def load_table(name_or_folder: str | Path) -> Table:
     """Load a table by name, or from a folder given as a path.
 
-    Raises:
-        InputError: no such table (with the nearest name), or a folder that fails its checks.
+    Raises InputError where there is no such table (with the nearest name), or its folder fails its checks.
     """
     folder = find_folder(name_or_folder)
     table = load_folder(folder)
@@ -157,10 +154,9 @@ def load_table(name_or_folder: str | Path) -> Table:
 
 
 def find_folder(name_or_folder: str | Path) -> Path:
-    """The folder of a table by name, or a folder given as a path, which need not exist.
+    """The folder of a table by name, or one given as a path, which may be absent.
 
-    Raises:
-        InputError: no table has this name (with the nearest).
+    Raises InputError where no table has this name (with the nearest).
     """
     text = str(name_or_folder)
     if isinstance(name_or_folder, Path) or os.sep in text or (os.altsep and os.altsep in text):
@@ -180,11 +176,7 @@ def find_folder(name_or_folder: str | Path) -> Path:
 
 
 def remove_table(name: str) -> Path:
-    """Delete the folder of a table that was added or fetched, and return it.
-
-    Raises:
-        InputError: no table that was added or fetched has this name.
-    """
+    """Delete the folder of a table that was added or fetched, and return it; InputError for other names."""
     tables = own_tables()
     if name not in tables:
         if name in installed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.lookup.curve_checks import curve_facts, rows_text
+from hpobench_nmt.lookup.curve_checks import Fact, curve_facts, listed, rows_text
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
@@ -28,20 +29,14 @@ from hpobench_nmt.lookup.table import Table
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
 _SUSPICIOUS_AGREEMENT = 4
-# So many row numbers or values are shown.
-_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One fact.
+    """One fact on a table, or collection of tables, and what follows from it for a benchmark.
 
-    Attributes:
-        table: the table, or collection of tables, that it is about.
-        kind: "ok": a claim that was verified; "note": worth knowing; "warning": distorts a benchmark
-            that does not take it into account.
-        fact: what was found.
-        meaning: what follows from it for a benchmark.
+    The kind is "ok" for a claim that was verified, "note" for what is worth knowing, and "warning" for what
+    distorts a benchmark that ignores it.
     """
 
     table: str
@@ -51,85 +46,58 @@ class Finding:
 
 
 def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
-    """All findings on one table. It was loaded, so that its hash, types and ranges are in order.
-
-    Args:
-        table: the rows.
-        folder: where they were loaded from, for what lies beside them.
-    """
+    """All findings on a loaded table, and on what lies beside its rows in its folder, if that is given."""
     curves = () if table.curves is None else curve_facts(table, table.curves)
-    facts = [*_facts(table), *curves]
+    facts: list[Fact] = [*_facts(table), *curves]
     if folder:
         facts += [*_ledger(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
-    found = [Finding(table.name, kind, fact, meaning) for kind, fact, meaning in facts]
-    if not any(f.kind == "warning" for f in found):
-        found.append(
-            Finding(table.name, "ok", "hash, types and ranges are in order", "nothing to watch for.")
-        )
-    return found
+    if not any(kind == "warning" for kind, _, _ in facts):
+        facts.append(("ok", "hash, types and ranges are in order", "nothing to watch for."))
+    return [Finding(table.name, *fact) for fact in facts]
 
 
 def check_collection(name: str, tables: Sequence[Table]) -> list[Finding]:
     """Findings on tables that were published together."""
-    tables = [t for t in tables if t.claims.get("collection") == name]
+    members = [table for table in tables if table.claims.get("collection") == name]
+    return [Finding(name, *fact) for fact in _collection_facts(members)]
+
+
+def _collection_facts(tables: Sequence[Table]) -> Iterator[Fact]:
     claims = {int(t.claims["collection_rows"]) for t in tables if "collection_rows" in t.claims}
     expected = {int(t.claims["collection_tables"]) for t in tables if "collection_tables" in t.claims}
     if expected and len(tables) < max(expected):
         there = "is" if len(tables) == 1 else "are"
-        return [
-            Finding(
-                name,
-                "note",
-                f"of its {max(expected)} tables, {len(tables)} {there} installed",
-                "what the source says of all of them cannot be checked.",
-            )
-        ]
+        fact = f"of its {max(expected)} tables, {len(tables)} {there} installed"
+        yield "note", fact, "what the source says of all of them cannot be checked."
+        return
     if len(claims) != 1:
-        return []
-    missing = _missing_in_all(name, tables)
+        return
     claimed, held = claims.pop(), sum(len(t) for t in tables)
     if claimed == held:
-        return [
-            Finding(name, "ok", f"{counted(held, 'row')}, as the source says", "no row is lacking."),
-            *missing,
-        ]
-    return [
-        Finding(
-            name,
+        yield "ok", f"{counted(held, 'row')}, as the source says", "no row is lacking."
+    else:
+        yield (
             "warning",
             f"{'the one table holds' if len(tables) == 1 else f'the {len(tables)} tables hold'} "
             f"{counted(held, 'row')}, the source speaks of {claimed:,} systems",
             f"{abs(claimed - held):,} systems are not to be had: compare only with figures from these rows.",
-        ),
-        *missing,
-    ]
-
-
-def _missing_in_all(name: str, tables: Sequence[Table]) -> list[Finding]:
-    counts: dict[str, int] = {}
+        )
+    missing: Counter[str] = Counter()
     for table in tables:
         for metric, values in zip(table.metrics, table.values.T, strict=True):
-            counts[metric.name] = counts.get(metric.name, 0) + int(np.isnan(values).sum())
-    return [
-        Finding(
-            name,
-            "note",
-            f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {metric}",
-            "see the tables above.",
-        )
-        for metric, count in counts.items()
-        if count
-    ]
+            missing[metric.name] += int(np.isnan(values).sum())
+    for name, count in missing.items():
+        if count:
+            fact = f"{counted(count, 'row')} in all {'has' if count == 1 else 'have'} no {name}"
+            yield "note", fact, "see the tables above."
 
 
 def twins(table: Table) -> list[Rows]:
     """Groups of rows that look like one training under several configurations.
 
     Two rows are linked if their configurations differ in a single hyperparameter and four or more of the
-    metrics agree exactly (all, where there are fewer than four), the first objective among them. Rows that
-    are linked, directly or through others, are a group. Of one metric alone there are none.
-
-    O(N log N) for each hyperparameter and each choice of metrics that could agree.
+    metrics agree exactly (all, where there are fewer than four), the first objective among them. Rows linked
+    directly or through others are a group. O(N log N) for each hyperparameter and choice of metrics.
     """
     n_metrics = len(table.metrics)
     needed = max(min(_SUSPICIOUS_AGREEMENT, n_metrics), 2)
@@ -161,13 +129,9 @@ def _codes(values: Floats) -> Rows:
 
 
 def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> Iterator[tuple[Rows, Rows]]:
-    """Pairs of rows of the same id that agree in so many columns, enough of them to connect all such rows.
+    """Pairs of rows of the same id that agree in `needed` columns, enough of them to connect all such rows.
 
-    Args:
-        ids: of the rows, shape (n,).
-        rows: their numbers in the table, ascending, shape (n,).
-        columns: of the whole table, -1 where a value is missing, which agrees with nothing.
-        needed: in how many columns rows must agree.
+    `rows`, ascending, and their `ids` have shape (n,); columns are of the whole table, -1 where missing.
     """
     members, follows = in_groups(ids)
     ids, rows = ids[members], rows[members]
@@ -181,7 +145,7 @@ def _agreeing(ids: Rows, rows: Rows, columns: Sequence[Rows], needed: int) -> It
             yield from _agreeing(finer, rows[known], columns[k + 1 :], needed - 1)
 
 
-def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _facts(table: Table) -> Iterator[Fact]:
     n_rows = len(table)
     grid = math.prod(len(h.values) for h in table.hyperparameters)
     inactive = [
@@ -191,7 +155,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         covered = covered_share(table.hyperparameters, table.configs)
         yield (
             "note",
-            f"{_listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
+            f"{listed(inactive)} {'is' if len(inactive) == 1 else 'are'} inactive in some rows; rows stand "
             f"for {_share_of_grid(covered)} of the grid",
             "models see the default there. A row stands for all values of what is inactive in it.",
         )
@@ -210,7 +174,7 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         absent = np.setdiff1d(h.numbers, column)
         if len(absent):
-            values = _listed([short_label(h.value(code)) for code in absent])
+            values = listed([short_label(h.value(code)) for code in absent])
             yield "note", f"no row has {h.name} of {values}", "this part of the search space is empty."
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         missing = int(np.isnan(values).sum())
@@ -227,11 +191,8 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
                 + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
             )
         if len(known) > 1 and (known == known[0]).all():
-            yield (
-                "warning",
-                f"{metric.name} is {known[0]:g} in every row",
-                "there is nothing to optimise in it.",
-            )
+            fact = f"{metric.name} is {known[0]:g} in every row"
+            yield "warning", fact, "there is nothing to optimise in it."
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)
@@ -246,11 +207,8 @@ def _facts(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         )
     others = [key for key in table.claims if key not in Claims.__struct_fields__]
     if others:
-        yield (
-            "note",
-            f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(_listed(others))}",
-            f"what can be verified is {', '.join(Claims.__struct_fields__)}.",
-        )
+        fact = f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(listed(others))}"
+        yield "note", fact, f"what can be verified is {', '.join(Claims.__struct_fields__)}."
     yield from _trained(table)
     yield from _published_front(table)
     yield from _twins(table)
@@ -265,13 +223,13 @@ def _with_checkpoints(table: Table, metric: str, values: Floats) -> int:
     return int(np.isnan(values[measured]).sum())
 
 
-def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _ties(table: Table, name: str) -> Iterator[Fact]:
     best = table.best_rows(name)
     if len(best) > 1:
         value = table.column(table.objective(name).metric)[best[0]]
         yield (
             "warning",
-            f"{len(best)} rows share the best {name}, {value:g}: rows {_listed(best)}",
+            f"{len(best)} rows share the best {name}, {value:g}: rows {listed(best)}",
             "whether any of them or only the first meets the target changes ftb: random search needs "
             f"{(len(table) + 1) / (len(best) + 1):.1f} look-ups on average for any, "
             f"{(len(table) + 1) / 2:.1f} for the first.",
@@ -288,7 +246,7 @@ def _ties(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warn
         )
 
 
-def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _outliers(table: Table, name: str) -> Iterator[Fact]:
     objective = table.objective(name)
     values = table.column(objective.metric)
     losses = objective.to_loss(values)
@@ -304,7 +262,7 @@ def _outliers(table: Table, name: str) -> Iterator[tuple[Literal["ok", "note", "
         )
 
 
-def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _published_front(table: Table) -> Iterator[Fact]:
     if "front" not in table.claims:
         return
     objectives = [str(o) for o in table.claims.get("front_objectives", table.objectives[:2])]
@@ -324,23 +282,20 @@ def _published_front(table: Table) -> Iterator[tuple[Literal["ok", "note", "warn
         yield (
             "warning",
             f"the published Pareto front of {names} differs from a recomputation: rows "
-            f"{_listed(sorted(claimed ^ computed))} are on one only",
+            f"{listed(sorted(claimed ^ computed))} are on one only",
             "scores of fronts cannot be compared with published ones.",
         )
 
 
-def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _trained(table: Table) -> Iterator[Fact]:
     """Whether the table holds what its datasheet says was trained."""
     if "configurations" not in table.claims:
         return
     wanted, failed = int(table.claims["configurations"]), int(table.claims.get("failed", 0))
     ended = len(table) + failed
     if table.claims.get("complete") and ended == wanted:
-        yield (
-            "ok",
-            f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row",
-            "what is not in the table cannot be trained.",
-        )
+        fact = f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row"
+        yield "ok", fact, "what is not in the table cannot be trained."
     elif table.claims.get("complete"):
         yield (
             "warning",
@@ -356,7 +311,7 @@ def _trained(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], s
         )
 
 
-def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _ledger(table: Table, folder: Path) -> Iterator[Fact]:
     """Whether the table was built from the ledger that lies beside it."""
     claimed, path = table.provenance.get("ledger_sha256"), folder / LEDGER
     if claimed is None or not path.is_file():
@@ -364,14 +319,11 @@ def _ledger(table: Table, folder: Path) -> Iterator[tuple[Literal["ok", "note", 
     if hashlib.sha256(read_bytes(path, MAX_BYTES, follow_link=False)).hexdigest() == claimed:
         yield "ok", "built from the ledger beside it", "every row can be traced to its training."
     else:
-        yield (
-            "warning",
-            "the ledger beside it is not the one that it was built from",
-            f"build it again: hpobench-nmt tables build {path}",
-        )
+        fact = "the ledger beside it is not the one that it was built from"
+        yield "warning", fact, f"build it again: hpobench-nmt tables build {path}"
 
 
-def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str, str]]:
+def _twins(table: Table) -> Iterator[Fact]:
     groups = twins(table)
     if not groups:
         return
@@ -387,15 +339,10 @@ def _twins(table: Table) -> Iterator[tuple[Literal["ok", "note", "warning"], str
         "warning",
         f"{len(rows):,} of {len(table):,} rows fall into {counted(len(groups), 'group')} that agree{one} "
         f"exactly in {', '.join(agreeing)} and differ{one} only in {', '.join(differing)} "
-        f"(rows {_listed(groups[0])}, for one)",
+        f"(rows {listed(groups[0])}, for one)",
         f"they are probably one training each, entered several times: {', '.join(differing)} has no effect "
         "there, the table holds fewer independent rows than it seems, and ties are likely.",
     )
-
-
-def _listed(items: Sequence[object] | Rows) -> str:
-    """Row numbers or values, at most so many of them."""
-    return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")
 
 
 def _share_of_grid(share: float) -> str:
@@ -412,12 +359,7 @@ def _count(number: int) -> str:
 
 
 def find_check(name: str, tables: Sequence[tuple[Table, Path]]) -> list[Finding]:
-    """Findings on tables, and on what they say together.
-
-    Args:
-        name: of the collection, if they are all that is installed of it; otherwise of the table.
-        tables: one or more, each with its folder.
-    """
+    """Findings on tables, each with its folder, and on what they say together as the collection `name`."""
     if not tables:
         raise InputError("no table to check.")
     findings = [finding for table, folder in tables for finding in check_table(table, folder)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ _UNDONE = 0.8
 # Numbers are the same if they agree to this share, or to the digits that the table has.
 _SAME = 1e-9
 _MOST_DIGITS = 6
-# So many row numbers are shown.
+# So many row numbers or values are shown.
 _MOST_SHOWN = 10
 # The metric that says how long a training was, where the resource is updates.
 _UPDATES = ("num_updates", "update")
@@ -37,7 +37,8 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
     if len(none):
         yield (
             "warning",
-            f"{_of(none, table)} {'has' if len(none) == 1 else 'have'} no learning curve ({rows_text(none)})",
+            f"{len(none):,} of {counted(len(table), 'row')} {'has' if len(none) == 1 else 'have'} no "
+            f"learning curve ({rows_text(none)})",
             "methods that stop early cannot be run on these rows.",
         )
     if not len(held):
@@ -100,18 +101,12 @@ def _own(table: Table, name: str, own: str, found: Floats, held: Rows) -> Iterat
         known |= ~np.isnan(found)
     wrong = held[known & ~(np.abs(values - found) <= slack)]
     if len(wrong):
-        yield (
-            "warning",
-            f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({rows_text(wrong)})",
-            "the curves there are of other trainings, or the datasheet is wrong.",
-        )
+        fact = f"{name} of {counted(len(wrong), 'row')} is not the {own} of its curve ({rows_text(wrong)})"
+        yield "warning", fact, "the curves there are of other trainings, or the datasheet is wrong."
     elif known.any():
         which = "every row" if known.all() else "every row that has it"
-        yield (
-            "ok",
-            f"{name} of {which} is the {own} of its curve",
-            "a training to the end gives what the table says.",
-        )
+        fact = f"{name} of {which} is the {own} of its curve"
+        yield "ok", fact, "a training to the end gives what the table says."
 
 
 def _elsewhere(
@@ -123,11 +118,8 @@ def _elsewhere(
     on_curve = np.logical_or.reduceat(np.repeat(own, some.lengths) == values, some.starts[:-1])
     others = held[known & (own != best)]
     if not on_curve[known].all():
-        yield (
-            "note",
-            f"{name} of a row is neither the best nor the last of its curve",
-            "it was measured in another way: compare rows by one or the other.",
-        )
+        fact = f"{name} of a row is neither the best nor the last of its curve"
+        yield "note", fact, "it was measured in another way: compare rows by one or the other."
     elif len(others):
         yield (
             "note",
@@ -151,11 +143,8 @@ def _shapes(name: str, losses: Floats, best: Rows, starts: Rows, held: Rows) -> 
         )
     cut = held[several & (best == starts[1:] - 1)]
     if len(cut):
-        yield (
-            "note",
-            f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({rows_text(cut)})",
-            "they may be cut: longer trainings might have been better.",
-        )
+        fact = f"{name} is best at the end in {len(cut)} of {counted(len(held), 'curve')} ({rows_text(cut)})"
+        yield "note", fact, "they may be cut: longer trainings might have been better."
     back = held[_gone_back(losses, starts)]
     if len(back):
         yield (
@@ -182,14 +171,11 @@ def _gone_back(losses: Floats, starts: Rows) -> NDArray[np.bool_]:
     return np.bincount(np.repeat(np.arange(len(lengths)), lengths)[back], minlength=len(lengths)) > 0
 
 
-def _of(some: Rows, table: Table) -> str:
-    return f"{len(some):,} of {counted(len(table), 'row')}"
-
-
 def rows_text(rows: Rows) -> str:
     """Their numbers: "row 3", or "rows 3, 5"."""
-    return f"row{'s' * (len(rows) != 1)} {_listed(rows)}"
+    return f"row{'s' * (len(rows) != 1)} {listed(rows)}"
 
 
-def _listed(rows: Rows) -> str:
-    return ", ".join(map(str, rows[:_MOST_SHOWN].tolist())) + (", …" if len(rows) > _MOST_SHOWN else "")
+def listed(items: Sequence[object] | Rows) -> str:
+    """Row numbers or values, at most so many of them."""
+    return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")

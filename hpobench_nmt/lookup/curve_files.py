@@ -70,14 +70,7 @@ class CurvesSection(Strict, frozen=True):
 def read_curves(
     content: bytes, section: CurvesSection, metrics: Sequence[Metric], n_rows: int, path: Path
 ) -> Curves:
-    """The curves of a table from the content of its curves.csv.
-
-    Args:
-        content: of the file.
-        section: the datasheet's section.
-        metrics: those of the table.
-        n_rows: of the table.
-        path: of the file, for messages.
+    """The curves of a table of n_rows rows and these metrics from the content of its curves.csv.
 
     Raises:
         InputError: a column is missing or unknown, a cell is no number, rows or checkpoints are not in order,
@@ -171,13 +164,9 @@ def _parts(content: bytes, names: Sequence[str], path: Path) -> Iterator[tuple[M
 def _check_order(
     rows: Floats, checkpoints: Floats, before: tuple[int, int], n_rows: int, first_line: int
 ) -> tuple[int, int]:
-    """Refuse what is out of order; the row and checkpoint that the part ends with.
+    """Refuse what is out of order; the row and checkpoint that ends this part, from first_line on.
 
-    Args:
-        rows, checkpoints: of a part of the file.
-        before: the row and the checkpoint just before it; checkpoint 0 at the start of the file.
-        n_rows: of the table.
-        first_line: the number of the part's first line.
+    `before` has the row and the checkpoint just before it; checkpoint 0 at the start of the file.
     """
 
     def refuse(wrong: NDArray[np.bool_], message: str) -> None:
@@ -209,13 +198,7 @@ def curves_csv(curves: Curves) -> bytes:
 
 
 def curves_section(curves: Curves, metrics: Sequence[Metric], content: bytes) -> dict[str, Any]:
-    """The datasheet's section for curves whose file has this content.
-
-    Args:
-        curves: of the table.
-        metrics: those of the table.
-        content: of curves.csv.
-    """
+    """The datasheet's section for a table's curves, whose file has this content; metrics are the table's."""
     section: dict[str, Any] = {
         "count": len(curves.costs),
         "sha256": hashlib.sha256(content).hexdigest(),

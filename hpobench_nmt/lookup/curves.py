@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,8 @@ Own = Literal["best", "last"]
 class Curve(NamedTuple):
     """The curve of one row; the arrays are read-only.
 
-    Attributes:
-        resources: shape (k,).
-        costs: up to each checkpoint, shape (k,).
-        values: shape (k, M), the metrics in the order of `Curves.metrics`.
+    Resources and costs up to each checkpoint have shape (k,), values (k, M), in the order of
+    `Curves.metrics`.
     """
 
     resources: Floats
@@ -54,8 +52,7 @@ class Curves:
         own: of each metric, whether the row's own value is the "best" or the "last" of its curve; None if
             the table has no such metric, or measured it in another way.
         starts, resources, costs, values: see there; frozen.
-        cost_unit: for people.
-        resource_unit: for people.
+        cost_unit, resource_unit: for people.
     """
 
     resource: str
@@ -69,7 +66,6 @@ class Curves:
     resource_unit: str = ""
 
     def __post_init__(self) -> None:
-        """Check the parts against one another and freeze the arrays."""
         for name, kind in (("starts", np.int64), ("resources", float), ("costs", float), ("values", float)):
             array = np.array(getattr(self, name), dtype=kind)
             array.setflags(write=False)
@@ -101,8 +97,10 @@ class Curves:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
+        some = self.lengths > 0  # the rows that have checkpoints
+        firsts = self.starts[:-1][some]
         follows = np.ones(len(self.costs), dtype=bool)
-        follows[self.starts[:-1][np.diff(self.starts) > 0]] = False
+        follows[firsts] = False
         for what, numbers in ((self.resource, self.resources), ("cost", self.costs)):
             self._refuse(~np.isfinite(numbers), f"{what} is missing or not finite.")
             self._refuse(numbers < 0, f"{what} is below 0.")
@@ -113,14 +111,13 @@ class Curves:
         if len(self.costs) and not self.costs.any():
             raise InputError("curves: the cost is 0 everywhere.")
         last = np.zeros(len(self.costs), dtype=bool)
-        last[self.starts[1:][np.diff(self.starts) > 0] - 1] = True
+        last[self.starts[1:][some] - 1] = True
         for metric, values in zip(self.metrics, self.values.T, strict=True):
             self._refuse(np.abs(values) > LARGEST_VALUE, f"{metric.name} is beyond {LARGEST_VALUE:g}.")
             absent = np.isnan(values)
             middle = absent & ~last
             if middle.any():
-                known = np.add.reduceat(~absent, self.starts[:-1][np.diff(self.starts) > 0]) > 0
-                middle &= np.repeat(known, np.diff(self.starts)[np.diff(self.starts) > 0])
+                middle &= np.repeat(np.logical_or.reduceat(~absent, firsts), self.lengths[some])
             self._refuse(
                 middle,
                 f"{metric.name} is missing before the last checkpoint. A training that diverges stops there: "
@@ -175,29 +172,17 @@ class Curves:
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
-        return Curves(
-            self.resource,
-            self.metrics,
-            self.own,
-            starts,
-            self.resources[places],
-            self.costs[places],
-            self.values[places],
-            self.cost_unit,
-            self.resource_unit,
-        )
+        return self._taken(starts, places)
 
     def only(self, kept: NDArray[np.bool_]) -> Curves:
         """The curves with no checkpoints in the other rows, kept of shape (N,)."""
         there = np.repeat(kept, self.lengths)
         starts = np.concatenate([[0], np.cumsum(np.where(kept, self.lengths, 0))])
-        return replace(
-            self,
-            starts=starts,
-            resources=self.resources[there],
-            costs=self.costs[there],
-            values=self.values[there],
-        )
+        return self._taken(starts, there)
+
+    def _taken(self, starts: Rows, places: NDArray[Any]) -> Curves:
+        resources, costs, values = (array[places] for array in (self.resources, self.costs, self.values))
+        return replace(self, starts=starts, resources=resources, costs=costs, values=values)
 
     @cached_property
     def sha256(self) -> str:

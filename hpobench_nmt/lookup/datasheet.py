@@ -146,11 +146,7 @@ class Datasheet(Strict, frozen=True):
 
 
 def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
-    """Read a datasheet and check all that can be checked without the rows.
-
-    Raises:
-        InputError: what is wrong in it, and where.
-    """
+    """Read a datasheet and check all that can be checked without the rows; InputError says what is wrong."""
     content = read_toml(path, follow_link)
     written = content.get("format", FORMATS[0])
     if written not in FORMATS or isinstance(written, bool):
@@ -193,27 +189,20 @@ def datasheet(table: Table, content: bytes) -> dict[str, Any]:
         "name": table.name,
         "objectives": list(table.objectives),
         "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
-        "hyperparameters": {},
-        "metrics": {},
+        "hyperparameters": {h.name: _axis_section(h) for h in table.hyperparameters},
+        "metrics": {m.name: _metric_section(m) for m in table.metrics},
+        "provenance": dict(table.provenance),
+        "claims": dict(table.claims),
     }
-    for h in table.hyperparameters:
-        sheet["hyperparameters"][h.name] = _axis_section(h)
-    for m in table.metrics:
-        entry = {"direction": m.direction}
-        for key in ("unit", "missing", "tolerance", "description"):
-            value = getattr(m, key)
-            if value not in ("", None):
-                entry[key] = value
-        sheet["metrics"][m.name] = entry
-    if table.provenance:
-        sheet["provenance"] = dict(table.provenance)
-    if table.claims:
-        sheet["claims"] = dict(table.claims)
-    return sheet
+    return {key: value for key, value in sheet.items() if value or key not in ("provenance", "claims")}
+
+
+def _metric_section(m: Metric) -> dict[str, Any]:
+    keys = ("direction", "unit", "missing", "tolerance", "description")
+    return {key: value for key in keys if (value := getattr(m, key)) not in ("", None)}
 
 
 def _format_for(axes: Sequence[Hyperparameter]) -> int:
-    """The first format that can hold these hyperparameters."""
     of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
     return FORMATS[0] if of_numbers and all(h.is_numeric for h in axes) else FORMATS[1]
 
@@ -223,15 +212,13 @@ def _axis_section(h: Hyperparameter) -> dict[str, Any]:
         entry: dict[str, Any] = {"values": [plain(float(v)) for v in h.values], "scale": h.scale}
     else:
         entry = {"kind": h.kind, "values": list(map(_written, h.values))}
-    if h.unit:
-        entry["unit"] = h.unit
-    if h.integer is not None:
-        entry["integer"] = h.integer
-    if h.active_if:
-        entry["active_if"] = {parent: list(map(_written, values)) for parent, values in h.active_if}
-    if h.default is not None:
-        entry["default"] = _written(h.default)
-    return entry
+    more = {
+        "unit": h.unit or None,
+        "integer": h.integer,
+        "active_if": {parent: list(map(_written, values)) for parent, values in h.active_if} or None,
+        "default": None if h.default is None else _written(h.default),
+    }
+    return entry | {key: value for key, value in more.items() if value is not None}
 
 
 def _written(value: Value) -> Value:

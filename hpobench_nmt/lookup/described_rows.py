@@ -14,10 +14,10 @@ from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import LARGEST_VALUE
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
-from hpobench_nmt.lookup.averages import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
+from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.rows import first_label, parse_columns
@@ -41,9 +41,8 @@ def build_table(
         sheet: its datasheet.
         csv_path, sheet_path: where they are from, for messages.
         curves: the content of curves.csv, where the datasheet describes one.
-        replicates: gives the content of replicates.csv, where the datasheet describes one; called when the
-            table's replicates are first used. Where the datasheet names a column of seeds instead, they are
-            the trainings that the rows are means of.
+        replicates: gives the content of replicates.csv, where the datasheet describes one, on first use.
+            Where it names a column of seeds instead, they are the trainings that the rows are means of.
     """
     seed = sheet.replicates.seed if sheet.replicates else None
     if seed is not None:
@@ -115,13 +114,7 @@ def build_table(
 def read_replicates(
     content: Callable[[], bytes], sheet: Datasheet, axes: Sequence[Hyperparameter], path: Path
 ) -> ReplicateRows:
-    """The trainings in a table's replicates.csv.
-
-    Args:
-        content: gives that of the file.
-        sheet: the table's datasheet.
-        axes: the table's.
-        path: of the file, for messages.
+    """The trainings in a table's replicates.csv, whose content a function gives.
 
     Raises:
         InputError: a column is missing or unknown, or a cell is no number or not on the grid; with its line.

@@ -1,7 +1,6 @@
 """Download files whose SHA-256 is known, safely: bounded in size and time, retried, checked.
 
-Not pooch, which bounds neither the size of a file nor the time that a slow server may take, and asks again
-for a file that is not there.
+Not pooch, which bounds neither size nor time, and asks again for a file that is not there.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ class Limits:
 
     Attributes:
         max_bytes: a file larger than this is refused while it arrives.
-        connect_s: seconds to wait for a connection.
-        read_s: seconds to wait for the next bytes.
+        connect_s, read_s: seconds to wait for a connection, and for the next bytes.
         total_s: seconds for one try at one file, so that a server that drips is given up.
         tries: how often a file is asked for in all.
         pause_s: wait before the second try; doubled for each further one.
@@ -46,11 +44,7 @@ class _Unusable(Exception):
 
 
 def download(url: str, sha256: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The content at url.
-
-    Raises:
-        RunError: it could not be had, with the reason of the last try.
-    """
+    """The content at url; RunError with the reason of the last try where it could not be had."""
     import requests
 
     with requests.Session() as http:

@@ -1,11 +1,10 @@
 """Tables on disk: a folder with `table.csv` (the rows) and `datasheet.toml` (what they are).
 
-Where configurations were trained again with other seeds, `replicates.csv` holds those trainings, which are
-read when they are first used, and `curves.csv` the learning curves of the rows, if they are known. A table
-that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it.
+`replicates.csv` holds trainings with other seeds, which are read when they are first used, and `curves.csv`
+learning curves. A table that the runner filled has its `spec.toml` and its `ledger.jsonl` beside it.
 
 The datasheet names every column, its scale or direction and unit, says where the rows come from, and
-carries their SHA-256. Loading checks all of it; nothing in a folder is ever executed or unpickled, and
+carries their SHA-256. Loading checks all of it. Nothing in a folder is ever executed or unpickled, and
 symbolic links in it are not followed.
 """
 
@@ -27,13 +26,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
-from hpobench_nmt.lookup.datasheet import (
-    Datasheet,
-    ReplicatesSection,
-    RowsSection,
-    datasheet,
-    read_datasheet,
-)
+from hpobench_nmt.lookup.datasheet import Datasheet, ReplicatesSection, RowsSection, datasheet, read_datasheet
 from hpobench_nmt.lookup.described_rows import build_table
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
@@ -62,11 +55,7 @@ def load_folder(folder: Path) -> Table:
 
 
 def described_files(folder: Path) -> dict[str, bytes]:
-    """The CSV files that a table's datasheet describes, by name, as they are.
-
-    Raises:
-        InputError: the folder is no table, or a file's hash is another than the datasheet says.
-    """
+    """The CSV files that a datasheet describes, by name; InputError where a hash is another than it says."""
     sheet = _datasheet(folder)
     files = {ROWS: _rows(folder / ROWS, sheet.rows, "rows")}
     if sheet.replicates is not None:
@@ -90,11 +79,7 @@ def save_folder(
 ) -> None:
     """Write a table folder in one step: it is there whole or not at all. An older one is replaced.
 
-    Args:
-        table: with its curves and replicates.
-        folder: the table's own folder; its parent is created.
-        beside: contents of other files, by name.
-        progress: told the share that is done.
+    The table's curves and replicates are written with it, and other files by name from `beside`.
     """
     with scratch_folder(folder) as work:
         for name, content in {**(beside or {}), **_files(table, progress)}.items():
@@ -106,8 +91,7 @@ def save_folder(
 def write_into_folder(table: Table, folder: Path) -> None:
     """Write a table's files into a folder that holds other files too, such as its ledger.
 
-    Each file is replaced in one step, the datasheet last; between two steps the hashes do not agree, so
-    that a table cannot be read half old and half new.
+    Each file is replaced in one step, the datasheet last; in between, the hashes refuse a half-new table.
     """
     for name, content in _files(table).items():
         write_whole(folder / name, content)
@@ -160,8 +144,7 @@ def add_table(
         the table and its new folder. A table of that name is replaced.
 
     Raises:
-        InputError: what is wrong, and where; of a folder also that it holds trainings or learning curves that
-            its datasheet does not describe.
+        InputError: what is wrong, and where; also where a folder holds files that its datasheet lacks.
     """
     beside: dict[str, bytes] = {}
     if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
@@ -241,7 +224,6 @@ def _built(csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader) ->
 
 
 def _check_count(table: Table, sheet: Datasheet, sheet_path: Path) -> None:
-    """Refuse a datasheet that counts other rows than the table has."""
     count = sheet.rows.count if sheet.rows else None
     if count != len(table):
         raise InputError(

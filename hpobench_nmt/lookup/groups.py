@@ -1,4 +1,4 @@
-"""Rows that agree with one another in some columns, found by sorting: O(N log N) for N rows."""
+"""Rows that agree in some columns, found by sorting, O(N log N) for N rows; and means over such rows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Ints
+from hpobench_nmt.core.arrays import Floats, Ints
 
 _ROOM = 2**62
+_LARGEST_SEED = 2.0**53
 
 
 def group_ids(columns: Sequence[Ints]) -> Ints:
-    """One number per row, the same for rows that agree in all columns; shape (N,).
+    """One number per row, shape (N,), the same for rows that agree in all columns.
 
-    Args:
-        columns: whole numbers of 0 or more, each of shape (N,); at least one.
+    The columns, one or more, hold whole numbers of 0 or more, each of shape (N,).
     """
     ids = columns[0]
     for column in columns[1:]:
@@ -36,8 +36,7 @@ def _renumbered(ids: Ints) -> Ints:
 def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """The rows whose id another row has too, and which of them belong to the group of the one before.
 
-    Returns:
-        positions in ids, sorted by id and then by position, and a flag for each.
+    As positions in ids, sorted by id and then by position, and a flag for each.
     """
     order = np.argsort(ids, kind="stable")
     follows = np.zeros(len(ids), dtype=bool)
@@ -45,3 +44,57 @@ def in_groups(ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     member = follows.copy()
     member[:-1] |= follows[1:]
     return order[member], follows[member]
+
+
+def configurations_of(configs: Floats) -> tuple[Ints, Ints]:
+    """Which lines have the same configuration.
+
+    For configurations of shape (T, H), NaN where inactive: the first line of each of the N distinct ones,
+    ascending, shape (N,); and the number of each line's configuration in that order, shape (T,).
+    """
+    ids = group_ids([np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T])
+    _, first, number = np.unique(ids, return_index=True, return_inverse=True)
+    place = np.empty(len(first), dtype=np.int64)
+    order = np.argsort(first)
+    place[order] = np.arange(len(first))
+    return first[order], place[number]
+
+
+def means(values: Floats, number: Ints) -> Floats:
+    """Mean metrics of each configuration, shape (N, M), from those of its trainings, shape (T, M).
+
+    A metric that one of its trainings lacks is missing: what a failed training would have reached is not
+    known, and the mean of the others would be too good. `number` has each training's configuration, shape
+    (T,).
+    """
+    counts = np.bincount(number)
+    first = np.unique(number, return_index=True)[1]
+    # Of the differences to the first one, so that the mean of equal values is their value.
+    return np.column_stack(
+        [column[first] + np.bincount(number, column - column[first][number]) / counts for column in values.T]
+    )
+
+
+def training_numbers(number: Ints) -> Ints:
+    """For each training how many of its configuration came before it, and one; shape (T,)."""
+    order = np.argsort(number, kind="stable")
+    starts = np.flatnonzero(np.diff(number[order], prepend=-1))
+    numbers = np.empty(len(number), dtype=np.int64)
+    numbers[order] = np.arange(len(number)) - np.repeat(starts, np.bincount(number)) + 1
+    return numbers
+
+
+def wrong_seed(seeds: Floats, number: Ints) -> tuple[int, str] | None:
+    """The first line whose seed cannot be, and what is wrong with it; None if all can."""
+    wrong = ~((seeds == np.floor(seeds)) & (np.abs(seeds) <= _LARGEST_SEED))
+    if wrong.any():
+        line = int(np.flatnonzero(wrong)[0])
+        return line, "the seed is empty, not a whole number, or beyond 2^53."
+    pairs = group_ids([number, np.unique(seeds, return_inverse=True)[1].astype(np.int64)])
+    _, first = np.unique(pairs, return_index=True)
+    if len(first) < len(pairs):
+        again = np.ones(len(pairs), dtype=bool)
+        again[first] = False
+        line = int(np.flatnonzero(again)[0])
+        return line, f"seed {seeds[line]:.0f} is there twice for this configuration."
+    return None

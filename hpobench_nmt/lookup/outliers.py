@@ -11,9 +11,7 @@ _LEAST_SHARE = 0.5
 
 
 def far_rows(losses: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The few rows that are far worse than the rest and carry most of the variance, worst first.
-
-    Empty if there are no such rows.
+    """The few rows that are far worse than the rest and carry most of the variance, worst first; often none.
 
     They are beyond the upper quartile by more than 3 times the distance of the quartiles (Tukey's outer
     fence), at most a tenth of the rows, and more than half of the variance goes with them.

@@ -21,12 +21,7 @@ def parquet_columns(
     """Columns of a Parquet file: doubles, NaN where a cell is empty, or texts, "" where it is empty.
 
     Texts and categories of texts become texts, truth values "true" and "false", numbers doubles. O(cells).
-
-    Args:
-        content: of the file.
-        names: every column that it must have, and there may be no other.
-        path: for messages.
-        labels: the columns that may hold texts.
+    The file must have the columns `names` and no other; those in `labels` may hold texts.
 
     Raises:
         InputError: it is no Parquet file, a column is missing or unknown, holds texts where it may not or

@@ -1,8 +1,7 @@
 """Pickles of plain values, read without unpickling.
 
 A pickle is a program that builds a value, and the usual reader runs whatever functions it names. This one
-knows lists, dictionaries, tuples, texts, numbers, booleans and None. It refuses every other instruction,
-above all those that import or call something.
+knows lists, dictionaries, tuples, texts, numbers, booleans and None, and refuses every other instruction.
 
 symbol   meaning
 stack    values under construction
@@ -36,12 +35,7 @@ class _Refused(Exception):
 def read_plain_pickle(content: bytes, path: Path) -> Any:
     """The value that a pickle of protocol 2 or later holds. O(content).
 
-    Args:
-        content: of the file.
-        path: for messages.
-
-    Raises:
-        InputError: it is no pickle, is cut short, or holds anything but plain values.
+    Raises InputError where it is no pickle, is cut short, or holds anything but plain values.
     """
     try:
         return _value(content)

@@ -19,7 +19,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter
-from hpobench_nmt.lookup.averages import configurations_of, training_numbers
+from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
@@ -42,8 +42,7 @@ class Replicates:
         hyperparameters: the H axes of the table.
         metrics: the names of its M metrics.
         read: gives the rows; called once.
-        averaged: whether the table's rows are the means of these trainings. If not, each row is a training
-            of its own.
+        averaged: whether the table's rows are the means of these trainings, and not trainings of their own.
     """
 
     hyperparameters: tuple[Hyperparameter, ...]
@@ -53,11 +52,7 @@ class Replicates:
 
     @cached_property
     def rows(self) -> ReplicateRows:
-        """The trainings.
-
-        Raises:
-            InputError: their file cannot be read, or is not the one that the datasheet means.
-        """
+        """The trainings; InputError where their file cannot be read, or is not the datasheet's."""
         found = self.read()
         for array in found:
             array.setflags(write=False)
@@ -66,11 +61,8 @@ class Replicates:
     def by_row(self, configs: Floats) -> tuple[Ints, Floats]:
         """The trainings of some configurations, in their order here. O((N + T) log(N + T)).
 
-        Args:
-            configs: as codes, distinct, shape (N, H).
-
-        Returns:
-            the place of each training's configuration among them, shape (K,), and its metrics, shape (K, M).
+        The configurations are codes, distinct, shape (N, H). Returned are the place of each training's
+        configuration among them, shape (K,), and its metrics, shape (K, M).
         """
         place = self._places(configs)
         found = (place < len(configs)) & (self.rows.numbers != 0)
@@ -104,8 +96,7 @@ class Replicates:
     ) -> Replicates:
         """Replicates from a frame as `to_frame` gives it; `replicate` and `seed` may be left out.
 
-        Raises:
-            InputError: a column is missing, or a value is not on the grid.
+        Raises InputError where a column is missing, or a value is not on the grid.
         """
         for name in (*(h.name for h in hyperparameters), *metrics):
             if name not in frame:

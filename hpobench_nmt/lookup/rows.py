@@ -73,9 +73,7 @@ def parse_columns(
     return _parse_slowly(content, names, path, labels, either) if found is None else found
 
 
-def _parse_fast(
-    content: bytes, names: Sequence[str], labels: Collection[str] = ()
-) -> dict[str, Column] | None:
+def _parse_fast(content: bytes, names: Sequence[str], labels: Collection[str]) -> dict[str, Column] | None:
     """The columns if the file is as it should be. None: anything is unusual, so look more closely."""
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -146,11 +144,7 @@ def _doubles(chunk: Any) -> Floats:
 
 
 def _parse_slowly(
-    content: bytes,
-    names: Sequence[str],
-    path: Path,
-    labels: Collection[str] = (),
-    either: Collection[str] = (),
+    content: bytes, names: Sequence[str], path: Path, labels: Collection[str], either: Collection[str]
 ) -> dict[str, Column]:
     """The columns by Python's own float(), and what is wrong by line."""
     blocks: dict[str, list[Column]] = {name: [] for name in names}
@@ -227,16 +221,10 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) -> Floats:
-    """A column of texts as numbers, NaN where a cell is empty.
+    """A column of texts, as read_csv gives it, as numbers, NaN where a cell is empty.
 
-    Args:
-        frame: as read_csv gives it.
-        name: of the column.
-        path: for messages.
-        first: number of the frame's first row in the file, from 0.
-
-    Raises:
-        InputError: a cell is no number, with its line.
+    Raises InputError where a cell is no number, with its line; `first` is the number of the frame's first
+    row.
     """
     if name not in frame.columns:
         raise unknown("column", name, map(str, frame.columns), f"({path})")
@@ -284,7 +272,6 @@ def _texts(cells: Column) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """A text as a cell."""
     if not text:
         return ""
     cell = io.StringIO()

@@ -70,7 +70,6 @@ class Table:
     replicates: Replicates | None = None
 
     def __post_init__(self) -> None:
-        """Check the parts against one another and freeze the arrays."""
         check_name("table", self.name)
         where = f"table {self.name!r}"
         for attribute in ("configs", "values"):
@@ -166,7 +165,6 @@ class Table:
         return f"<Table {self.name!r}: {rows} of {axes}{more[0]}; measured: {metrics}{more[1]}>"
 
     def _repr_html_(self) -> str:
-        """The name, the objectives and the first rows, for notebooks."""
         names = ", ".join(map(str, map(self.objective, self.objectives)))
         goal = f", optimised for {names}" if names else ""
         head = f"<p><b>{escape(self.name)}</b>: {counted(len(self), 'row')}{escape(goal)}</p>"
@@ -178,11 +176,7 @@ class Table:
         return Space(self.hyperparameters)
 
     def config(self, row: int) -> dict[str, Value]:
-        """A row's hyperparameters by name; one that is inactive there is not in it.
-
-        Raises:
-            InputError: rows go from 0 to N - 1.
-        """
+        """A row's hyperparameters by name, without inactive ones; InputError where there is no such row."""
         return self.space.decode(self.configs[self._checked(row)])
 
     def _checked(self, row: int) -> int:
@@ -204,8 +198,8 @@ class Table:
     def lookup(self, config: Config) -> dict[str, float]:
         """The metrics of a configuration by name, NaN where missing: the table as a function to optimise.
 
-        Raises:
-            InputError: as `row`; above all where the configuration was not trained, or its training failed.
+        Raises InputError as `row` does; above all where the configuration was not trained, or its training
+        failed.
         """
         row = self.values[self.row(config)].tolist()
         return {metric.name: value for metric, value in zip(self.metrics, row, strict=True)}
@@ -270,27 +264,20 @@ class Table:
         """The objectives as losses to minimise, shape (N, m), NaN where missing."""
         if isinstance(objectives, str) or not objectives:
             raise InputError(f"objectives must be a list of one or more metrics, not {objectives!r}.")
-        columns = []
-        for spec in objectives:
-            objective = self.objective(spec)
-            values = self.column(objective.metric)
-            columns.append(objective.to_loss(values))
-        return np.column_stack(columns)
+        goals = map(self.objective, objectives)
+        return np.column_stack([goal.to_loss(self.column(goal.metric)) for goal in goals])
 
     def curve(self, row: int) -> Curve:
         """The learning curve of a row; without checkpoints if it has none.
 
-        Raises:
-            InputError: the table has no curves, or no such row.
+        Raises InputError where the table has no curves, or no such row.
         """
         return self._some_curves[self._checked(row)]
 
     def with_replicates(self, frame: pd.DataFrame, averaged: bool = False) -> Table:
-        """The table with these trainings of its configurations.
+        """The table with these trainings, one a line (see `Replicates.to_frame`); none without lines.
 
-        Args:
-            frame: one line per training, as `Replicates.to_frame` gives it; without lines there are none.
-            averaged: whether the table's rows are their means.
+        `averaged` says whether the table's rows are their means.
         """
         found = None
         if len(frame):
@@ -301,11 +288,8 @@ class Table:
     def trainings(self, objectives: Sequence[str | Objective], resume: bool = True) -> Trainings:
         """The trainings of all rows with their costs, to be simulated on a clock (core/trial_loop.py).
 
-        An objective that is not in the curves has the row's own value at every checkpoint.
-
-        Args:
-            objectives: the first one says which checkpoint is the best.
-            resume: whether a training can be paused and go on later.
+        The first objective says which checkpoint is the best. One that is not in the curves has the row's own
+        value at every checkpoint. With `resume`, a training can be paused and resumed.
 
         Raises:
             InputError: the table or one of its rows has no curve, or the curves lack the first objective.
@@ -358,9 +342,7 @@ class Table:
         """
         goal = self.objective(objective)
         own = self.metric(goal.metric).tolerance
-        if own is not None:
-            return own
-        return default_tolerance(self.losses([goal])[:, 0])
+        return default_tolerance(self.losses([goal])[:, 0]) if own is None else own
 
     def best_rows(self, objective: str | Objective) -> Rows:
         """Row numbers, ascending, that share the best value; none where every value is missing."""

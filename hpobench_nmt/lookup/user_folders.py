@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -12,18 +13,17 @@ _APP = "hpobench-nmt"
 
 def added_folder() -> Path:
     """Where `tables add` puts tables: user data, never cleaned up by the system."""
-    home = os.environ.get("HPOBENCH_NMT_HOME")
-    return (
-        Path(home) / "tables" if home else Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "tables"
-    )
+    return _folder("tables", platformdirs.user_data_dir)
 
 
 def fetched_folder() -> Path:
     """Where `tables fetch` puts tables: a cache, which can be fetched again."""
+    return _folder("cache", platformdirs.user_cache_dir)
+
+
+def _folder(name: str, usual: Callable[..., str]) -> Path:
     home = os.environ.get("HPOBENCH_NMT_HOME")
-    return (
-        Path(home) / "cache" if home else Path(platformdirs.user_cache_dir(_APP, appauthor=False)) / "tables"
-    )
+    return Path(home) / name if home else Path(usual(_APP, appauthor=False)) / "tables"
 
 
 def training_cache() -> Path:

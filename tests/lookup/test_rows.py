@@ -53,7 +53,7 @@ HALFWAY = st.builds(
 def test_both_ways_read_what_pythons_float_reads(cells):
     expected = [float(cell) for cell in cells]
     content = "a\n" + "\n".join(cells) + "\n"
-    fast = _parse_fast(content.encode(), ["a"])
+    fast = _parse_fast(content.encode(), ["a"], ())
     assert fast is not None, "the fast way must take ordinary numbers"
     assert bits(fast["a"].tolist()) == bits(expected)
     # A number that only Python takes sends the whole file the other way.

@@ -39,8 +39,7 @@ class Collection:
         name: of the collection; its tables' datasheets name it in their claims.
         title: what it is, in one line.
         tables: their names.
-        licence: under which the authors' files are.
-        address: where these files are.
+        licence, address: of the authors' files.
         files: what a copy of them is called, for `tables fetch --from`.
         fetch: installs the tables.
     """
@@ -55,14 +54,9 @@ class Collection:
 
 
 def published_file(name: str, sha256: str, source: Path | None, address: str, limits: Limits) -> bytes:
-    """The content of one of the authors' files, from a folder or else from the network.
+    """The content of one of the authors' files, from a folder or else from the network address.
 
-    Args:
-        name: of the file.
-        sha256: of its content.
-        source: the folder; None for the network.
-        address: the address of the folder in the network.
-        limits: of the download. A file in a folder has a limit of its size only.
+    Of the limits, a file in a folder has that of its size only.
 
     Raises:
         InputError: the folder has no such file, or another one of this name.
@@ -85,8 +79,7 @@ def published_file(name: str, sha256: str, source: Path | None, address: str, li
 def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:
     """Write the tables of a collection as folders under target, and return these folders.
 
-    All are written before the first is moved into place, so that a full disk leaves none. Each is there whole
-    or not at all.
+    All are written before the first is moved into place, so that a full disk leaves none.
     """
     with scratch_folder(target / collection) as work:
         for table in tables:

@@ -1,7 +1,7 @@
 """The six published tables of Zhang & Duh (2020): Transformers for translation, trained with Sockeye.
 
-The files stay with their authors (MIT licence, github.com/Este1le/hpo_nmt). This module knows their
-address, hashes and columns; it fetches them, checks them and makes table folders of them.
+The files stay with their authors (MIT licence, github.com/Este1le/hpo_nmt). This module fetches them, checks
+them against known hashes and makes table folders of them.
 """
 
 from __future__ import annotations
@@ -68,10 +68,7 @@ _METRICS = (
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the six tables as folders under target, all or none; see Fetch for the arguments.
-
-    Tables that are installed there with their learning curves (collection nmtlc) keep them.
-    """
+    """Install the six tables, all or none; see Fetch. Those that have learning curves (nmtlc) keep them."""
 
     def read(file: str) -> bytes:
         return published_file(file, SHA256[file], source, address or ADDRESS, limits)

@@ -1,9 +1,9 @@
 """NMTLC: two tables of language models that were fine-tuned to translate (Zhang & Duh, AMTA 2024).
 
-Six language models, fine-tuned with LoRA on a grid of rank, batch size and learning rate. The language model
-is a category. The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, and
-is read without unpickling (lookup/plain_pickle.py). Its entries of models trained from scratch are learning
-curves of the collection nmthpo: where its tables are installed, they get them.
+Six language models, a category, were fine-tuned with LoRA on a grid of rank, batch size and learning rate.
+The file stays with its authors (MIT licence, github.com/Este1le/hpo_nmt). It is a pickle, read without
+unpickling (lookup/plain_pickle.py). Its models trained from scratch are learning curves for installed tables
+of nmthpo.
 """
 
 from __future__ import annotations
@@ -33,27 +33,20 @@ SHA256 = "42ecab6a7f3c93c7697714cf1082318274e232e04d79bf4400bfc55d6a766eca"
 ADDRESS = f"https://raw.githubusercontent.com/Este1le/hpo_nmt/{COMMIT}/lc_datasets"
 PAIRS = ("zh-en", "fr-en")
 
-# The file gives the family, the model dimension and the number of layers. The names are the releases'.
+# The file gives the family, the model dimension and the number of layers. The names are the releases', with
+# their billions of parameters.
 _LANGUAGE_MODELS = {
-    ("bloomz", 1024, 24): "bloomz-560m",
-    ("bloomz", 2048, 24): "bloomz-1b7",
-    ("bloomz", 2560, 30): "bloomz-3b",
-    ("xglm", 1024, 24): "xglm-564M",
-    ("xglm", 2048, 24): "xglm-1.7B",
-    ("xglm", 2048, 48): "xglm-2.9B",
+    ("bloomz", 1024, 24): ("bloomz-560m", 0.56),
+    ("bloomz", 2048, 24): ("bloomz-1b7", 1.7),
+    ("bloomz", 2560, 30): ("bloomz-3b", 3.0),
+    ("xglm", 1024, 24): ("xglm-564M", 0.564),
+    ("xglm", 2048, 24): ("xglm-1.7B", 1.7),
+    ("xglm", 2048, 48): ("xglm-2.9B", 2.9),
 }
-# Billions of parameters, by the same names.
-_SIZES = {
-    "bloomz-560m": 0.56,
-    "bloomz-1b7": 1.7,
-    "bloomz-3b": 3.0,
-    "xglm-564M": 0.564,
-    "xglm-1.7B": 1.7,
-    "xglm-2.9B": 2.9,
-}
+_SIZES = dict(_LANGUAGE_MODELS.values())
 _SPACE = Space(
     (
-        Hyperparameter("language_model", tuple(_LANGUAGE_MODELS.values()), kind="categorical"),
+        Hyperparameter("language_model", tuple(_SIZES), kind="categorical"),
         Hyperparameter("lora_rank", (2, 16, 64), "log"),
         Hyperparameter("batch_size", (16, 32, 64), "log", "sentences"),
         Hyperparameter("learning_rate", (2e-5, 1e-4, 2e-4), "log"),
@@ -78,8 +71,6 @@ class _Settings(msgspec.Struct, frozen=True):
 
 
 class _Training(msgspec.Struct, frozen=True):
-    """An entry of the file."""
-
     task: Literal["scratch", "finetune"]
     dataset_name: str
     src: str
@@ -95,10 +86,7 @@ class _Training(msgspec.Struct, frozen=True):
 def fetch(
     target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> list[Path]:
-    """Install the two tables as folders under target, both or none; see Fetch for the arguments.
-
-    Tables of the collection nmthpo that are installed there get their learning curves.
-    """
+    """Install both tables, or none; see Fetch. Installed tables of nmthpo get their learning curves."""
     content = published_file(FILE, SHA256, source, address or ADDRESS, limits)
     entries = checked(read_plain_pickle(content, Path(FILE)), list[_Training], FILE)
     tuned = [entry for entry in entries if entry.task == "finetune"]
@@ -167,7 +155,7 @@ def _table(pair: str, tuned: list[_Training]) -> Table:
 
 def _config(training: _Training) -> dict[str, float | str]:
     settings = training.hyperparams
-    model = _LANGUAGE_MODELS[training.basemodel, settings.model_size, settings.num_layers]
+    model, _ = _LANGUAGE_MODELS[training.basemodel, settings.model_size, settings.num_layers]
     return {
         "language_model": model,
         "lora_rank": settings.r,

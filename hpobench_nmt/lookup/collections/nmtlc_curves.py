@@ -1,10 +1,9 @@
 """The learning curves of NMTLC: those of its own tables, and those of the six tables of NMTHPO.
 
 The models that were trained from scratch are the systems of NMTHPO, but the file does not say which row each
-one is: the number of attention heads is missing. A row's curve is the one whose layers, embedding, hidden
-size, learning rate and, to the digits that the row has, least perplexity agree. Where none or several do, the
-row has no curve. In 1,903 of the 1,983 rows exactly one does. There, a checkpoint is 2,000 updates: the rows'
-num_updates say so, but for one row.
+one is: the number of attention heads is missing. A row's curve is the only one whose layers, embedding,
+hidden size, learning rate and, to the digits that the row has, least perplexity agree: 1,903 of the 1,983
+rows have one. There, a checkpoint is 2,000 updates: the rows' num_updates say so, but for one row.
 """
 
 from __future__ import annotations
@@ -42,12 +41,7 @@ class Trained(Protocol):
 
 
 def with_curves(table: Table, entries: Mapping[Settings, Sequence[Trained]]) -> Table:
-    """A table of NMTHPO with the curves of its rows.
-
-    Args:
-        table: as published.
-        entries: the models that were trained from scratch for its pair of languages, by their settings.
-    """
+    """A published table of NMTHPO with curves, from the models of its language pair by their settings."""
     axes = [h.name for h in table.hyperparameters]
     columns = [axes.index(name) for name in ("num_layers", "num_embed", "num_hidden", "learning_rate")]
     fitting = [
@@ -87,13 +81,10 @@ def _settings(config: Sequence[float]) -> Settings:
 def tuned_curves(
     perplexities: Sequence[Sequence[float]], bleu: Sequence[Sequence[float]], sizes: Sequence[float]
 ) -> Curves:
-    """The curves of language models that were fine-tuned.
+    """The curves of language models that were fine-tuned: on dev at each checkpoint, one per row.
 
-    The file gives no times, so the cost of a checkpoint is taken to be the size of the model.
-
-    Args:
-        perplexities, bleu: on dev at each checkpoint, one curve per row, of equal lengths.
-        sizes: of the rows' language models, in billions of parameters.
+    The file gives no times, so the cost of a checkpoint is the size of the row's model, in billions of
+    parameters.
     """
     lengths = list(map(len, perplexities))
     steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])

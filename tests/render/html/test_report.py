@@ -27,7 +27,7 @@ from hpobench_nmt.benchmarking.plugins import resolve_methods
 from hpobench_nmt.benchmarking.run import run_suite
 from hpobench_nmt.benchmarking.store import load_results
 from hpobench_nmt.benchmarking.suite import changed, load_suite
-from hpobench_nmt.cli.report import report as report_command
+from hpobench_nmt.cli.results import report as report_command
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.text import UNSAFE
 from hpobench_nmt.evaluation.scores import SCORES

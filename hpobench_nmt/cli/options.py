@@ -1,0 +1,71 @@
+"""Options that several commands have, and the types of their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpobench_nmt.core.errors import InputError
+
+# Below this, every whole number is a double of its own.
+_WHOLE = 2.0**53
+
+
+class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A number above 0; a whole one stays whole."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or an error of usage."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 < number < math.inf:
+            self.fail(f"{value!r} is not a number above 0.", param, ctx)
+        return int(number) if number == int(number) and number < _WHOLE else number
+
+
+AMOUNT = _Amount()
+PATH = click.Path(path_type=Path)
+COUNT = click.IntRange(min=1)
+
+
+def listed(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """An option of several values, comma-separated; a comma in parentheses or quotes is part of a value."""
+    parts, depth, quote = [""], 0, ""
+    for character in value or "":
+        if quote:
+            quote = "" if character == quote else quote
+        elif depth and character in "'\"":
+            quote = character
+        elif character in "()":
+            depth = max(depth + (1 if character == "(" else -1), 0)
+        elif character == "," and not depth:
+            parts.append("")
+            continue
+        parts[-1] += character
+    named = tuple(part.strip() for part in parts if part.strip())
+    if value is not None and not named:
+        advice = "" if parameter.required else " Leave it out to use the default."
+        raise InputError(f"{parameter.opts[0]} is empty.{advice}")
+    return named
+
+
+def constraint_option(what: str) -> Callable[[Any], Any]:
+    """The option --constraint, which may be given several times, as the argument `constraints`."""
+    options: Any = {"multiple": True, "metavar": "METRIC<=NUMBER", "help": f"{what}, or METRIC>=NUMBER."}
+    return click.option("--constraint", "constraints", **options)
+
+
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed."
+)
+backend_option = click.option(
+    "--backend", default="local", show_default=True, help="local (this machine), dask or ray."
+)
