@@ -126,7 +126,7 @@ def _tokens(kept: KeptLanguageModel, path: Path) -> NDArray[np.int64]:
     from hpobench_nmt.runner.corpora import split_text
     from hpobench_nmt.runner.lm.evaluate_kept import numbered
 
-    text = split_text(kept.about.corpus, read_bytes(path, LARGEST_TEXT), path)
+    text = split_text(kept.about.corpus, read_bytes(path, LARGEST_TEXT), path, kept.corpus.vocabulary)
     return numbered(kept.corpus.vocabulary, text, str(path))[0]
 
 
@@ -163,10 +163,13 @@ def _print_related(related: pd.DataFrame) -> None:
 
 def _text(kept: KeptLanguageModel, tokens: NDArray[np.int64]) -> str:
     """Tokens as text: words with blanks between them, an <eos> as the end of a line."""
+    from hpobench_nmt.runner.corpora.subwords import BLANK
     from hpobench_nmt.runner.corpora.vocabulary import END
 
-    joint = "" if kept.corpus.unit == "character" else " "
-    return joint.join("\n" if (text := kept.corpus.vocabulary[t]) == END else text for t in tokens.tolist())
+    joint = " " if kept.corpus.unit == "word" else ""
+    words = ("\n" if (word := kept.corpus.vocabulary[t]) == END else word for t in tokens.tolist())
+    text = joint.join(words)
+    return text.replace(BLANK, " ") if kept.corpus.unit == "subword" else text
 
 
 COMMANDS = (adaptation,)

@@ -30,8 +30,8 @@ device_option = click.option("--device", default="auto", show_default=True, help
 def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form: str) -> None:
     """Measure the perplexity of a text under a kept language MODEL.
 
-    MODEL is a folder that 'train --keep' made. The text is split into words or characters as the corpus of
-    the model was. Words that are not in its vocabulary count as <unk>, as they do there.
+    MODEL is a folder that 'train --keep' made. The text is split into words, characters or subwords as the
+    corpus of the model was. Words that are not in its vocabulary count as <unk>, as they do there.
     """
     from hpobench_nmt.core.files import read_bytes
     from hpobench_nmt.render.terminal.grids import print_grid
@@ -51,7 +51,8 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     content = read_bytes(path, LARGEST_TEXT)
     kept = load_language_model(model, one_device(device))
     corpus = kept.corpus
-    tokens, outside = numbered(corpus.vocabulary, split_text(about.corpus, content, path), str(path))
+    split = split_text(about.corpus, content, path, corpus.vocabulary)
+    tokens, outside = numbered(corpus.vocabulary, split, str(path))
     found = run(kept, tokens, rule, cache)
     score = "bpc" if corpus.unit == "character" else "ppl"
     if form == "json":

@@ -16,7 +16,7 @@ from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 S = TypeVar("S", bound=Settings)
 S_contra = TypeVar("S_contra", bound=Settings, contravariant=True)
 
-Unit = Literal["word", "character"]
+Unit = Literal["word", "character", "subword"]
 """The tokens of a text."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from hpobench_nmt.runner.corpora.libreoffice_help import LOHELP
 from hpobench_nmt.runner.corpora.parallel_files import PARALLEL
 from hpobench_nmt.runner.corpora.state_of_the_union import SOTU
 from hpobench_nmt.runner.corpora.text_files import ENWIK8, PTB, TEXT, TEXT8, WIKITEXT_2
+from hpobench_nmt.runner.corpora.vocabulary import segmented
 from hpobench_nmt.runner.disk.locks import make_once
 from hpobench_nmt.runner.family import Job
 from hpobench_nmt.runner.settings import Settings, settings_of
@@ -43,13 +44,17 @@ def filled_section(section: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": reader.name, **asdict(options)}
 
 
-def split_text(section: Mapping[str, Any], content: bytes, path: Path) -> list[str]:
+def split_text(
+    section: Mapping[str, Any], content: bytes, path: Path, vocabulary: Sequence[str] = ()
+) -> list[str]:
     """Another text, split as the texts of a section's corpus are; the path is its name in errors.
 
-    Returns tokens for a language model, and for a translation model lines of tokens with single blanks.
+    Returns tokens for a language model, and for a translation model lines of tokens with single blanks. A
+    corpus of subwords needs its vocabulary.
     """
     reader, options = _options(section)
-    return reader.split(options, content, path)
+    tokens = reader.split(options, content, path)
+    return segmented(tokens, vocabulary) if getattr(options, "unit", "") == "subword" else tokens
 
 
 def load_corpus(section: Mapping[str, Any], base: Path, cache: Path) -> Corpus:

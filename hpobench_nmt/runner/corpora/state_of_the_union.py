@@ -14,7 +14,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import Corpus
 from hpobench_nmt.runner.corpora.corpus_reader import CorpusReader, TextOptions, Words
 from hpobench_nmt.runner.corpora.text_reading import decoded
-from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, word_corpus
+from hpobench_nmt.runner.corpora.vocabulary import END, character_corpus, subword_corpus, word_corpus
 from hpobench_nmt.runner.settings import About, Settings
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:'\w+)?|[^\w\s]")
@@ -62,7 +62,8 @@ def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
         texts = {part: [_single_blanks(text) for text in several] for part, several in documents.items()}
         return character_corpus("sotu", texts, options, provenance, ends=True)
     words = {p: list(chain.from_iterable(map(_words, several))) for p, several in documents.items()}
-    return word_corpus("sotu", words, options, provenance)
+    make = subword_corpus if options.unit == "subword" else word_corpus
+    return make("sotu", words, options, provenance)
 
 
 def _split(options: SotuOptions, content: bytes, path: Path) -> list[str]:

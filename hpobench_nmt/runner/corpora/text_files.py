@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from sys import intern
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, Corpus
@@ -22,8 +22,16 @@ from hpobench_nmt.runner.corpora.text_reading import (
     status,
 )
 from hpobench_nmt.runner.corpora.tokenise import tokenise
-from hpobench_nmt.runner.corpora.vocabulary import END, byte_corpus, byte_names, character_corpus, word_corpus
+from hpobench_nmt.runner.corpora.vocabulary import (
+    END,
+    byte_corpus,
+    byte_names,
+    character_corpus,
+    subword_corpus,
+    word_corpus,
+)
 from hpobench_nmt.runner.disk.user_paths import user_path
+from hpobench_nmt.runner.family import Unit
 from hpobench_nmt.runner.settings import About, Settings
 
 _WORD = re.compile(r"\S+")
@@ -49,6 +57,7 @@ class TextFilesOptions(TextOptions, _Files):
 @dataclass(frozen=True, kw_only=True)
 class _Folder(Settings):
     folder: Annotated[str, About("the folder of the three files")]
+    unit: Annotated[Literal["word", "subword"], About("what a token is")] = "word"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,25 +82,28 @@ class _File8(_File):
 
 @dataclass(frozen=True, kw_only=True)
 class Text8Options(FileOptions, _File8):
-    """Options of text8, which may be one of words: see `_word_parts`."""
+    """Options of text8, which may be one of words or subwords: see `_word_parts`."""
 
 
 # Where a part is: the option that says so, and the file.
 Places = Mapping[str, tuple[str, Path]]
 
 
-def _of_characters(options: TextOptions) -> bool:
-    return isinstance(options, TextFilesOptions) and options.unit == "character"
+def _unit(options: TextOptions) -> Unit:
+    """What a token is; enwik8 is of bytes."""
+    unit: Unit = getattr(options, "unit", "character")
+    return unit
 
 
 def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
     """A corpus of one file per part: words with <eos> at every line's end, or characters as they are."""
     provenance = _provenance(name, [path for _, path in places.values()], licence)
-    if _of_characters(options):
+    if _unit(options) == "character":
         texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}
         return character_corpus(name, texts, options, provenance, ends=False)
     words = {part: _words(read_lines(path, option), options) for part, (option, path) in places.items()}
-    return word_corpus(name, words, options, provenance)
+    make = subword_corpus if _unit(options) == "subword" else word_corpus
+    return make(name, words, options, provenance)
 
 
 def _words(lines: list[str], options: TextOptions) -> list[str]:
@@ -101,7 +113,7 @@ def _words(lines: list[str], options: TextOptions) -> list[str]:
 
 def _split(options: TextOptions, content: bytes, path: Path) -> list[str]:
     text = decoded(content, path)
-    return list(text) if _of_characters(options) else _words(lines_of(text), options)
+    return list(text) if _unit(options) == "character" else _words(lines_of(text), options)
 
 
 def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:
@@ -128,25 +140,22 @@ def _file_place(options: FileOptions, base: Path) -> Places:
     return {"all": ("file", user_path(base, options.file, "[corpus] file"))}
 
 
-def _of_words(options: TextOptions) -> bool:
-    return isinstance(options, Text8Options) and options.unit == "word"
-
-
 def _one_file(name: str, places: Places, options: TextOptions, licence: str) -> Corpus:
     """A data set in one file: its first 90 % are train, the next 5 % dev, the last 5 % test."""
     ((option, path),) = places.values()
     content, provenance = read_bytes(path, option), _provenance(name, [path], licence)
     if content[:4] == b"PK\x03\x04":
         raise InputError(f"[corpus] file: {path} is a zip archive. Unpack it first.")
-    if _of_words(options):
-        return word_corpus(name, _word_parts(decoded(content, path)), options, provenance)
+    if _unit(options) != "character":
+        make = subword_corpus if _unit(options) == "subword" else word_corpus
+        return make(name, _word_parts(decoded(content, path)), options, provenance)
     first, second = len(content) * 90 // 100, len(content) * 95 // 100
     parts = {"train": content[:first], "dev": content[first:second], "test": content[second:]}
     return byte_corpus(name, parts, options, provenance)
 
 
 def _split_file(options: TextOptions, content: bytes, path: Path) -> list[str]:
-    return decoded(content, path).split() if _of_words(options) else byte_names(content)
+    return byte_names(content) if _unit(options) == "character" else decoded(content, path).split()
 
 
 def _reader(

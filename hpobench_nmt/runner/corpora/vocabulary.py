@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Ints
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora.corpus import PARTS, TextCorpus
 from hpobench_nmt.runner.corpora.corpus_reader import TextOptions
+from hpobench_nmt.runner.corpora.subwords import BLANK, Segmentation, learn_subwords
 from hpobench_nmt.runner.family import Unit
 
 UNKNOWN, END = "<unk>", "<eos>"
@@ -30,6 +33,45 @@ def word_corpus(
         coded[part] = np.fromiter((code.setdefault(t, len(code)) for t in tokens), np.int64, len(tokens))
     names = tuple(code)
     return _numbered(name, "word", coded, names.__getitem__, options, provenance)
+
+
+def subword_corpus(
+    name: str, parts: Mapping[str, Sequence[str]], options: TextOptions, provenance: Mapping[str, str]
+) -> TextCorpus:
+    """A corpus of subwords, given as the words of each part; END is a token of its own.
+
+    The vocabulary is <unk>, <eos> and pieces that are learnt on all of train (corpora/subwords.py).
+    """
+    if not options.vocabulary:
+        raise InputError(f'corpus {name!r}: unit = "subword" needs vocabulary, the number of subwords.')
+    special = (UNKNOWN, END)
+    texts = (" ".join(words) for is_end, words in groupby(parts["train"], END.__eq__) if not is_end)
+    pieces = learn_subwords(texts, options.vocabulary - len(special), name)
+    vocabulary = (*special, *pieces)
+    number = {token: i for i, token in enumerate(vocabulary)}
+    streams = {}
+    for part in PARTS:
+        tokens = segmented(parts[part], vocabulary)
+        streams[part] = _cut(np.array([number.get(token, 0) for token in tokens], np.int64), part, options)
+    _check_lengths(name, streams)
+    return _described(name, "subword", vocabulary, streams, provenance)
+
+
+def segmented(words: Sequence[str], vocabulary: Sequence[str]) -> list[str]:
+    """Words as subwords of the vocabulary of such a corpus; END stays what it is."""
+    segmentation = Segmentation(vocabulary)
+    return [piece for word in words for piece in ((END,) if word == END else segmentation.split(word))]
+
+
+def words_and_characters(vocabulary: Sequence[str], tokens: Ints) -> tuple[int, int]:
+    """How many words and characters subwords are.
+
+    The blank before a word is a character of it. An <eos> counts as a word and a character, and so does <unk>
+    as a character.
+    """
+    begins = [token == END or token.startswith(BLANK) for token in vocabulary]
+    lengths = [1 if token in (UNKNOWN, END) else len(token) for token in vocabulary]
+    return max(1, int(np.take(begins, tokens).sum())), int(np.take(lengths, tokens).sum())
 
 
 def character_corpus(
@@ -95,12 +137,7 @@ def _numbered(
     of characters has <unk> only if a character is left out. Raises InputError for a part with less than two
     tokens: nothing is left to predict.
     """
-    for part, codes in coded.items():
-        if len(codes) < 2:
-            raise InputError(
-                f"corpus {name!r}: {part} holds {len(codes)} of the 2 tokens that it needs at least: "
-                "its source is too short, or the corpus's options leave too much of it out."
-            )
+    _check_lengths(name, coded)
     size = max(int(codes.max()) for codes in coded.values()) + 1
     counts = np.bincount(coded["train"], minlength=size)
     names = {int(code): token(int(code)) for code in np.flatnonzero(counts)}
@@ -118,6 +155,26 @@ def _numbered(
     if unit == "character" and not any((number[codes] == 0).any() for codes in coded.values()):
         vocabulary, number = vocabulary[1:], number - 1
     streams = {part: number[codes] for part, codes in coded.items()}
+    return _described(name, unit, vocabulary, streams, provenance)
+
+
+def _check_lengths(name: str, parts: Mapping[str, Codes]) -> None:
+    for part, codes in parts.items():
+        if len(codes) < 2:
+            raise InputError(
+                f"corpus {name!r}: {part} holds {len(codes)} of the 2 tokens that it needs at least: "
+                "its source is too short, or the corpus's options leave too much of it out."
+            )
+
+
+def _described(
+    name: str,
+    unit: Unit,
+    vocabulary: tuple[str, ...],
+    streams: Mapping[str, Ints],
+    provenance: Mapping[str, str],
+) -> TextCorpus:
+    """The corpus, with its sizes and the share of <unk> in its provenance."""
     lengths = ", ".join(f"{part} {len(stream):,}" for part, stream in streams.items())
     about = f"{lengths} {unit}s; vocabulary {len(vocabulary):,}"
     if vocabulary[0] == UNKNOWN:

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.schedule import TrainingSchedule
 
 # What the paper sets differently for words and for characters; 0 or "auto" in a spec asks for these.
+# Subwords, which the paper has not, get the values of words.
 _AUTOMATIC = ("embeddings", "batch_size", "bptt", "beta2", "epsilon", "check_updates")
 _BY_UNIT = {"word": ("shared", 64, 35, 0.999, 1e-9, 100), "character": ("separate", 128, 50, 0.99, 1e-5, 400)}
 AUTOMATIC: Mapping[str, Mapping[str, Any]] = {
-    unit: dict(zip(_AUTOMATIC, values, strict=True)) for unit, values in _BY_UNIT.items()
+    unit: dict(zip(_AUTOMATIC, values, strict=True))
+    for unit, values in (*_BY_UNIT.items(), ("subword", _BY_UNIT["word"]))
 }
 
 

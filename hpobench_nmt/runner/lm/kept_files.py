@@ -1,7 +1,7 @@
 """The files of a kept language model (disk/kept_model.py has the folder, and model.json).
 
 weights.pt        every parameter by name, 32-bit floats: a dict that torch.save wrote
-vocabulary.json   "unit", "word" or "character", and "tokens", the token of each number
+vocabulary.json   "unit", "word", "character" or "subword", and "tokens", the token of each number
 tokens.npz        numbers of tokens, one stream each: `dev`, `test`, and the `train` that statistics are from
 losses.npz        nats of every token but the first, float64, shape (N - 1,): `dev_static`, `test_static`, and
                   the same of `cache`, `dynamic` and `mc` (averaged dropout) where the training measured them;
@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from hpobench_nmt.runner.disk.archives import (
     save_tensors,
 )
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file, read_kept
-from hpobench_nmt.runner.family import Architecture
+from hpobench_nmt.runner.family import Architecture, Unit
 from hpobench_nmt.runner.lm.language_model import set_up
 from hpobench_nmt.runner.lm.settings import DynamicSettings
 
@@ -44,7 +44,7 @@ LOSSES, STATISTICS = "losses.npz", "statistics.pt"
 class _Vocabulary(Strict, frozen=True):
     """The content of vocabulary.json."""
 
-    unit: Literal["word", "character"]
+    unit: Unit
     tokens: list[str]
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.runner.corpora import TextCorpus, corpus_of
+from hpobench_nmt.runner.corpora.vocabulary import words_and_characters
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
@@ -33,7 +34,7 @@ from hpobench_nmt.runner.lm.trainer import TrainingSummary
 from hpobench_nmt.runner.lm.training_state import checkpoints_of
 
 # Krause et al. (2018), sections 5 and 7.3.
-_SEGMENTS = {"word": 5, "character": 20}
+_SEGMENTS = {"word": 5, "subword": 5, "character": 20}
 
 # Around the settings' own values.
 _THETA_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -146,11 +147,22 @@ def _diverged(corpus: TextCorpus, nll: Floats, slack: float) -> bool:
 
 
 def loss_metrics(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
-    """Perplexities, or bits per character, by the metrics' names; without test's where test diverged."""
-    name, score = ("bpc", bits) if corpus.unit == "character" else ("ppl", perplexity)
-    found = {f"dev_{name}{suffix}": score(dev)}
-    if not _diverged(corpus, test, _SLACK):
-        found[f"test_{name}{suffix}"] = score(test)
+    """Perplexities, or bits per character, by the metrics' names; without test's where test diverged.
+
+    Those of subwords are a token, a word and a character, so that vocabularies can be compared.
+    """
+    found = {}
+    for part, tokens, nll in (("dev", corpus.dev, dev), ("test", corpus.test, test)):
+        if part == "test" and _diverged(corpus, nll, _SLACK):
+            continue
+        if corpus.unit == "character":
+            found[f"{part}_bpc{suffix}"] = bits(nll)
+            continue
+        found[f"{part}_ppl{suffix}"] = perplexity(nll)
+        if corpus.unit == "subword":
+            words, characters = words_and_characters(corpus.vocabulary, tokens[1:])
+            found[f"{part}_ppl_word{suffix}"] = perplexity(nll * (len(nll) / words))
+            found[f"{part}_bpc{suffix}"] = bits(nll * (len(nll) / characters))
     return found
 
 

