@@ -264,7 +264,7 @@ def _print_plan(
     make_console().print(grid, markup=False)
     failed = sum(record.status == "failed" for record in ledger.records)
     say(
-        f"{counted(spec.size, 'configuration')} of family {spec.family.name!r}, corpus "
+        f"{counted(len(spec.sample), 'configuration')} of family {spec.family.name!r}, corpus "
         f"{spec.corpus['name']!r}."
     )
     again = sum(replicate > 0 for _, replicate in todo)

@@ -22,6 +22,7 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger, refuse_misfit
+from hpobench_nmt.runner.ledgers.planned import planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -51,6 +52,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
     names = [m.name for m in metrics]
     failed = [record for record in ended if record.status == "failed"]
+    planned = {*planned_rows(spec, ledger).tolist(), *(row for row in own if row is not None)}
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
@@ -65,8 +67,12 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         configs=Space(axes).encode_all(record.config for record in done),
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
-        provenance=_provenance(spec, ledger, path, done, failed),
-        claims={"configurations": spec.size, "failed": len(failed), "complete": len(ended) == spec.size},
+        provenance=_provenance(spec, ledger, path, done, failed, len(planned)),
+        claims={
+            "configurations": len(planned),
+            "failed": len(failed),
+            "complete": len(ended) == len(planned),
+        },
         curves=curves,
     )
     rows = {spec.row(record.config) for record in done}
@@ -114,18 +120,19 @@ def _noise(table: Table, metric: str) -> str:
 
 
 def _provenance(
-    spec: Spec, ledger: Ledger, path: Path, done: Sequence[Record], failed: Sequence[Record]
+    spec: Spec, ledger: Ledger, path: Path, done: Sequence[Record], failed: Sequence[Record], planned: int
 ) -> dict[str, str]:
     trained = [*done, *failed]
     seconds = [record.seconds for record in trained]
     limited = sum(not record.converged for record in done)
+    of_grid = f", of {spec.size:,} on the grid" if planned < spec.size else ""
     told = {
         "title": spec.title,
         "note": spec.note,
         **{f"corpus_{key}": value for key, value in ledger.corpus.items() if key != "licence"},
         "licence": ledger.corpus.get("licence", ""),
         "family": spec.family.name,
-        "trained": f"{len(done)} of {spec.size} configurations",
+        "trained": f"{len(done)} of {planned} configurations" + of_grid,
         "same_seed": _same_seed(spec, ledger),
         "failed": _reasons(failed),
         "not_converged": f"{limited} (a limit of epochs or updates ended their training)" if limited else "",

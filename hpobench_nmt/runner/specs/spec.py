@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import qmc
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import Metric
@@ -24,6 +25,7 @@ from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, la
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import settings_of
 
+_POINTS = 1024  # of the sequence that are drawn at once: a power of 2
 SAME_SEED = 1_000_000
 """Trainings again with the seed of the row itself are the replicates from SAME_SEED + 1 on."""
 
@@ -45,6 +47,8 @@ class Spec:
         keep: whether the best model of each training is kept. Rows do not depend on it.
         best: how many of the best rows are trained again, beside those of `replicated`.
         same_seed: how often all of these are trained again with the seed of the row itself.
+        points: how many rows of the grid are trained, spread evenly; 0: all.
+        neighbours: of how many of the best of these the neighbours on the grid are trained as well.
         ranges: where the grid has ranges, each hyperparameter's ends and scale, or its list; else empty.
         drawn: where the grid has ranges, the candidates drawn from it, shape (N, H), in place of a grid.
     """
@@ -65,6 +69,8 @@ class Spec:
     keep: bool = False
     best: int = 0
     same_seed: int = 0
+    points: int = 0
+    neighbours: int = 0
     ranges: Mapping[str, Any] = field(default_factory=dict)
     drawn: NDArray[np.float64] | None = None
 
@@ -145,11 +151,38 @@ class Spec:
         return int(rng.integers(2**31))
 
     @cached_property
+    def sample(self) -> NDArray[np.intp]:
+        """Rows that are trained whatever their results: all of them, or points of a scrambled Sobol sequence.
+
+        Specs of one seed and with as many values on each axis have the same points, and more of them if more
+        are asked for.
+        """
+        lengths = [len(axis.values) for axis in self.axes]
+        if not self.points or self.points >= self.size:
+            return np.arange(self.size)
+        sequence = qmc.Sobol(len(lengths), rng=generator(self.seed, "points"))
+        rows = np.zeros(0, dtype=np.intp)
+        while len(np.unique(rows)) < self.points:  # several points of the sequence may be one of the grid
+            places = (sequence.random(_POINTS) * lengths).astype(np.intp)
+            rows = np.append(rows, np.ravel_multi_index(tuple(places.T), lengths))
+        _, first = np.unique(rows, return_index=True)
+        return rows[np.sort(first)[: self.points]]
+
+    def neighbours_of(self, row: int) -> list[int]:
+        """The rows one step away on one axis of the grid."""
+        lengths = [len(axis.values) for axis in self.axes]
+        places = np.array(np.unravel_index(row, lengths))
+        steps = (places + sign * step for step in np.eye(len(lengths), dtype=np.intp) for sign in (-1, 1))
+        inside = (p for p in steps if (p >= 0).all() and (p < lengths).all())
+        return [int(np.ravel_multi_index(tuple(p), lengths)) for p in inside]
+
+    @cached_property
     def replicate_rows(self) -> tuple[int, ...]:
         """Rows that are trained again, drawn before any result is known, so that the choice is fair."""
-        count = min(self.replicated[0], self.size)
+        count = min(self.replicated[0], len(self.sample))
         rng = generator(self.seed, "replicates")
-        return tuple(sorted(int(r) for r in rng.choice(self.size, size=count, replace=False)))
+        chosen = rng.choice(len(self.sample), size=count, replace=False)
+        return tuple(sorted(self.sample[chosen].tolist()))
 
     @cached_property
     def identity(self) -> dict[str, Any]:

