@@ -26,7 +26,7 @@ READERS: Mapping[str, CorpusReader[Any]] = {
 }
 
 # Part of a prepared corpus's file name: raise it whenever the same options give another corpus.
-FORMAT = 2
+FORMAT = 3
 
 
 def corpus_kind(section: Mapping[str, Any]) -> Literal["text", "parallel"]:

@@ -36,6 +36,7 @@ from hpobench_nmt.runner.settings import About, Settings
 
 _WORD = re.compile(r"\S+")
 _MOST_DEV_WORDS = 100_000
+_OWN_ENDS = (END, "</s>")
 
 T = TypeVar("T", bound=TextOptions)
 
@@ -101,19 +102,26 @@ def _corpus(name: str, places: Places, options: TextOptions, licence: str) -> Co
     if _unit(options) == "character":
         texts = {part: [read_text(path, option)] for part, (option, path) in places.items()}
         return character_corpus(name, texts, options, provenance, ends=False)
-    words = {part: _words(read_lines(path, option), options) for part, (option, path) in places.items()}
+    words = {part: _words(read_lines(path, option), options, path) for part, (option, path) in places.items()}
     make = subword_corpus if _unit(options) == "subword" else word_corpus
     return make(name, words, options, provenance)
 
 
-def _words(lines: list[str], options: TextOptions) -> list[str]:
+def _words(lines: list[str], options: TextOptions, path: Path) -> list[str]:
+    """The words of every line, and its end. Raises InputError where a line has an end of its own."""
+    for number, line in enumerate(lines, start=1):
+        if line.rstrip().endswith(_OWN_ENDS):
+            raise InputError(
+                f"{path}, line {number}: ends in {line.split()[-1]}, but every line gets an {END} here. "
+                "Remove it from the file."
+            )
     split = tokenise if isinstance(options, TextFilesOptions) and options.tokenise else str.split
     return list(chain.from_iterable((*split(line), END) for line in lines))
 
 
 def _split(options: TextOptions, content: bytes, path: Path) -> list[str]:
     text = decoded(content, path)
-    return list(text) if _unit(options) == "character" else _words(lines_of(text), options)
+    return list(text) if _unit(options) == "character" else _words(lines_of(text), options, path)
 
 
 def _provenance(name: str, paths: list[Path], licence: str) -> dict[str, str]:

@@ -45,6 +45,15 @@ def test_tokenise_splits_off_punctuation(tmp_path: Path) -> None:
     assert (len(plain.dev), len(split.dev)) == (3, 5)
 
 
+@pytest.mark.parametrize("end", ["<eos>", "</s>", "<eos>  "])
+def test_a_text_with_ends_of_its_own_is_refused(end: str, tmp_path: Path) -> None:
+    write(tmp_path, dev=f"a b\nc d {end}\n")
+    with pytest.raises(InputError, match=r"dev\.txt, line 2: ends in <.*every line gets an <eos>.*Remove it"):
+        load(tmp_path, name="text", **FILES)
+    write(tmp_path, dev="a <eos> b\n")  # in the middle of a line it is a word
+    assert len(load(tmp_path, name="text", **FILES).dev) == 4
+
+
 def test_characters_are_the_text_itself(tmp_path: Path) -> None:
     texts = {"train": "zwölf\n\nzwölf ß", "dev": "flößz", "test": "ö\n"}
     write(tmp_path, **texts)

@@ -18,6 +18,11 @@ from hpobench_nmt.runner.corpora.tokenise import tokenise
         ("按Ctrl键，共3.5个。", "按 Ctrl 键 ， 共 3.5 个 。"),
         ("ファイルを開く", "フ ァ イ ル を 開 く"),
         ("naïve café", "naïve café"),
+        ("cafe\u0301, nai\u0308ve", "cafe\u0301 , nai\u0308ve"),
+        ("हिन्दी में लिखा।", "हिन्दी में लिखा ।"),
+        ("مَرْحَبًا، نمی\u200cدانم", "مَرْحَبًا ، نمی\u200cدانم"),
+        ("ที่ดี!", "ที่ดี !"),
+        ("か\u3099き", "か\u3099 き"),
         ("", ""),
     ],
 )
@@ -43,3 +48,10 @@ def test_every_han_or_kana_character_stands_alone(line: str) -> None:
     for token in tokenise(line):
         if any(unicodedata.name(c).startswith(("CJK", "HIRAGANA", "KATAKANA")) for c in token):
             assert len(token) == 1
+
+
+@given(st.text(st.sampled_from("aकि\u0301\u0e48か語 -.\u200d")))
+def test_a_combining_mark_begins_a_token_only_where_nothing_is_before_it(line: str) -> None:
+    for token in tokenise(line):
+        if unicodedata.category(token[0]).startswith("M"):
+            assert line.startswith(token) or f" {token}" in line or "\u200d" in line
