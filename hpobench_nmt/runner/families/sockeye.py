@@ -8,7 +8,6 @@ training ends where it has not improved for `max_not_improved` checkpoints. The 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +23,7 @@ from hpobench_nmt.runner.nmt.kept_files import save_translation_model
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
+from hpobench_nmt.runner.nmt.text_scores import bleu, check_tokenizer, chrf, refuse_unspaced, signature
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
 
@@ -54,6 +54,8 @@ METRICS = (
         "that it can't be compared across bpe_symbols",
     ),
     Metric("test_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of test"),
+    Metric("dev_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of dev"),
+    Metric("test_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of test"),
     Metric("num_updates", "min", description="updates until training ended"),
     Metric(
         "train_time",
@@ -79,6 +81,12 @@ def check(settings: SockeyeSettings) -> None:
         raise InputError("stop_on 'bleu' needs checkpoint_sentences: -1 for all of dev, or a number of them.")
     if settings.num_embed % 2:
         raise InputError(f"num_embed {settings.num_embed} must be even: positions are sines and cosines.")
+    check_tokenizer(settings.bleu_tokenizer)
+
+
+def corpus_check(settings: SockeyeSettings, corpus: ParallelCorpus) -> None:
+    """Refuse a BLEU that would be near 0 whatever the translations."""
+    refuse_unspaced(corpus.dev[1], settings.bleu_tokenizer)
 
 
 def missing() -> str:
@@ -133,7 +141,8 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         else:
             run_command("sockeye.translate", command, decode_log, measuring)
         translations[part] = bpe.decode(_lines(output))
-    dev_bleu = bleu(translations["dev"], corpus.dev[1])
+    tokenizer = settings.bleu_tokenizer
+    dev_bleu = bleu(translations["dev"], corpus.dev[1], tokenizer)
     if dev_bleu < MIN_BLEU:
         raise TrainingFailed(
             f"dev BLEU {dev_bleu:.2f} is below {MIN_BLEU}: nothing was learned in {last.update} updates."
@@ -143,7 +152,9 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
         "dev_gpu_time": clock,
         "dev_cpu_time": processor,
         "dev_ppl": min(c.perplexity for c in checkpoints),
-        "test_bleu": bleu(translations["test"], corpus.test[1]),
+        "test_bleu": bleu(translations["test"], corpus.test[1], tokenizer),
+        "dev_chrf": chrf(translations["dev"], corpus.dev[1]),
+        "test_chrf": chrf(translations["test"], corpus.test[1]),
         "num_updates": last.update,
         "train_time": training.costs[-1].seconds,
         "memory": training.costs[-1].memory,
@@ -154,22 +165,12 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
     return Outcome(
         metrics,
         curve,
-        versions=_versions(),
+        versions=_versions() | {"bleu": signature(translations["dev"], corpus.dev[1], tokenizer)},
         converged=last.converged,
         # Sockeye asks for no fixed order of sums.
         nondeterministic="" if job.device == "cpu" else "Sockeye on a GPU",
         save=lambda folder: save_translation_model(folder, model, prepared.folder, translations),
     )
-
-
-def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
-    """Corpus BLEU, 0 to 100, with sacrebleu's defaults.
-
-    force: lines may be tokenised already, as those of the built-in corpora are.
-    """
-    import sacrebleu
-
-    return float(sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score)
 
 
 def _load(job: Job[SockeyeSettings]) -> ParallelCorpus:
@@ -199,7 +200,7 @@ def _curve(job: Job[SockeyeSettings], prepared: Prepared, training: Training) ->
         point["seconds"] = seconds[checkpoint.number]
         if references is not None:
             decoded = _lines(model / f"decode.output.0.{checkpoint.number:05d}")
-            point[name] = bleu(bpe.decode(decoded), references)
+            point[name] = bleu(bpe.decode(decoded), references, job.settings.bleu_tokenizer)
         curve.append(point)
     return curve
 
@@ -225,5 +226,6 @@ FAMILY = Family(
     metrics=METRICS,
     train=train,
     check=check,
+    corpus_check=corpus_check,
     missing=missing,
 )

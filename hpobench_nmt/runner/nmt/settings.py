@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from hpobench_nmt.runner.nmt.text_scores import Tokenizer
 from hpobench_nmt.runner.settings import About, Settings
 
 _MOST_DROPPED = 0.95
@@ -54,6 +55,10 @@ class SockeyeSettings(Settings):
             on_grid=False,
         ),
     ] = "perplexity"
+    bleu_tokenizer: Annotated[
+        Tokenizer,
+        About("sacrebleu's: zh and ja-mecab for Chinese and Japanese, char for any script", on_grid=False),
+    ] = "13a"
     min_improvement: Annotated[float, About("of stop_on over max_not_improved", low=0.0, high=1e6)] = 0.0
     max_updates: Annotated[int, About("updates after which training ends anyway", low=1, high=10**8)] = 10**6
     checkpoint_sentences: Annotated[
