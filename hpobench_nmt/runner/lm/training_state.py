@@ -25,7 +25,7 @@ from hpobench_nmt.runner.lm.clock import lock_of
 
 # Part of every state: raise it whenever the same settings give another course of training, or a state holds
 # something else.
-_FORMAT = 2
+_FORMAT = 3
 _STATE = "training.pt"
 # Saving takes at most one part in so many of the time.
 _MOST_TIME = 50

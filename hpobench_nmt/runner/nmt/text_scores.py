@@ -69,6 +69,6 @@ def refuse_unspaced(references: Sequence[str], tokenizer: Tokenizer) -> None:
         if runs and sum(runs) > letters / 2 and sum(runs) / len(runs) > longest:
             raise InputError(
                 "the target text has no blanks between words, and BLEU's tokenizer 13a splits at "
-                'blanks: near-perfect translations would have 0. Set bleu_tokenizer under [fixed] to "zh", "ja-mecab" or '
-                '"char", or split the text (tokenise = true under [corpus]).'
+                "blanks: near-perfect translations would have 0. Set bleu_tokenizer under [fixed] to "
+                '"zh", "ja-mecab" or "char", or split the text (tokenise = true under [corpus]).'
             )
