@@ -32,8 +32,9 @@ class NTASGD:
     and less; this pass ends when `patience` of them in a row have not improved by `min_improvement`.
 
     Then training ends or, with `fine_tune`, there is a second pass (Merity et al. 2018). It begins with the
-    averaged weights and averages from its first step. It ends at the first check whose dev loss is worse than
-    the best one of this pass that is more than `window` checks old.
+    weights of the best dev loss: averages, unless plain descent had a better one. It averages from its first
+    step, and ends at the first check whose dev loss is worse than the best one of this pass that is more than
+    `window` checks old.
 
     The learning rate is of a full-length sequence, the weight decay (L2) is added to the gradient, and the
     improvement is in nats a token.
@@ -62,6 +63,7 @@ class NTASGD:
         self._to_beat = math.inf
         self._waited = 0
         self._fine_tune = fine_tune
+        self._best: list[Tensor] = []
 
     @property
     def _second_pass(self) -> bool:
@@ -98,6 +100,9 @@ class NTASGD:
         if self._second_pass:
             self._losses.append(dev_loss)
             return worse
+        if self._fine_tune and dev_loss < min(self._losses, default=math.inf):
+            with self.evaluated():
+                self._best = [p.detach().clone() for p in self.parameters]
         if self._averages is not None:
             improved = dev_loss < self._to_beat - self.min_improvement
             self._to_beat = dev_loss if improved else self._to_beat
@@ -108,11 +113,11 @@ class NTASGD:
         self._losses.append(dev_loss)
         if self._waited < self.patience:
             return False
-        if self._fine_tune and self._averages is not None:
+        if self._fine_tune:
             with torch.no_grad():
-                for p, average in zip(self.parameters, self._averages, strict=True):
-                    p.copy_(average)
-            self._to_beat, self._averaged, self._losses = -math.inf, 0, []
+                for p, value in zip(self.parameters, self._best, strict=True):
+                    p.copy_(value)
+            self._to_beat, self._averaged, self._losses, self._best = -math.inf, 0, [], []
         return not self._second_pass
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,4 +130,4 @@ class NTASGD:
             setattr(self, name, state[name])
 
 
-_STATE = ("_losses", "_averages", "_averaged", "_to_beat", "_waited")
+_STATE = ("_losses", "_averages", "_averaged", "_to_beat", "_waited", "_best")

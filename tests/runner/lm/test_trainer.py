@@ -119,8 +119,13 @@ def test_small_improvements_add_up_before_they_count():
     assert answers == [False] * 7 + [True]
 
 
-def test_a_second_pass_begins_with_the_averages_and_averages_from_its_first_step():
-    parameter = torch.nn.Parameter(torch.zeros(1))
+@pytest.mark.parametrize(
+    "losses, start",
+    [((1.5, 1.6), 3.0), ((2.5,), 1.0)],
+    ids=["averages are the best", "plain descent had the best"],
+)
+def test_a_second_pass_begins_with_the_best_weights_and_averages_from_its_first_step(losses, start):
+    parameter = torch.nn.Parameter(torch.ones(1))
     optimiser = NTASGD([parameter], learning_rate=1.0, weight_decay=0.0, window=1, patience=1, fine_tune=True)
 
     def step(gradient):
@@ -132,23 +137,20 @@ def test_a_second_pass_begins_with_the_averages_and_averages_from_its_first_step
             return parameter.item()
 
     assert [optimiser.checked(loss) for loss in (3.0, 2.0, 4.0)] == [False] * 3  # now it averages
-    step(2.0)
+    step(1.0)
     step(2.0)
     assert evaluated() == 3.0  # of 2 and 4
-    assert not optimiser.checked(2.5)  # no better than 2: the first pass is over
-    assert parameter.item() == 3.0
+    for loss in losses:  # the last is no better than the best: the first pass is over
+        assert not optimiser.checked(loss)
+        step(5.0) if loss != losses[-1] else None
+    assert parameter.item() == start
     step(1.0)
-    assert evaluated() == 4.0
+    assert evaluated() == start + 1
     step(4.0)
-    assert evaluated() == 6.0  # of 4 and 8: nothing of the first pass is left
+    assert evaluated() == start + 3  # nothing of the first pass is left
     # Worse than the best of this pass that is two or more checks old: losses of the first do not count.
-    assert [optimiser.checked(loss) for loss in (9.0, 8.0, 8.5, 8.4, 8.3)] == [
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
+    ended = [optimiser.checked(loss) for loss in (9.0, 8.0, 8.5, 8.4, 8.3)]
+    assert ended == [False, False, False, True, True]
 
 
 def test_without_averages_there_is_no_second_pass(tiny):
