@@ -28,7 +28,7 @@ from hpobench_nmt.runner.lm.dropout import mask
 from hpobench_nmt.runner.lm.gpt_shape import GPTShape
 
 _EPSILON = 1e-5  # of the normalisations
-_DEVIATION = 0.02  # of initial weights
+_INITIAL = 0.4  # variance of initial weights times width: 0.02 as deviation at width 1000, more below it
 _BASE = 10_000.0  # of rotary positions
 
 
@@ -46,14 +46,15 @@ class GPT(nn.Module):
         self.shape, self.dropout, self.generator = shape, dropout, generator
         self.zero_state = 1.0  # in training a sequence begins a window; mc_dropout.py sets 0
         width = shape.width
-        self.output_weight = _normal(generator, _DEVIATION, shape.vocabulary, width)
+        deviation = _deviation(shape)
+        self.output_weight = _normal(generator, deviation, shape.vocabulary, width)
         self.output_bias = nn.Parameter(torch.zeros(shape.vocabulary, device=generator.device))
         self.input_weight = (
-            self.output_weight if shape.tied else _normal(generator, _DEVIATION, shape.vocabulary, width)
+            self.output_weight if shape.tied else _normal(generator, deviation, shape.vocabulary, width)
         )
         self.positions: nn.Parameter | None = None
         if shape.positions == "learnt":
-            self.positions = _normal(generator, _DEVIATION, shape.context, width)
+            self.positions = _normal(generator, deviation, shape.context, width)
         else:
             # Not in a saved state: the shape gives them.
             self.register_buffer("rotations", _rotations(shape, generator.device), persistent=False)
@@ -117,14 +118,15 @@ class _Block(nn.Module):
         self.heads = shape.heads
         width, hidden = shape.width, shape.hidden
         # What a block adds begins small, so that the sum of all blocks does not grow with their number.
-        residual = _DEVIATION / math.sqrt(2 * shape.depth)
+        deviation = _deviation(shape)
+        residual = deviation / math.sqrt(2 * shape.depth)
         self.norm_attention, self.norm_map = _Norm(shape, generator), _Norm(shape, generator)
-        self.queries_keys_values = _Linear(width, 3 * width, shape.biases, _DEVIATION, generator)
+        self.queries_keys_values = _Linear(width, 3 * width, shape.biases, deviation, generator)
         self.attention_output = _Linear(width, width, shape.biases, residual, generator)
-        self.hidden = _Linear(width, hidden, shape.biases, _DEVIATION, generator)
+        self.hidden = _Linear(width, hidden, shape.biases, deviation, generator)
         self.gate: nn.Module | None = None
         if shape.activation == "swiglu":
-            self.gate = _Linear(width, hidden, shape.biases, _DEVIATION, generator)
+            self.gate = _Linear(width, hidden, shape.biases, deviation, generator)
         self.output = _Linear(hidden, width, shape.biases, residual, generator)
 
     def attended(self, x: Tensor, rotations: Tensor | None) -> Tensor:
@@ -177,6 +179,11 @@ class _Norm(nn.Module):
         if self.layer:
             return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, _EPSILON)
         return functional.rms_norm(x, x.shape[-1:], self.weight, _EPSILON)
+
+
+def _deviation(shape: GPTShape) -> float:
+    """Of initial weights (Nguyen & Salazar 2019, SmallInit)."""
+    return math.sqrt(_INITIAL / shape.width)
 
 
 def _normal(generator: torch.Generator, deviation: float, *shape: int) -> nn.Parameter:

@@ -16,7 +16,7 @@ KINDS = [
 ]
 
 
-def model(seed=0, dropout=0.0, scale=5.0, **changes):
+def model(seed=0, dropout=0.0, scale=2.0, **changes):
     shape = {"depth": 2, "width": 24, "heads": 3, "hidden": 40, "context": CONTEXT, **changes}
     made = GPT(GPTShape(VOCABULARY, **shape), dropout=dropout, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():  # initial weights are so small that every token would be as likely as every other
