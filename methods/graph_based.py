@@ -78,15 +78,13 @@ class GraphSearch:
     def surrogate(self, problem: Problem) -> Surrogate:
         """The model of the losses. Its prior is shared by all trials on the problem."""
         n_rows = len(problem.features)
+        usual = NEIGHBOURS if self.influence else neighbours_for(n_rows, problem.n_objectives)
+        prior = graph_prior(problem, self.kernel, self.neighbours or usual, self.length_scale)
         if not self.influence:
-            n_neighbours = self.neighbours or neighbours_for(n_rows, problem.n_objectives)
-            return Surrogate(graph_prior(problem, self.kernel, n_neighbours, self.length_scale))
-        return Surrogate(
-            graph_prior(problem, self.kernel, self.neighbours or NEIGHBOURS, self.length_scale),
-            scaling=range_scaling,
-            # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
-            row_sums=np.full(n_rows, SIGMA_SQUARED / (2.0 * BETA)),
-        )
+            return Surrogate(prior)
+        # Lap has rows that sum to 0, so K's rows sum to sigma^2 / (2 beta).
+        row_sums = np.full(n_rows, SIGMA_SQUARED / (2.0 * BETA))
+        return Surrogate(prior, scaling=range_scaling, row_sums=row_sums)
 
 
 graph_search = GraphSearch

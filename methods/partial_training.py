@@ -1,9 +1,9 @@
 """What methods that train rows part of the way share: the levels of training, and the rows that are left.
 
 Levels are r, r eta, r eta^2, ... for the smallest resource r above 0, as long as they are below the largest
-one; the last level is the end of a training, wherever that is. A row is at a level once its training has come
-to the first checkpoint at that resource or above. One that ends on the way to a level is at that level, too.
-Its loss is that of its best checkpoint so far; without one it is infinite, so that the row is the worst.
+resource; the last level is the end of a training. A row is at a level once its training has reached a
+checkpoint at that resource or above, or ended on the way there. Its loss is that of its best checkpoint so
+far, and infinite without one.
 """
 
 from __future__ import annotations

@@ -174,10 +174,8 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
         _check_factory(spec, name)
         _refuse_built_in_name(name, name)
         name = check_name("method", name)
-        found = fingerprint(spec)
-        return NamedMethod(
-            name, name, found.sha256, factory=spec, sequential=_is_sequential(spec), files=found.files
-        )
+        found, sequential = fingerprint(spec), _is_sequential(spec)
+        return NamedMethod(name, name, found.sha256, (), spec, sequential, found.files)
     base, settings = split_spec(spec)
     if base in KNOWN:
         known = KNOWN[base]

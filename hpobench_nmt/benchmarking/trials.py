@@ -92,16 +92,8 @@ def plan(
     blocks = []
     for name, instance in instances.items():
         goals = instance.goals if instance.stop_when_settled else ()
-        data = TrialTable(
-            name,
-            instance.installed.sha256,
-            instance.problem,
-            instance.trainings,
-            goals,
-            instance.violations,
-            instance.numbers,
-            instance.replicates,
-        )
+        table = instance.installed.sha256, instance.problem, instance.trainings
+        data = TrialTable(name, *table, goals, instance.violations, instance.numbers, instance.replicates)
         for method in methods:
             firsts = range(0, suite.trials, _TRIALS)
             blocks += [Block(data, method, seed, n, min(n + _TRIALS, suite.trials)) for n in firsts]

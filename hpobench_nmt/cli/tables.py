@@ -87,7 +87,7 @@ def tables_analyze(
     from hpobench_nmt.analysis.table_sections import analyze_tables, kept_rows
     from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.section_files import write_sections
-    from hpobench_nmt.render.terminal.sections import print_sections
+    from hpobench_nmt.render.terminal.grids import print_sections
 
     if len(objectives) not in (0, 2):
         raise InputError(f"--objectives takes two metrics, not {len(objectives)}.")

@@ -68,10 +68,10 @@ def _configurations(problem: Problem) -> tuple[list[Any], Any]:
 
     def within(name: str, value: Value) -> Any:
         axis = space[name]
+        if not isinstance(axis, UniformFloatHyperparameter):
+            return value
         # ConfigSpace rounds the ends of a range to 13 digits after the point, and takes nothing beyond them.
-        return (
-            np.clip(value, axis.lower, axis.upper) if isinstance(axis, UniformFloatHyperparameter) else value
-        )
+        return np.clip(value, axis.lower, axis.upper)
 
     configs = map(problem.config, range(len(problem.features)))
     valid = [{name: within(name, value) for name, value in config.items()} for config in configs]

@@ -32,8 +32,7 @@ from hpobench_nmt.lookup.collections.nmthpo import TABLES
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.figures import section_figures
 from hpobench_nmt.render.section_files import write_front, write_sections
-from hpobench_nmt.render.terminal.grids import print_frame
-from hpobench_nmt.render.terminal.sections import print_sections
+from hpobench_nmt.render.terminal.grids import print_frame, print_sections
 from hpobench_nmt.render.terminal.table_charts import print_charts
 from hpobench_nmt.render.terminal.table_summary import print_summary
 

@@ -7,10 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trajectory
-from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.curves import (
     hypervolume_shares,
     simple_regret,
@@ -20,7 +17,6 @@ from hpobench_nmt.evaluation.curves import (
 from hpobench_nmt.evaluation.hypervolume import hypervolume, table_scale
 from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_regret
 from hpobench_nmt.evaluation.scores import make_goal
-from hpobench_nmt.methods.successive_halving import ASHA
 
 CELLS = st.sampled_from([np.nan, 0.0, 1.0, 1.5, 4.0, 9.0])
 
@@ -102,26 +98,7 @@ def test_random_search_meets_the_exact_score_of_the_budget():
 # --- on a clock --------------------------------------------------------------------------------------
 
 
-def made(m, seed=0):
-    """Trainings of 30 rows with m losses, of which some checkpoints lack them."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 6, 30)
-    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
-    losses = rng.normal(size=(len(steps), m))
-    ends = np.cumsum(lengths) - 1
-    losses[ends[::6]] = np.nan
-    return Trainings(np.cumsum([0, *lengths]), steps, steps * 1.5, losses)
-
-
-def trials_on(given, method=ASHA, workers=3, n_initial=0, m=1, lookups=30):
-    problem = Problem(
-        np.zeros((30, 1)), m, lookups, n_initial, workers=workers, resources=np.arange(1.0, 6), clock="cost"
-    )
-    initial = list(range(n_initial))
-    return [run_trial(problem, given, method, np.random.default_rng(seed), initial) for seed in range(4)]
-
-
-def test_regret_at_any_time():
+def test_regret_at_any_time(made, trials_on):
     given = made(1)
     nothing = Trajectory(np.empty(0, int), np.empty((0, 1)), "x", Timeline.of_lookups(0))
     trials = [*trials_on(given), *trials_on(given, lookups=4), nothing]
@@ -149,14 +126,13 @@ def test_where_all_that_finishes_does_so_at_once_there_is_one_time():
     assert spaced_times([], 50).tolist() == []
 
 
-def test_hypervolume_at_any_time():
+def test_hypervolume_at_any_time(made, trials_on):
     given = made(2)
     trials, scale = trials_on(given, m=2) + trials_on(given, m=2, lookups=9), table_scale(given.final)
     times = spaced_times(trials, 20)
     ends = [trial.timing.finishes[-1] for trial in trials]
-    assert (
-        min(ends[:4]) < times[-1] and max(ends[4:]) < times[-1]
-    )  # with all that can be found, and with less
+    # With all that can be found, and with less.
+    assert min(ends[:4]) < times[-1] and max(ends[4:]) < times[-1]
     for trial, line in zip(trials, hypervolume_shares(trials, scale, times), strict=True):
         for at, share in zip(times, line, strict=True):
             points = scale.scaled(trial.losses[trial.timing.finishes <= at])

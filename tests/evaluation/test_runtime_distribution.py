@@ -8,10 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
-from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.random_search import exact_random_search, random_search_share_met
 from hpobench_nmt.evaluation.runtime_distribution import (
     Runtimes,
@@ -24,7 +22,6 @@ from hpobench_nmt.evaluation.runtime_distribution import (
     share_met,
 )
 from hpobench_nmt.evaluation.scores import make_goal
-from hpobench_nmt.methods.successive_halving import ASHA
 
 CELLS = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0, 7.0])
 
@@ -225,27 +222,8 @@ def test_targets_of_nothing_are_refused():
 # --- on a clock --------------------------------------------------------------------------------------
 
 
-def made(m, seed=0):
-    """Trainings of 30 rows with m losses, of which some checkpoints lack them."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 6, 30)
-    steps = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
-    losses = rng.normal(size=(len(steps), m))
-    ends = np.cumsum(lengths) - 1
-    losses[ends[::6]] = np.nan
-    return Trainings(np.cumsum([0, *lengths]), steps, steps * 1.5, losses)
-
-
-def trials_on(given, method=ASHA, workers=3, n_initial=0, m=1, lookups=30):
-    problem = Problem(
-        np.zeros((30, 1)), m, lookups, n_initial, workers=workers, resources=np.arange(1.0, 6), clock="cost"
-    )
-    initial = list(range(n_initial))
-    return [run_trial(problem, given, method, np.random.default_rng(seed), initial) for seed in range(4)]
-
-
 @pytest.mark.parametrize("m", [1, 2])
-def test_runtimes_to_goals(m):
+def test_runtimes_to_goals(m, made, trials_on):
     given = made(m)
     goals = gap_goals(given) if m == 1 else front_goals(given)
     trials = trials_on(given, m=m, n_initial=2)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -47,15 +48,11 @@ def naive_targets(score, cents, tolerance, ties):
     """Rows that count, in exact arithmetic, and how many of them are needed."""
     complete = [row for row in range(len(cents)) if None not in cents[row]]
     if SCORES[score].n_objectives == 2:
-        front = []
-        for row in complete:
-            beaten = False
-            for other in complete:
-                no_worse = all(a <= b for a, b in zip(cents[other], cents[row], strict=True))
-                if no_worse and cents[other] != cents[row]:
-                    beaten = True
-            if not beaten:
-                front.append(row)
+
+        def beats(a, b):
+            return a != b and all(x <= y for x, y in zip(a, b, strict=True))
+
+        front = [r for r in complete if not any(beats(cents[other], cents[r]) for other in complete)]
         return front, 1 if score == "fto" else len(front)
     best = min(cents[row][0] for row in complete)
     reach = tolerance if score == "ftc" else 0
@@ -255,50 +252,45 @@ def summarise(goal, trials, n_initial):
     return summary_of(goal, answers, lengths, len(trials) - len(sound))
 
 
+NAN = math.nan
+approx = functools.partial(pytest.approx, nan_ok=True)
+
+
+def numbers(summary):
+    """All that a summary has: its values, and how many trials there were, lacked an answer and failed."""
+    values = summary.mean, summary.std, summary.stderr, summary.at_least
+    return *values, summary.trials, summary.unanswered, summary.failed
+
+
 def test_mean_and_population_spread():
     summary = summarise(make_goal("ftb", FIVE), [trial([4, 0]), trial([0, 1, 4]), trial([3, 2, 1, 0, 4])], 1)
-    assert summary.mean == pytest.approx(3.0)
-    assert summary.std == pytest.approx(statistics.pstdev([1, 3, 5]))
-    assert summary.stderr == pytest.approx(statistics.pstdev([1, 3, 5]) / 3**0.5)
-    assert (summary.trials, summary.unanswered, summary.failed) == (3, 0, 0)
-    assert math.isnan(summary.at_least)
+    std = statistics.pstdev([1, 3, 5])
+    assert numbers(summary) == approx((3.0, std, std / 3**0.5, NAN, 3, 0, 0))
 
 
 def test_one_censored_trial_leaves_only_a_lower_bound():
     summary = summarise(make_goal("ftb", FIVE), [trial([4]), trial([0, 1, 2, 3]), trial([0, 4])], 1)
-    assert math.isnan(summary.mean)
-    assert math.isnan(summary.std)
-    assert math.isnan(summary.stderr)
-    assert (summary.trials, summary.unanswered, summary.failed) == (3, 1, 0)
-    assert summary.at_least == pytest.approx((1 + 4 + 2) / 3)
+    assert numbers(summary) == approx((NAN, NAN, NAN, (1 + 4 + 2) / 3, 3, 1, 0))
 
 
 def test_gaps_have_no_lower_bound():
     summary = summarise(make_goal("fb", FIVE, score_at=3), [trial([0]), trial([0, 1, 2])], 1)
-    assert summary.unanswered == 1
-    assert math.isnan(summary.mean)
-    assert math.isnan(summary.at_least)
+    assert numbers(summary) == approx((NAN, NAN, NAN, NAN, 2, 1, 0))
 
 
 def test_failed_trials_count_in_no_mean():
     trials = [trial([4]), trial([0, 4], failure="ask raised ZeroDivisionError"), trial([0, 1, 4])]
     summary = summarise(make_goal("ftb", FIVE), trials, 1)
-    assert summary.mean == pytest.approx(2.0)
-    assert summary.std == pytest.approx(1.0)
-    assert summary.stderr == pytest.approx(1.0 / 2**0.5)
-    assert (summary.trials, summary.unanswered, summary.failed) == (3, 0, 1)
+    assert numbers(summary) == approx((2.0, 1.0, 1.0 / 2**0.5, NAN, 3, 0, 1))
     # Nor in the bound of the others.
     summary = summarise(make_goal("ftb", FIVE), [*trials, trial([0, 1, 2, 3])], 1)
-    assert math.isnan(summary.mean)
-    assert (summary.trials, summary.unanswered, summary.failed) == (4, 1, 1)
-    assert summary.at_least == pytest.approx((1 + 3 + 4) / 3)
+    assert numbers(summary) == approx((NAN, NAN, NAN, (1 + 3 + 4) / 3, 4, 1, 1))
 
 
 @pytest.mark.parametrize("trials", [[], [trial([4], failure="no"), trial([0], failure="no")]])
 def test_no_sound_trial_no_mean(trials):
     summary = summarise(make_goal("ftb", FIVE), trials, 1)
-    assert (summary.trials, summary.unanswered, summary.failed) == (len(trials), 0, len(trials))
-    assert all(math.isnan(x) for x in (summary.mean, summary.std, summary.stderr, summary.at_least))
+    assert numbers(summary) == approx((NAN, NAN, NAN, NAN, len(trials), 0, len(trials)))
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -317,20 +309,14 @@ def test_summary_of_naive_scores(score, data, n_initial, budget):
     summary = summarise(make_goal(score, losses, score_at=budget), trajectories, n_initial)
     sound = [list(o[:n]) for o, n, failed in runs if not failed]
     scores = [naive_score(score, cents, rows, n_initial, budget=budget) for rows in sound]
-    assert summary.trials == len(runs)
-    assert summary.failed == len(runs) - len(sound)
-    assert summary.unanswered == scores.count(None)
-    if scores and None not in scores:
-        assert summary.mean == pytest.approx(statistics.fmean(scores), abs=1e-9)
-        assert summary.std == pytest.approx(statistics.pstdev(scores), abs=1e-6)
-    else:
-        assert math.isnan(summary.mean)
-        assert math.isnan(summary.std)
-    if None in scores and score not in NEEDS_BUDGET:
-        bounds = [len(rows) if s is None else s for rows, s in zip(sound, scores, strict=True)]
-        assert summary.at_least == pytest.approx(statistics.fmean(bounds))
-    else:
-        assert math.isnan(summary.at_least)
+    mean, std, _, at_least, *counts = numbers(summary)
+    assert counts == [len(runs), scores.count(None), len(runs) - len(sound)]
+    complete = scores and None not in scores
+    assert mean == approx(statistics.fmean(scores) if complete else NAN, abs=1e-9)
+    assert std == approx(statistics.pstdev(scores) if complete else NAN, abs=1e-6)
+    bounded = None in scores and score not in NEEDS_BUDGET
+    bounds = [len(rows) if s is None else s for rows, s in zip(sound, scores, strict=True)]
+    assert at_least == approx(statistics.fmean(bounds) if bounded else NAN)
 
 
 def test_standard_error_of_no_trial_is_unknown():
@@ -346,6 +332,7 @@ TRAININGS = Trainings(
     [10.0, 20.0, 40.0, 10.0, 20.0, 40.0, 5.0],
     [[3.0], [2.0], [2.5], [4.0], [2.0], [1.0], [2.2]],
 )
+TWO = replace(TRAININGS, losses=np.column_stack([TRAININGS.losses[:, 0], [5.0] * 3 + [6.0] * 3 + [4.0]]))
 
 
 def timed(*trainings):
@@ -389,13 +376,11 @@ def test_the_gap_at_a_time(at, gap):
 
 
 def test_scores_of_a_front_count_whole_trainings():
-    losses = np.column_stack([TRAININGS.losses[:, 0], [5.0] * 3 + [6.0] * 3 + [4.0]])
-    two = Trainings(TRAININGS.starts, TRAININGS.resources, TRAININGS.costs, losses)
     # All three rows are on the front; row 0 counts from its second checkpoint, its best one.
-    assert answer(make_goal("fto", two), WHOLE, 0) == 5.0
-    assert answer(make_goal("fta", two), WHOLE, 0) == 85.0
+    assert answer(make_goal("fto", TWO), WHOLE, 0) == 5.0
+    assert answer(make_goal("fta", TWO), WHOLE, 0) == 85.0
     for at, count in ((4.0, 0.0), (44.0, 1.0), (45.0, 2.0), (85.0, 3.0)):
-        assert answer(make_goal("fbp", two, score_at=at), WHOLE, 0) == count
+        assert answer(make_goal("fbp", TWO, score_at=at), WHOLE, 0) == count
 
 
 def test_a_trial_that_ended_before_its_score_is_taken_has_none():
@@ -409,16 +394,14 @@ def test_a_trial_that_ended_before_its_score_is_taken_has_none():
 
 
 def test_the_share_of_the_hypervolume_at_a_time():
-    losses = np.column_stack([TRAININGS.losses[:, 0], [5.0] * 3 + [6.0] * 3 + [4.0]])
-    two = Trainings(TRAININGS.starts, TRAININGS.resources, TRAININGS.costs, losses)
-    seen = replace(WHOLE, losses=two.best[[6, 0, 4, 1, 2, 5]])
-    shares = [answer(make_goal("fbh", two, score_at=at), seen, 0) for at in (4, 5, 15, 35, 45, 85)]
+    seen = replace(WHOLE, losses=TWO.best[[6, 0, 4, 1, 2, 5]])
+    shares = [answer(make_goal("fbh", TWO, score_at=at), seen, 0) for at in (4, 5, 15, 35, 45, 85)]
     assert shares[0] == 0.0
     assert shares[-1] == 1.0
     assert (np.diff(shares) >= 0).all()
-    scale = table_scale(two.final)
+    scale = table_scale(TWO.final)
     assert shares[3] == pytest.approx(
-        hypervolume(scale.scaled(seen.losses[:3])) / hypervolume(scale.scaled(two.final))
+        hypervolume(scale.scaled(seen.losses[:3])) / hypervolume(scale.scaled(TWO.final))
     )
 
 

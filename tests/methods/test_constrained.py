@@ -1,7 +1,6 @@
 """EI and EHVI times the probability of feasibility, against the same written out with scipy and numpy."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -63,14 +62,7 @@ def centre_and_spread(values):
     return np.where(apart, values.mean(axis=0), values[0]), np.where(apart, values.std(axis=0), 1.0)
 
 
-def naive_row(
-    m: int,
-    seen: list[int],
-    standardise: bool,
-    running: Sequence[int] = (),
-    losses=LOSSES,
-    violations=VIOLATIONS,
-) -> int:
+def naive_row(m, seen, standardise, running=(), losses=LOSSES, violations=VIOLATIONS):
     """The row to ask for, with matrices and scipy. What is running counts for the variance alone."""
     K, s = matern52(FEATURES, FEATURES), 1e-3
     y, c = losses[seen, :m], violations[seen]
@@ -98,17 +90,26 @@ def naive_row(
     return int(value.argmax())
 
 
-@pytest.mark.parametrize(
+def told_of(rows, factory=BO_M_std, m=1, losses=LOSSES, violations=VIOLATIONS):
+    """A method that is told of these rows."""
+    method = factory(problem(m), np.random.default_rng(0))
+    for row in rows:
+        method.tell_constrained(row, losses[row, :m], violations[row])
+    return method
+
+
+each_kind = pytest.mark.parametrize(
     ("factory", "m", "standardise"),
     [(BO_M_std, 1, True), (BO_M, 1, False), (BO_M_std, 2, True), (BO_M, 2, False)],
 )
+
+
+@each_kind
 def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
-    method = factory(problem(m), np.random.default_rng(0))
-    assert isinstance(method, ConstrainedModelBased)
     infeasible = np.flatnonzero((VIOLATIONS > 0).any(axis=1))
     seen = infeasible[:3].tolist()  # none is feasible: the first steps look for one
-    for row in seen:
-        method.tell_constrained(row, LOSSES[row, :m], VIOLATIONS[row])
+    method = told_of(seen, factory, m)
+    assert isinstance(method, ConstrainedModelBased)
     for _ in range(9):
         row = method.ask()
         assert row == naive_row(m, seen, standardise)
@@ -117,9 +118,7 @@ def test_every_row_of_a_trial_is_that_of_the_formulas(factory, m, standardise):
     assert len({*seen} - {*infeasible.tolist()}) > 5
 
 
-@pytest.mark.parametrize(
-    ("factory", "m", "standardise"), [(BO_M_std, 1, True), (BO_M, 1, False), (BO_M_std, 2, True)]
-)
+@each_kind
 def test_with_several_workers_too(factory, m, standardise):
     method = factory(problem(m), np.random.default_rng(0))
     running, seen = {}, []
@@ -137,10 +136,7 @@ def test_with_several_workers_too(factory, m, standardise):
 
 
 def test_rows_that_lack_a_loss_or_a_violation_only_leave():
-    told, spared = (BO_M_std(problem(1), np.random.default_rng(0)) for _ in range(2))
-    for method in (told, spared):
-        for row in (0, 1, 2):
-            method.tell_constrained(row, LOSSES[row, :1], VIOLATIONS[row])
+    told, spared = (told_of(range(3)) for _ in range(2))
     for row, losses, violations in ((7, [np.nan], [0.0, 0.0]), (8, [1.0], [np.nan, 0.0])):
         told.tell_constrained(row, np.array(losses), np.array(violations))
     rows = []
@@ -155,11 +151,9 @@ def test_rows_that_lack_a_loss_or_a_violation_only_leave():
 
 
 def test_told_without_violations_or_without_any_loss_a_row_only_leaves():
-    method = BO_M_std(problem(1), np.random.default_rng(0))
-    asked = set()
+    method, asked = told_of([]), set()
     for _ in range(40):
-        row = method.ask()
-        asked.add(row)
+        asked.add(row := method.ask())
         method.tell(row, np.zeros(1))
     assert asked == set(range(40))
 
@@ -183,14 +177,10 @@ def test_equal_violations_and_equal_losses_are_centred_and_not_scaled(factory, s
     """Three times 0.1 is not 0.3, so that the standard deviation of equal values may be a rounding error."""
     losses = np.where(np.arange(40) < 3, 0.1, LOSSES[:, 0])[:, None] if standardise else LOSSES[:, :1]
     violations = np.column_stack([np.full(40, 0.1), VIOLATIONS[:, 1]])
-    method = factory(problem(1), np.random.default_rng(0))
-    for row in range(3):
-        method.tell_constrained(row, losses[row], violations[row])
-    assert method.ask() == naive_row(1, [0, 1, 2], standardise, (), losses, violations)
+    asked = told_of(range(3), factory, 1, losses, violations).ask()
+    assert asked == naive_row(1, [0, 1, 2], standardise, (), losses, violations)
     for row in range(40):
-        method = factory(problem(1), np.random.default_rng(0))
-        method.tell_constrained(row, LOSSES[row, :1], VIOLATIONS[row])
-        assert method.ask() == naive_row(1, [row], standardise)
+        assert told_of([row], factory).ask() == naive_row(1, [row], standardise)
 
 
 def test_more_rows_than_the_budget_can_be_told():
@@ -209,7 +199,4 @@ def test_each_of_two_losses_has_its_own_reference():
     feasible = np.flatnonzero((VIOLATIONS <= 0).all(axis=1)).tolist()
     for start in range(8):
         seen = feasible[start : start + 4]
-        method = BO_M(problem(2), np.random.default_rng(0))
-        for row in seen:
-            method.tell_constrained(row, losses[row], VIOLATIONS[row])
-        assert method.ask() == naive_row(2, seen, False, (), losses)
+        assert told_of(seen, BO_M, 2, losses).ask() == naive_row(2, seen, False, (), losses)

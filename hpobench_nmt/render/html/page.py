@@ -202,10 +202,9 @@ def _marker(marker: str) -> str:
 
 
 def _style_sheet(styles: Mapping[str, Style], places: Mapping[str, int]) -> str:
-    light = "".join(f"--m{places[m]}:{'var(--ink)' if m == EXACT else s.colour};" for m, s in styles.items())
-    dark = "".join(
-        f"--m{places[m]}:{'var(--ink)' if m == EXACT else on_dark(s.colour)};" for m, s in styles.items()
-    )
+    colours = {places[m]: "" if m == EXACT else s.colour for m, s in styles.items()}
+    light = "".join(f"--m{i}:{colour or 'var(--ink)'};" for i, colour in colours.items())
+    dark = "".join(f"--m{i}:{on_dark(c) if c else 'var(--ink)'};" for i, c in colours.items())
     dark += _asset("dark.css").strip()
     rules = "".join(
         f".hide-{i} [data-m='{i}']{{display:none}}.lift-{i} .plot [data-m]:not([data-m='{i}']){{opacity:.15}}"

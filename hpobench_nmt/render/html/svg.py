@@ -105,9 +105,8 @@ def _rewrite(
     for key, given in list(attributes.items()):
         value = attributes[key] = given.replace("url(#", f"url(#{slug}-")
         if key == "style":
-            attributes[key] = (
-                _style(value) if method is None else _style(value, colours[method], places[method])
-            )
+            own = () if method is None else (colours[method], places[method])
+            attributes[key] = _style(value, *own)
         elif key in ("d", "x", "y", "width", "height", "transform", "points") and element.tag != "image":
             attributes[key] = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}", value)
             if key == "d":
@@ -127,10 +126,9 @@ def _style(value: str, colour: str = "", place: int = 0) -> str:
 
 def pixels(figure: Figure, x: Sequence[float], y: Sequence[float]) -> list[tuple[float, float]]:
     """Where points of the first axes are in the SVG: to the right and down, in its own units."""
-    scale = 72.0 / figure.dpi
-    height = figure.get_figheight() * 72.0
     with np.errstate(all="ignore"):
-        places = figure.axes[0].transData.transform(np.column_stack([x, y])) * scale
+        places = figure.axes[0].transData.transform(np.column_stack([x, y])) * (72.0 / figure.dpi)
+    height = figure.get_figheight() * 72.0
     return [(float(a), float(height - b)) for a, b in places]
 
 

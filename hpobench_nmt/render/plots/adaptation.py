@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from hpobench_nmt.render.plots.style import COLOURS, GREY, legend, new_panels, plain
+from hpobench_nmt.render.plots.style import COLOURS, GREY, axes_for, legend, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,8 +30,7 @@ def plot_adaptation(frame: pd.DataFrame, title: str = "") -> Figure:
     positions are negative, a line at 0 marks the change to another text. Windows of less than half the usual
     number of tokens are not drawn.
     """
-    figure, (axes,) = new_panels(1, (7.6, 4.2))
-    axes.grid(alpha=0.25, linewidth=0.6)
+    figure, axes = axes_for(None, (7.6, 4.2))
     shown = frame[frame["tokens"] >= _LEAST_SHARE * frame["tokens"].max()]
     changes = bool((frame["position"] < 0).any())
     if changes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpobench_nmt.analysis.captions import curves_finding
 from hpobench_nmt.analysis.number_text import NONE, with_interval
@@ -28,6 +28,7 @@ from hpobench_nmt.render.plots.style import Style, axes_for, legend, new_figure,
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -57,12 +58,9 @@ def plot_curves(
     The scale is logarithmic with `log`, and by default where less is better. A mean of 0 is then drawn on a
     line of its own at the bottom.
     """
-    _refuse_empty(curves)
+    means, floor = _means(curves, log)
     styles = styles_of(curves.frame, styles)
     figure, axes = axes_for(ax)
-    log = curves.lower_is_better if log is None else log
-    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
-    floor = floor_of(means) if log else None
     for method, part in parts_of(curves.frame):
         draw_line(axes, part["lookups"], raised(part["mean"], floor), method, styles[method])
     if floor is not None:
@@ -75,10 +73,13 @@ def plot_curves(
     return figure
 
 
-def _refuse_empty(curves: Curves) -> None:
-    if not (curves.frame["method"] != EXACT).any():
+def _means(curves: Curves, log: bool | None) -> tuple[pd.Series[Any], float | None]:
+    """The means of all methods, and where 0 is drawn on a log axis; InputError if there are no means."""
+    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
+    if not len(means):
         reasons = " ".join(curves.notes)
         raise InputError(f"{curves.table}: no method has a curve of {curves.quantity}. {reasons}".rstrip())
+    return means, floor_of(means) if (curves.lower_is_better if log is None else log) else None
 
 
 def _time_axis(axes: Axes, curves: Curves) -> None:
@@ -146,12 +147,9 @@ def plot_curve_panels(
     curves: Curves, styles: Mapping[str, Style] | None = None, *, log: bool | None = None
 ) -> Figure:
     """One panel per method: its mean, the middle half of its trials shaded, the others in grey behind it."""
-    _refuse_empty(curves)
+    means, floor = _means(curves, log)
     styles = styles_of(curves.frame, styles)
-    log = curves.lower_is_better if log is None else log
     parts = dict(parts_of(curves.frame))
-    means = curves.frame.loc[curves.frame["method"] != EXACT, "mean"]
-    floor = floor_of(means) if log else None
     exact = parts.pop(EXACT, None)
     figure, panels = _panels(len(parts))
     for axes, method in zip(panels, parts, strict=True):

@@ -12,7 +12,7 @@ from hpobench_nmt.analysis.run_workers import WorkerTimes, worker_rows, worker_t
 from hpobench_nmt.analysis.verdicts import shown_method
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot
-from hpobench_nmt.render.plots.style import new_figure
+from hpobench_nmt.render.plots.style import GREY, new_figure
 from hpobench_nmt.render.subject import Subject
 
 if TYPE_CHECKING:
@@ -60,14 +60,9 @@ def plot_workers(found: WorkerTimes) -> Figure:
             ink = "black" if failed or rank > 0.55 else "white"
             axes.text((start + finish) / 2, worker, str(row), color=ink, **inside)
     best = frame[frame["best"]]
-    star: dict[str, Any] = {
-        "marker": "*",
-        "s": 70,
-        "color": "#D55E00",
-        "edgecolor": "black",
-        "linewidth": 0.5,
-    }
-    axes.scatter(best["finish"], best["worker"], **star, zorder=3, label="the trial's best so far")
+    star: dict[str, Any] = {"marker": "*", "s": 70, "color": "#D55E00", "edgecolor": "black"}
+    label = "the trial's best so far"
+    axes.scatter(best["finish"], best["worker"], **star, linewidth=0.5, zorder=3, label=label)
     axes.set(
         xlim=(0, end * 1.01),
         ylim=(found.workers - 0.4, -0.6),
@@ -84,9 +79,7 @@ def plot_workers(found: WorkerTimes) -> Figure:
     beside.set_label(f"rank of\n{found.quantity}", fontsize=8)
     handles = axes.get_legend_handles_labels()[0]
     if frame["again"].any():
-        handles.append(
-            Patch(facecolor="#9AA0A6", edgecolor="white", hatch="////", label="goes on with a row")
-        )
+        handles.append(Patch(facecolor=GREY, edgecolor="white", hatch="////", label="goes on with a row"))
     if found.constraints and not there.all():
         label = f"failed, or misses {' or '.join(found.constraints)}"
         handles.append(Patch(facecolor="white", edgecolor=_NO_VALUE, linewidth=0.5, label=label))

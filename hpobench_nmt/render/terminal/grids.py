@@ -1,4 +1,4 @@
-"""Grids of text and data frames in the terminal."""
+"""Grids of text, data frames, and the analyses of tables in the terminal."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.analysis.number_text import cell_text, column_text
+from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.core.text import printable
 
 _UNBOUNDED = 100_000
@@ -101,3 +102,18 @@ def print_frame(
 def print_text(text: str, console: Console, style: str = "") -> None:
     """Print a line or a paragraph as it is, wrapped between words."""
     console.print(plain(text, style))
+
+
+def print_sections(sections: Sequence[Section], console: Console) -> None:
+    """Print the titles, the notes and the frames worth seeing of analyses of tables."""
+    for i, section in enumerate(sections):
+        if i:
+            console.print()
+        print_text(section.title, console, "bold")
+        if section.problem:
+            print_text(f"Left out: {section.problem}", console)
+        for note in section.notes:
+            print_text(f"- {note}", console)
+        if section.shown is not None and len(section.shown):
+            console.print()
+            print_frame(section.shown, console)

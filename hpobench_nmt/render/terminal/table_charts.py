@@ -126,13 +126,11 @@ def _print_spreads(table: Table, console: Console, bars: str, dash: str) -> None
     rows = []
     for metric in table.metrics:
         values = table.column(metric.name)
-        if np.isnan(values).all():
-            rows.append((metric.label, dash, dash, dash, metric.direction))
-            continue
-        low, high = _ends(values[~np.isnan(values)])
-        rows.append(
-            (metric.label, f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}", metric.direction)
-        )
+        spread = (dash, dash, dash)
+        if not np.isnan(values).all():
+            low, high = _ends(values[~np.isnan(values)])
+            spread = (f"{low:.5g}", histogram(values, 24, bars), f"{high:.5g}")
+        rows.append((metric.label, *spread, metric.direction))
     print_grid(("metric", "lowest", "spread", "highest", "best"), rows, console, right=("lowest",))
 
 
@@ -159,11 +157,8 @@ def _print_medians(table: Table, console: Console, metric: str, bars: str, dash:
             " " if np.isnan(m) else bars[round((m - low) / (high - low or 1.0) * (len(bars) - 1))]
             for m in medians
         )
-        told = ", ".join(
-            f"{label}: {dash if np.isnan(m) else f'{m:.4g}'}"
-            for label, m in zip(labels, medians, strict=True)
-        )
-        rows.append((h.name, spark, told))
+        told = [dash if np.isnan(m) else f"{m:.4g}" for m in medians]
+        rows.append((h.name, spark, ", ".join(map("{}: {}".format, labels, told))))
     head = ("hyperparameter", "", "value: median")
     print_grid(head, rows, console, wrapped=head[-1:])
 

@@ -7,7 +7,7 @@ import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from hpobench_nmt.benchmarking.execution import Backend, cluster, known_backend
@@ -29,12 +29,8 @@ OnRecord = Callable[[Record], None]
 Trained = Iterator[tuple[Training, Record | Unfinished]]
 
 
-@dataclass(frozen=True)
-class Turn:
-    """How trainings are tried: see `train_and_record` for the two arguments."""
-
-    wait: bool
-    last: bool
+Turn = tuple[bool, bool]
+"""How trainings are tried: the arguments wait and last of `train_and_record`."""
 
 
 def train(
@@ -82,14 +78,10 @@ def train(
                 on_record(ended)
                 if ended.status == "failed":
                     notify(f"Failed: {describe(ended.config)}: {printable(ended.reason)}")
-                if progress:
-                    progress(done, len(trainings))
             elif ended.kind == "paused":
                 done, paused = done + 1, paused + 1
                 point = " ".join(f"{name}={value:.6g}" for name, value in ended.curve[-1].items())
                 notify(f"Paused: {_named(workspace, training)}: {point}")
-                if progress:
-                    progress(done, len(trainings))
             elif ended.kind == "elsewhere":
                 elsewhere.append(training)
             elif ended.kind == "again":
@@ -100,11 +92,13 @@ def train(
                 notify(f"Not recorded: {printable(errors[-1])}")
                 if not done and len(errors) >= _MOST_ERRORS:  # an installation that is broken, most likely
                     break
+            if progress and (isinstance(ended, Record) or ended.kind == "paused"):
+                progress(done, len(trainings))
 
-    run(trainings, jobs, Turn(wait=False, last=False))
+    run(trainings, jobs, (False, False))
     # Another run may be at the same ledger. The trainings that it does now are waited for at the end.
-    run(elsewhere.copy(), jobs, Turn(wait=True, last=False))
-    run(again, 1, Turn(wait=True, last=True))
+    run(elsewhere.copy(), jobs, (True, False))
+    run(again, 1, (True, True))
     if errors:
         raise RunError(
             f"{len(errors)} of {counted(len(trainings), 'training')} ended with an error and "
@@ -129,7 +123,7 @@ def _run_local(
     def on_free_device(training: Training) -> Record | Unfinished:
         device = free.get()
         try:
-            return train_and_record(workspace, *training, device, processes, turn.wait, turn.last)
+            return train_and_record(workspace, *training, device, processes, *turn)
         finally:
             free.put(device)
 
@@ -179,9 +173,8 @@ def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn
 
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
-    _, device, _ = place
     share = 0.0
-    if device != "cpu":
+    if place[1] != "cpu":
         resources: Any = ray.cluster_resources
         gpus = int(resources().get("GPU", 0))
         if not gpus:
@@ -211,11 +204,11 @@ def gpu_share(jobs: int, gpus: int) -> float:
 
 def _train_remotely(
     training: Training, workspace: Workspace, device: str, turn: Turn
-) -> tuple[tuple[int, int], Record | Unfinished]:
+) -> tuple[Training, Record | Unfinished]:
     found = find_devices(device)  # an error of one line where the machine has none
     if len(found) > 1:
         raise InputError(
             f"--device {device}: a worker sees {len(found)} CUDA devices, and all would take the first. "
             "Start each with one of its own: CUDA_VISIBLE_DEVICES=0 dask worker …"
         )
-    return training, train_and_record(workspace, *training, device, Processes(), turn.wait, turn.last)
+    return training, train_and_record(workspace, *training, device, Processes(), *turn)

@@ -52,14 +52,6 @@ class Unfinished:
     curve: Sequence[Mapping[str, float]] = ()
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """A training's record, not yet in the ledger, and why its model is not kept although it should be."""
-
-    record: Record
-    not_kept: str = ""
-
-
 def train_and_record(
     workspace: Workspace,
     row: int,
@@ -110,9 +102,8 @@ def train_and_record(
             trained = _train(workspace, configuration, replicate, device, processes, folder, last)
             if isinstance(trained, Unfinished):
                 return trained  # its folder stays: the reason may name its log
-            ledgers.append(workspace.ledger, trained.record)
-            known = trained.record
-            not_kept = trained.not_kept
+            known, not_kept = trained
+            ledgers.append(workspace.ledger, known)
             shutil.rmtree(workspace.state_folder(configuration, replicate), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
     if not_kept:
@@ -130,7 +121,8 @@ def _train(
     processes: Processes,
     folder: Path,
     last: bool,
-) -> _Trained | Unfinished:
+) -> tuple[Record, str] | Unfinished:
+    """The record, not yet in the ledger, and why the model is not kept although it should be, or ""."""
     spec = workspace.spec
     scratch = folder / "scratch"
     seed = spec.training_seed(configuration, replicate)
@@ -175,14 +167,14 @@ def _train(
         nondeterministic=result.nondeterministic,
     )
     if not workspace.keep or not outcome or result.not_kept:
-        return _Trained(record, result.not_kept)
+        return record, result.not_kept
     target = workspace.model_folder(configuration, replicate)
     try:
         section = filled_section(spec.corpus)
         keep_model(scratch / KEPT, target, spec.family.name, settings, section, workspace.provenance, record)
     except (OSError, ValueError) as error:
-        return _Trained(record, one_line(error))
-    return _Trained(record)
+        return record, one_line(error)
+    return record, ""
 
 
 def _attempt(
