@@ -44,10 +44,10 @@ def signature(translations: Sequence[str], references: Sequence[str], tokenizer:
 
 
 def _bleu(tokenizer: Tokenizer) -> Any:
-    from sacrebleu.metrics import BLEU
+    import sacrebleu
 
     # force: lines may be tokenised already, as those of the built-in corpora are.
-    return BLEU(tokenize=tokenizer, force=True)
+    return sacrebleu.BLEU(tokenize=tokenizer, force=True)
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
