@@ -95,8 +95,8 @@ def minimize(
         seed: the same seed gives the same configurations.
         objectives: number of losses.
         n_initial: random configurations to begin with.
-        candidates: where the space has ranges, or its grid more than 100,000 configurations: how many are
-            drawn at random, for the method to pick among.
+        candidates: where the space has ranges of real numbers, or more than 100,000 configurations: how many
+            are drawn at random, for the method to pick among. A smaller space is taken whole.
         state: a JSON file that is written before and after every evaluation. Where it is there already, the
             same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
             another one, which includes earlier evaluations.

@@ -1,8 +1,8 @@
 """A method on any search space, one configuration at a time: ask, evaluate, tell.
 
-A method picks among N candidates: all configurations of a grid or, where the space has ranges or its grid is
-large, configurations drawn at random. A file only needs the list of what was asked and told: the method is
-made again from the seed and told the same.
+A method picks among N candidates: all configurations of a space of whole numbers and labels or, where it has
+ranges of real numbers or is large, configurations drawn at random. A file only needs the list of what was
+asked and told: the method is made again from the seed and told the same.
 
 While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
 made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
@@ -22,7 +22,7 @@ import numpy as np
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import draw
+from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import read_json, write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
@@ -38,8 +38,6 @@ USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
 """The method for one loss and for two, where none is named; ParEGO_M for more."""
 N_INITIAL = 3
 N_CANDIDATES = 1000
-MOST_CANDIDATES = 100_000
-"""Grids of up to so many configurations are taken whole, and no more are drawn from larger ones."""
 
 _FORMAT = 1
 
@@ -84,7 +82,7 @@ class Optimizer:
         budget: number of evaluations that the method may count on; left out: all candidates.
         seed: of the initial design, the method, and the candidates.
         n_initial: random configurations to begin with.
-        candidates: to draw, where the space has ranges or its grid more than 100,000 configurations.
+        candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations.
     """
 
     def __init__(
@@ -332,13 +330,8 @@ def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
 
 
 def _candidates(space: Space, count: int, seed: int) -> Floats:
-    """Codes of all configurations of a grid, or of some that are drawn, shape (N, H)."""
-    size = math.prod(len(h.values) for h in space)
-    if any(h.continuous for h in space) or size > MOST_CANDIDATES:
-        codes = draw(list(space), count, generator(seed, "candidates"))
-    else:
-        columns = np.meshgrid(*(np.array(h.numbers) for h in space), indexing="ij")
-        codes = np.column_stack([column.ravel() for column in columns])
+    """Codes of all configurations of the space, or of some that are drawn, shape (N, H)."""
+    codes = whole_or_drawn(list(space), count, generator(seed, "candidates"))
     while not (active := space.active(codes))[~np.isnan(codes)].all():
         codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
     first = {config_key(line): row for row, line in reversed(list(enumerate(codes)))}

@@ -18,7 +18,7 @@ from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.exports.optimizer import MOST_CANDIDATES, Optimizer
+from hpobench_nmt.exports.optimizer import Optimizer
 
 SPACE = {"layers": [1, 2, 4, 8], "rule": ["sgd", "adam", "rms"], "rate": [0.1, 0.2, 0.4, 0.8]}
 
@@ -205,7 +205,27 @@ def test_ranges_are_sampled_and_large_grids_too():
     assert found.loss < 0.2 and found.best["rule"] == "adam" and len(found.configs) == 40
     assert all(isinstance(c["size"], int) and 16 <= c["size"] <= 64 for c in found.configs)
     large = Optimizer({f"x{j}": list(range(10)) for j in range(6)}, "RS", candidates=500)
-    assert MOST_CANDIDATES < 10**6 and 490 <= large.n_candidates <= 500
+    assert 490 <= large.n_candidates <= 500
+
+
+@pytest.mark.parametrize(
+    ("space", "size"),
+    [
+        ({f"f{i}": (0, 1) for i in range(8)}, 256),
+        ({"a": (1, 10), "b": (1, 10), "c": (1, 10)}, 1000),
+        ({"n": (1, 1024, "log")}, 1024),
+    ],
+)
+def test_ranges_of_whole_numbers_are_covered(space, size):
+    optimizer = Optimizer(space, "RS")
+    assert optimizer.n_candidates == size
+    assert len({tuple(optimizer.ask().values()) for _ in range(size)}) == size
+
+
+def test_the_optimum_of_whole_numbers_and_labels_is_found_by_a_budget_that_covers_them():
+    target = {"n": 23, "k": "a"}
+    found = hb.minimize(lambda c: float(c != target), {"n": (1, 100), "k": ["a", "b"]}, "RS", budget=5000)
+    assert found.best == target and found.loss == 0 and len(found.configs) == 200
 
 
 def test_the_best_of_what_was_evaluated():

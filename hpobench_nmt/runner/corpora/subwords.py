@@ -1,9 +1,9 @@
 """Subwords of a text by byte-pair encoding (Sennrich et al. 2016), learnt by the sentencepiece library.
 
 A word is its characters after the mark of a blank, ▁. Neighbouring pieces are merged for as long as some pair
-makes a piece of the vocabulary. The pair whose piece was learnt first goes first, the leftmost of equal ones. So the
-pieces in the order in which they were learnt are the whole segmentation, and a kept model needs no file
-beside its vocabulary.
+makes a piece of the vocabulary. The pair whose piece was learnt first goes first, the leftmost of equal ones.
+So the pieces in the order in which they were learnt are the whole segmentation, and a kept model needs no
+file beside its vocabulary.
 """
 
 from __future__ import annotations
