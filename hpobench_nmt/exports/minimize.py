@@ -74,6 +74,7 @@ def minimize(
     n_initial: int = N_INITIAL,
     candidates: int = N_CANDIDATES,
     state: str | Path | None = None,
+    catch: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> Minimum:
     """Minimise a function of a configuration.
 
@@ -85,7 +86,8 @@ def minimize(
 
     Args:
         function: takes a configuration (values by name, inactive hyperparameters left out) and returns the
-            loss, or one for each objective; None or NaN where it failed. What it raises is passed on.
+            loss, or one for each objective. The evaluation failed where one is None, NaN, infinite or beyond
+            1e150: its losses are NaN, and the search goes on without this configuration.
         space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
             are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
             both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.
@@ -100,6 +102,8 @@ def minimize(
         state: a JSON file that is written before and after every evaluation. Where it is there already, the
             same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
             another one, which includes earlier evaluations.
+        catch: exceptions of the function that are failed evaluations too, such as `ValueError` or
+            `(ValueError, MemoryError)`; any other is passed on.
 
     Returns:
         all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
@@ -132,7 +136,11 @@ def minimize(
         config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)
-        optimizer.tell(config, function(dict(config)))
+        try:
+            losses = function(dict(config))
+        except catch:
+            losses = None
+        optimizer.tell(config, losses)
         if path is not None:
             optimizer.save(path)
     told = optimizer.told

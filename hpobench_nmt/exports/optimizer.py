@@ -26,7 +26,7 @@ from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import read_json, write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
-from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
@@ -156,11 +156,12 @@ class Optimizer:
 
         Args:
             config: values by name.
-            losses: a number, or one for each objective; None or NaN where the evaluation failed.
+            losses: a number, or one for each objective; None where the evaluation failed, or a loss that is
+                NaN, infinite or beyond 1e150.
 
         Raises:
-            InputError: the configuration is not a candidate or was told before, the number of losses is
-                wrong, or one is infinite or beyond 1e150.
+            InputError: the configuration is not a candidate or was told before, or the number of losses is
+                wrong.
         """
         row = self._problem.row(config)
         if row in self._told:
@@ -352,7 +353,4 @@ def _losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -
         told = counted(values.size, "loss", "losses")
         advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
         raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
-    if (np.abs(values) > LARGEST_VALUE).any():
-        what = "infinite" if np.isinf(values).any() else f"beyond {LARGEST_VALUE:g}"
-        raise InputError(f"a loss is {what}: {values.tolist()}. Tell None for an evaluation that failed.")
-    return values
+    return measured(values)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import LARGEST_VALUE, Objective
+from hpobench_nmt.core.objectives import Objective
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
@@ -109,10 +109,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 self._spare.append(config)
                 config = ended.params
             losses = None
-            if (
-                ended.state == optuna.trial.TrialState.COMPLETE
-                and max(map(abs, ended.values)) <= LARGEST_VALUE
-            ):
+            if ended.state == optuna.trial.TrialState.COMPLETE:
                 losses = [s * v for s, v in zip(signs, ended.values, strict=True)]
             # Trials of another origin (enqueued ones, say) may repeat a configuration, or be off the grid.
             if tuple(sorted(config.items())) not in known:

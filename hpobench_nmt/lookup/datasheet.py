@@ -22,6 +22,7 @@ objectives        metrics to optimise by default; left out: the first metric
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
@@ -85,7 +86,7 @@ class MetricSection(Strict, frozen=True):
 
     direction: Literal["min", "max"]
     unit: str = ""
-    missing: Finite | None = None
+    missing: float | None = None
     tolerance: NonNegative | None = None
     description: str = ""
 
@@ -142,7 +143,10 @@ class Datasheet(Strict, frozen=True):
     def metric(self, name: str) -> Metric:
         """The metric of this name."""
         entry = self.metrics[name]
-        return Metric(name, entry.direction, entry.unit, entry.missing, entry.tolerance, entry.description)
+        missing = entry.missing
+        if missing is not None and not math.isfinite(missing):
+            missing = None  # such a value is missing in every table
+        return Metric(name, entry.direction, entry.unit, missing, entry.tolerance, entry.description)
 
 
 def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.hyperparameter import SAME
-from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
@@ -21,7 +21,7 @@ from hpobench_nmt.lookup.groups import configurations_of, means, training_number
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.rows import first_label, parse_columns
-from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
+from hpobench_nmt.lookup.table import NO_VALUE, Table
 
 _PARQUET = ".parquet"
 
@@ -68,13 +68,8 @@ def build_table(
         if wrong:
             raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
         for metric in metrics:
-            column = columns[metric.name]
-            too_large = np.abs(column) > LARGEST_VALUE
-            if too_large.any():
-                message = too_large_value(metric.name, column[too_large][0])
-                _first_line(csv_path, too_large, message)
-            if metric.missing is not None:
-                columns[metric.name] = np.where(column == metric.missing, np.nan, column)
+            column = measured(columns[metric.name])  # before means are taken of them
+            columns[metric.name] = np.where(column == metric.missing, np.nan, column)  # no number equals None
         values = np.column_stack([columns[name] for name in sheet.metrics])
         read: Callable[[], ReplicateRows] | None = None
         if replicates is not None:

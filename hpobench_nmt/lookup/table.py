@@ -14,7 +14,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.objectives import LARGEST_VALUE, Direction, Metric, Objective
+from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
@@ -49,7 +49,7 @@ class Table:
         configs: the hyperparameters' values as numbers, shape (N, H), distinct rows: a number in its own
             unit, of a label its place among the values, NaN where inactive. `Space.encode_all` makes them
             from dictionaries of values by name, `config(row)` gives such a dictionary.
-        values: raw metric values, shape (N, M), NaN where missing.
+        values: raw metric values, shape (N, M), NaN where missing; one that is infinite or beyond 1e150 is.
         objectives: metrics to optimise by default; the first is the single objective.
         provenance: source, licence, how it was measured: free text by key.
         claims: what the source says of the table, for `tables check` to verify.
@@ -72,8 +72,8 @@ class Table:
     def __post_init__(self) -> None:
         check_name("table", self.name)
         where = f"table {self.name!r}"
-        for attribute in ("configs", "values"):
-            array = np.array(getattr(self, attribute), dtype=np.float64)
+        for attribute, known in (("configs", np.array), ("values", measured)):
+            array = known(np.array(getattr(self, attribute), dtype=np.float64))
             array.setflags(write=False)
             object.__setattr__(self, attribute, array)
         for attribute, kind in (("hyperparameters", Hyperparameter), ("metrics", Metric)):
@@ -111,10 +111,6 @@ class Table:
         ):
             raise InputError(f"{where}: its replicates have other hyperparameters or metrics.")
         for j, metric in enumerate(self.metrics):
-            too_large = np.flatnonzero(np.abs(self.values[:, j]) > LARGEST_VALUE)
-            if len(too_large):
-                row = int(too_large[0])
-                raise InputError(f"{where}, row {row}: {too_large_value(metric.name, self.values[row, j])}")
             if metric.missing is not None and (self.values[:, j] == metric.missing).any():
                 row = int(np.flatnonzero(self.values[:, j] == metric.missing)[0])
                 raise InputError(
@@ -389,9 +385,3 @@ def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
         raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
     places[inactive] = len(known)
     return places
-
-
-def too_large_value(metric: str, value: float) -> str:
-    """The message for a value that is infinite, or so large that sums of its square would be."""
-    what = "infinite" if np.isinf(value) else f"{value:g}, beyond {LARGEST_VALUE:g}"
-    return f"metric {metric!r} is {what}. Leave the cell empty where a training failed."

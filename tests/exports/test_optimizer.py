@@ -118,9 +118,7 @@ def test_failures_two_losses_and_conditions():
         (lambda o: hb.minimize(5, SPACE), "minimize needs a function of a configuration, not 5"),
         (lambda o: hb.minimize(loss, ["x"]), r"a search space must be .* not \['x'\]"),
         (lambda o: hb.minimize(loss, SPACE, seed="1"), "seed must be a whole number of 0 or more, not '1'"),
-        (lambda o: o.tell(o.ask(), math.inf), "a loss is infinite"),
         (lambda o: o.tell(o.ask(), {"loss": 1.0}), r"1 loss expected, as a number, not \{'loss': 1.0\}"),
-        (lambda o: o.tell(o.ask(), -1.1e150), r"a loss is beyond 1e\+150: \[-1.1e\+150\]. Tell None for"),
         (lambda o: [o.tell(c, 1.0) for c in [o.ask()] * 2], "were told before"),
         (lambda o: Optimizer(SPACE, "BO_EI_Mstd"), "unknown method 'BO_EI_Mstd'. Did you mean 'BO_EI_M_std'"),
         (lambda o: Optimizer(SPACE, "BO_EI_M", objectives=2), "BO_EI_M is for 1 objective, not 2"),
@@ -236,6 +234,50 @@ def test_the_best_of_what_was_evaluated():
     assert "after 48 evaluations" in repr(found)
     nothing = hb.minimize(lambda c: math.nan, SPACE, budget=4)
     assert nothing.best is None and math.isnan(nothing.loss) and len(nothing.front) == 0
+
+
+BAD = (math.inf, -math.inf, math.nan, None, 1.1e150, -1.1e150)
+
+
+def test_every_kind_of_failed_evaluation_is_one(tmp_path):
+    optimizer = Optimizer(SPACE, "RS")
+    for bad in BAD:
+        optimizer.tell(optimizer.ask(), bad)
+    optimizer.tell(optimizer.ask(), -1e150)
+    assert np.isnan([losses for _, losses in optimizer.told]).ravel().tolist() == [True] * len(BAD) + [False]
+    optimizer.save(tmp_path / "state.json")
+    again = Optimizer.load(tmp_path / "state.json")
+    np.testing.assert_equal(again.told, optimizer.told)
+    two = Optimizer(SPACE, objectives=2)
+    two.tell(two.ask(), [math.inf, 2.0])
+    np.testing.assert_array_equal(two.told[0][1], [math.nan, 2.0])
+
+
+def test_minimize_goes_on_after_evaluations_that_failed_and_does_not_ask_for_them_again(tmp_path):
+    asked, answers = [], iter([*BAD, *map(float, range(6))])
+
+    def diverges(config):
+        asked.append(config["x"])
+        return next(answers)
+
+    options = {"space": {"x": (0.0, 1.0)}, "budget": 12, "state": tmp_path / "state.json"}
+    found = hb.minimize(diverges, **options)
+    assert len(set(asked)) == 12 and found.loss == 0.0 and np.isnan(found.losses[:6]).all()
+    assert hb.minimize(diverges, **options).configs == found.configs and len(asked) == 12
+
+
+def test_an_exception_is_a_failed_evaluation_where_the_caller_chose_so():
+    def fails(config):
+        if config["rule"] == "sgd":
+            raise FloatingPointError("diverged")
+        return loss(config)
+
+    found = hb.minimize(fails, SPACE, budget=48, catch=ArithmeticError)
+    assert np.isnan(found.losses).sum() == 16 and len(found.configs) == 48
+    with pytest.raises(FloatingPointError):
+        hb.minimize(fails, SPACE, budget=48)
+    with pytest.raises(FloatingPointError):
+        hb.minimize(fails, SPACE, budget=48, catch=(ValueError, KeyError))
 
 
 def test_two_losses_have_a_front():

@@ -108,8 +108,6 @@ def test_the_hash_tells_versions_apart(order):
             {"configs": [[1.0], [2.0], [np.nan], [4.0]]},
             "row 2: hyperparameter 'x' has no value. If it is inactive",
         ),
-        ({"values": [[1.0], [np.inf], [1.0], [1.0]]}, "row 1: metric 'loss' is infinite"),
-        ({"values": [[1.0], [1.0], [1.1e150], [1.0]]}, "row 2: metric 'loss' is 1.1e+150, beyond 1e+150"),
         ({"values": [[1.0], [2.0]]}, "4 configurations but 2 rows of metrics"),
         ({"values": np.empty((0, 1)), "configs": np.empty((0, 1))}, "has no rows"),
         ({"metrics": (Metric("x", "min"),)}, "column name 'x' is used more than once"),
@@ -128,6 +126,13 @@ def test_a_wrong_table_is_refused(change, message):
             good, **{k: np.array(v) if k in ("configs", "values") else v for k, v in change.items()}
         )
     assert message in str(error.value)
+
+
+def test_a_value_that_is_infinite_or_too_large_to_be_squared_is_missing():
+    diverged = table([[np.inf], [2.0], [1.1e150], [-np.inf]])
+    np.testing.assert_array_equal(diverged.values, [[np.nan], [2.0], [np.nan], [np.nan]])
+    assert diverged.sha256 == table([[np.nan], [2.0], [np.nan], [np.nan]]).sha256
+    assert table([[1e150], [-1e150], [1.0], [2.0]]).values[:2].tolist() == [[1e150], [-1e150]]
 
 
 @pytest.mark.parametrize("row", [-1, 4, 9999])
