@@ -163,7 +163,7 @@ def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
     return distributions.CategoricalDistribution(values)
 
 
-def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value | None]:
+def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value]:
     """Values as `config` gives them: of a numeric one whole numbers as int if it takes no others."""
     return [h.value(h.code(value)) for value in values]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,43 +24,23 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
-from hpobench_nmt.core.files import read_json, write_whole
+from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
+from hpobench_nmt.core.hyperparameter import ROUNDED
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
-from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
+from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
+from hpobench_nmt.exports.optimizer_state import Event as Event
+from hpobench_nmt.exports.optimizer_state import State as State
+from hpobench_nmt.exports.optimizer_state import read_state
 from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives
 
 USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
 """The method for one loss and for two, where none is named; ParEGO_M for more."""
 N_INITIAL = 3
 N_CANDIDATES = 1000
-
-_FORMAT = 1
-
-
-class Event(Strict, frozen=True, omit_defaults=True):
-    """A configuration that was asked for, or told its losses: null where the evaluation failed."""
-
-    config: dict[str, bool | int | float | str]
-    losses: list[Finite | None] | None = None
-
-
-class State(Strict, frozen=True):
-    """A file from which an optimizer resumes."""
-
-    space: list[Hyperparameter]
-    method: str
-    objectives: Positive
-    budget: Positive | None
-    seed: Natural
-    n_initial: Natural
-    candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)]
-    events: list[Event]
-    format: int = _FORMAT
 
 
 class Optimizer:
@@ -105,11 +85,8 @@ class Optimizer:
         check_whole("n_initial", n_initial, 0)
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
         configs = _candidates(self.space, candidates, seed)
-        lookups = len(configs) if budget is None else min(budget, len(configs))
-        features = self.space.features(configs)
-        for array in (features, configs):  # a method must not change what it is made from anew
-            array.setflags(write=False)
-        self._problem = Problem(features, objectives, lookups, min(n_initial, lookups), self.space, configs)
+        self._configs, self._rows = configs, row_index(configs)
+        self._objectives, self._n_initial = objectives, n_initial
         self._seed, self._budget, self._candidates = seed, budget, candidates
         rng = generator(seed, "initial", "optimizer")
         # Whatever the budget is, which may grow.
@@ -118,10 +95,9 @@ class Optimizer:
         self._told: dict[int, Floats] = {}
         self._pending: list[int] = []
         self._events: list[Event] = []
-        self._live = self._new_method()
+        self._renew()
         if not callable(getattr(self._live, "tell", None)):
             raise InputError(f"method {self._method.name} has no tell, and a function is evaluated whole.")
-        self._told_live: set[int] = set()
 
     def __repr__(self) -> str:
         return f"Optimizer({self._method.name}, {len(self._told)} told, {len(self._pending)} pending)"
@@ -129,12 +105,12 @@ class Optimizer:
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
         """Configurations and their losses, NaN where failed, in the order in which they were told."""
-        return [(self._problem.config(row), losses.copy()) for row, losses in self._told.items()]
+        return [(self._config(row), losses.copy()) for row, losses in self._told.items()]
 
     @property
     def pending(self) -> list[dict[str, Value]]:
         """Configurations that were asked for and not told yet, the oldest first."""
-        return [self._problem.config(row) for row in self._pending]
+        return [self._config(row) for row in self._pending]
 
     def ask(self) -> dict[str, Value]:
         """The next configuration to evaluate; it is pending until it is told.
@@ -147,36 +123,39 @@ class Optimizer:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
         row = self._next_row()
         self._pending.append(row)
-        config = self._problem.config(row)
+        config = self._config(row)
         self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
 
     def tell(self, config: Config, losses: float | Sequence[float] | Floats | None) -> None:
-        """The losses of a configuration, to be minimised. It need not have been asked for.
+        """The losses of a configuration, to be minimised.
+
+        It need not have been asked for: results of an earlier search, at any point of the space, are told in
+        the same way. Those that are none of the candidates are candidates from then on.
 
         Args:
-            config: values by name.
+            config: values by name. One that float32 has rounded is the candidate that it was made of.
             losses: a number, or one for each objective; None where the evaluation failed, or a loss that is
                 NaN, infinite or beyond 1e150.
 
         Raises:
-            InputError: the configuration is not a candidate or was told before, or the number of losses is
+            InputError: the configuration is not in the space or was told before, or the number of losses is
                 wrong.
         """
-        row = self._problem.row(config)
+        values = _losses(losses, self._objectives)
+        row = self._row(config)
         if row in self._told:
             raise InputError(f"the losses of {dict(config)} were told before.")
-        values = _losses(losses, self._problem.n_objectives)
         self._told[row] = values
         if row in self._pending:
             self._pending.remove(row)
         given = [None if math.isnan(v) else v for v in values.tolist()]
-        self._events.append(Event(self._problem.config(row), given))
+        self._events.append(Event(self._config(row), given))
 
     @property
     def n_candidates(self) -> int:
         """N, the number of configurations that the method picks among."""
-        return len(self._problem.features)
+        return len(self._configs)
 
     @property
     def state(self) -> State:
@@ -191,7 +170,7 @@ class Optimizer:
         return State(
             list(self.space),
             self._method.source,
-            int(self._problem.n_objectives),
+            int(self._objectives),
             None if self._budget is None else int(self._budget),
             int(self._seed),
             len(self._initial),
@@ -222,13 +201,7 @@ class Optimizer:
             InputError: what is wrong in the file.
         """
         where = Path(path)
-        content = read_json(where)
-        if isinstance(content, dict) and content.get("format", _FORMAT) != _FORMAT:
-            raise InputError(
-                f"{where}: format {printable(repr(content['format']))[:60]} is not supported; "
-                f"this version reads {_FORMAT}."
-            )
-        state = checked(content, State, str(where))
+        state = read_state(where)
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
@@ -256,7 +229,7 @@ class Optimizer:
         if event.losses is not None:
             self.tell(event.config, [math.nan if v is None else v for v in event.losses])
             return
-        row = self._problem.row(event.config)
+        row = self._row(event.config)
         if row in self._told or row in self._pending:
             raise InputError(f"{event.config} is asked for twice.")
         self._next_row()  # the method's generator moves on
@@ -272,7 +245,46 @@ class Optimizer:
         except MethodFailure as error:
             raise RunError(f"method {self._method.name} failed: {error}.") from error
 
+    def _config(self, row: int) -> dict[str, Value]:
+        return self.space.decode(self._configs[row])
+
+    def _row(self, config: Config) -> int:
+        """The row of a configuration, a new one where it is none of the candidates."""
+        codes = self.space.encode(config)
+        row = self._rows.get(config_key(codes))
+        if row is None:
+            row = self._rounded(codes)
+        if row is None:
+            row = self._rows[config_key(codes)] = len(self._configs)
+            self._configs = np.vstack([self._configs, codes])
+        return row
+
+    def _rounded(self, codes: Floats) -> int | None:
+        """The one candidate, if there is one, that these codes are once float32 has rounded real numbers."""
+        real = np.array([h.continuous and not h.whole for h in self.space])
+        if not real.any():
+            return None
+        with np.errstate(over="ignore"):
+            same = (np.float32(self._configs) == np.float32(codes)) & real
+        same &= np.isclose(self._configs, codes, rtol=ROUNDED, atol=0.0)
+        same |= (self._configs == codes) | (np.isnan(self._configs) & np.isnan(codes))
+        rows = np.flatnonzero(same.all(axis=1))
+        return int(rows[0]) if len(rows) == 1 else None
+
+    def _renew(self) -> None:
+        """Make the method from all candidates, with those that were told besides the first ones."""
+        n = len(self._configs)
+        lookups = n if self._budget is None else min(self._budget, n)
+        features = self.space.features(self._configs)
+        for array in (features, self._configs):  # a method must not change what it is made from anew
+            array.setflags(write=False)
+        n_initial = min(self._n_initial, lookups)
+        self._problem = Problem(features, self._objectives, lookups, n_initial, self.space, self._configs)
+        self._live, self._told_live = self._new_method(), set[int]()
+
     def _answer(self) -> int:
+        if len(self._problem.configs) < len(self._configs):
+            self._renew()
         self._tell_all(self._live, self._told_live)
         running = dict.fromkeys(self._pending, math.inf)
         suggests = hasattr(self._live, "suggest")
@@ -300,7 +312,7 @@ class Optimizer:
         other = self._new_method()
         self._tell_all(other, set())
         known = np.array([v for v in self._told.values() if not np.isnan(v).any()])
-        lie = known.mean(axis=0) if len(known) else np.zeros(self._problem.n_objectives)
+        lie = known.mean(axis=0) if len(known) else np.zeros(self._objectives)
         for row in self._pending:
             guarded("tell", other.tell, row, lie.copy())
         return other

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
-from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.lookup.curve_files import read_curves
@@ -154,7 +153,7 @@ def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
 
 def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArray[np.float64]:
     """The codes of a hyperparameter's column, as parse_columns gives it."""
-    codes = _on_the_grid(h, cells) if h.is_numeric else cells
+    codes = h.snapped(cells) if h.is_numeric else cells
     if not h.is_numeric:
         texts = cells if cells.dtype == object else _cells_of_numbers(cells)
         place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
@@ -168,17 +167,6 @@ def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArra
     if not h.active_if:
         _first_line(path, np.isnan(codes), NO_VALUE.format(h.name))
     return codes
-
-
-def _on_the_grid(h: Hyperparameter, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cells, where they differ from a value of the grid by rounding that value."""
-    grid = np.array(h.numbers)
-    above = np.searchsorted(grid, cells).clip(max=len(grid) - 1)
-    if ((grid[above] == cells) | np.isnan(cells)).all():
-        return cells
-    for near in (grid[np.maximum(above - 1, 0)], grid[above]):
-        cells = np.where(np.isclose(cells, near, rtol=SAME, atol=0.0), near, cells)
-    return cells
 
 
 def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:

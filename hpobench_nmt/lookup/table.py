@@ -47,8 +47,9 @@ class Table:
         hyperparameters: the H axes of the search space.
         metrics: the M measured quantities.
         configs: the hyperparameters' values as numbers, shape (N, H), distinct rows: a number in its own
-            unit, of a label its place among the values, NaN where inactive. `Space.encode_all` makes them
-            from dictionaries of values by name, `config(row)` gives such a dictionary.
+            unit (float32 may have rounded it), of a label its place among the values, NaN where inactive.
+            `Space.encode_all` makes them from dictionaries of values by name; `config(row)` gives such a
+            dictionary.
         values: raw metric values, shape (N, M), NaN where missing; one that is infinite or beyond 1e150 is.
         objectives: metrics to optimise by default; the first is the single objective.
         provenance: source, licence, how it was measured: free text by key.
@@ -102,6 +103,10 @@ class Table:
         chosen = [self.objective(objective).metric for objective in self.objectives]
         if len(set(chosen)) < len(chosen):
             raise InputError(f"{where}: the same objective twice.")
+        pairs = zip(self.hyperparameters, self.configs.T, strict=True)
+        configs = np.column_stack([h.snapped(codes) if h.is_numeric else codes for h, codes in pairs])
+        configs.setflags(write=False)
+        object.__setattr__(self, "configs", configs)
         self._check_configs(where)
         self._check_curves(where)
         again = self.replicates

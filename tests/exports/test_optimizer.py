@@ -85,6 +85,60 @@ def test_what_is_told_need_not_have_been_asked_for():
     assert repr(optimizer) == "Optimizer(BO_EI_M_std, 1 told, 47 pending)"
 
 
+def test_results_of_an_earlier_search_are_told_at_any_point_of_the_space(tmp_path):
+    space = {"lr": (1e-5, 1e-1, "log"), "dropout": (0.0, 0.5), "rule": ["a", "b"]}
+    value = lambda c: abs(math.log10(c["lr"]) + 3) + c["dropout"] + (c["rule"] == "a")  # noqa: E731
+    earlier = [
+        {"lr": lr, "dropout": d, "rule": r} for lr in (3e-4, 1.23456789e-3) for d in (0.1, 0.25) for r in "ab"
+    ]
+    optimizer = Optimizer(space, seed=1, n_initial=0, candidates=200)
+    first = optimizer.ask()
+    for config in earlier:
+        optimizer.tell(config, value(config))
+    assert optimizer.n_candidates == 208 and [c for c, _ in optimizer.told] == earlier
+    assert optimizer.pending == [first]
+    with pytest.raises(InputError, match="were told before"):
+        optimizer.tell(earlier[0], 1.0)
+    optimizer.save(tmp_path / "state.json")
+    again = Optimizer.load(tmp_path / "state.json")
+    asked = optimizer.ask()
+    assert again.pending == [first] and again.ask() == asked
+    assert asked["rule"] == "b" and asked["dropout"] < 0.25  # it has learnt from them
+    for _ in range(5):
+        assert asked not in earlier and asked != first
+        optimizer.tell(asked, value(asked))
+        asked = optimizer.ask()
+    with pytest.raises(InputError, match=r"lr is 0\.5, which is not between"):
+        optimizer.tell({"lr": 0.5, "dropout": 0.1, "rule": "a"}, 1.0)
+
+
+@pytest.mark.parametrize("rounded", [np.float32, lambda x: float(np.float32(x))])
+def test_a_number_that_float32_has_rounded_is_the_candidate_that_it_was_made_of(rounded):
+    grid = Optimizer({"lr": [0.001, 0.01, 0.1]})
+    grid.tell({"lr": rounded(0.1)}, 1.0)
+    assert grid.told[0][0] == {"lr": 0.1} and grid.n_candidates == 3
+    ranges = Optimizer({"lr": (1e-5, 1e-1, "log"), "n": (1, 10**8)})
+    asked = ranges.ask()
+    ranges.tell({**asked, "lr": rounded(asked["lr"])}, 1.0)
+    assert ranges.pending == [] and ranges.told[0][0] == asked and ranges.n_candidates == 1000
+    asked = ranges.ask()
+    ranges.tell({**asked, "n": asked["n"] + 1}, 1.0)  # another whole number, however near
+    assert ranges.pending == [asked] and ranges.n_candidates == 1001
+
+
+def test_none_and_tuples_are_labels(tmp_path):
+    space = {"depth": [None, 3, 5], "sizes": [(64,), (64, 64), (None, True)]}
+    found = hb.minimize(
+        lambda c: (c["depth"] is None) + len(c["sizes"]), space, budget=9, state=tmp_path / "state.json"
+    )
+    assert found.loss == 1 and found.best["sizes"] == (64,) and len(found.configs) == 9
+    again = Optimizer.load(tmp_path / "state.json")
+    assert tuple(c for c, _ in again.told) == found.configs
+    assert {(c["depth"], c["sizes"]) for c in found.configs} == {
+        (d, s) for d in space["depth"] for s in space["sizes"]
+    }
+
+
 def test_failures_two_losses_and_conditions():
     space = Space.of({**SPACE, "decay": Hyperparameter("decay", (0.5, 0.9), active_if=(("rule", ("rms",)),))})
     optimizer = Optimizer(space, objectives=2)
@@ -346,7 +400,7 @@ def test_a_file_from_elsewhere_is_checked(tmp_path):
     optimizer.save(path)
     good = json.loads(path.read_text())
     for change, message in [
-        ({"format": 2, "new": 1}, "format 2 is not supported"),
+        ({"format": 9, "new": 1}, "format 9 is not supported"),
         ({"method": "os:system"}, "the method 'os:system' is not one of the package's. If you trust it"),
         ({"method": "nowhere/x.py:A\x1b"}, r"the method 'nowhere/x.py:A.x1b' is not"),
         ({"events": [{"config": {"layers": 3}}]}, "state.json"),
