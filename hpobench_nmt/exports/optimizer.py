@@ -324,9 +324,10 @@ class Optimizer:
                 done.add(row)
 
     def _new_method(self) -> Any:
-        return self._method.load()(
-            self._problem, generator(self._seed, "method", "optimizer", self._method.name)
-        )
+        return self._method.load()(self._problem, self._generator())
+
+    def _generator(self) -> np.random.Generator:
+        return generator(self._seed, "method", "optimizer", self._method.name)
 
 
 def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
