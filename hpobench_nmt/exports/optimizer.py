@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
-from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
+from hpobench_nmt.core.candidates import MOST_CANDIDATES
+from hpobench_nmt.core.constraints import parse_constraints, teller
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
@@ -32,13 +32,17 @@ from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
 from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.exports.optimizer_parts import (
+    all_candidates,
+    as_nulls,
+    checked_losses,
+    named_method,
+)
 from hpobench_nmt.exports.optimizer_state import Event as Event
 from hpobench_nmt.exports.optimizer_state import State as State
 from hpobench_nmt.exports.optimizer_state import read_state
-from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives
+from hpobench_nmt.methods import KNOWN
 
-USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
-"""The method for one loss and for two, where none is named; ParEGO_M for more."""
 N_INITIAL = 3
 N_CANDIDATES = 1000
 
@@ -62,6 +66,8 @@ class Optimizer:
         budget: number of evaluations that the method may count on; left out: all candidates.
         seed: of the initial design, the method, and the candidates.
         n_initial: random configurations to begin with.
+        constraints: bounds of metrics that `tell` is given, such as "seconds<=60". A configuration that
+            misses one is no solution, and the method is told by how much.
         candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations.
     """
 
@@ -75,28 +81,31 @@ class Optimizer:
         seed: int = 0,
         n_initial: int = N_INITIAL,
         candidates: int = N_CANDIDATES,
+        constraints: Sequence[str] = (),
     ) -> None:
         self.space = space if isinstance(space, Space) else Space.of(space)
         check_whole("objectives", objectives, 1)
-        self._method = _named(method, objectives)
+        self._method = named_method(method, objectives)
         check_seed(seed)
         if budget is not None:
             check_whole("budget", budget, 1)
         check_whole("n_initial", n_initial, 0)
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
-        configs = _candidates(self.space, candidates, seed)
+        configs = all_candidates(self.space, candidates, seed)
         self._configs, self._rows = configs, row_index(configs)
         self._objectives, self._n_initial = objectives, n_initial
+        self._rules = parse_constraints(constraints, "constraints")
         self._seed, self._budget, self._candidates = seed, budget, candidates
         rng = generator(seed, "initial", "optimizer")
         # Whatever the budget is, which may grow.
         size = min(n_initial, len(configs))
         self._initial = rng.choice(len(configs), size=size, replace=False).tolist()
         self._told: dict[int, Floats] = {}
+        self._missed: dict[int, Floats] = {}
         self._pending: list[int] = []
         self._events: list[Event] = []
         self._renew()
-        if not callable(getattr(self._live, "tell", None)):
+        if not callable(self._tell_live):
             raise InputError(f"method {self._method.name} has no tell, and a function is evaluated whole.")
 
     def __repr__(self) -> str:
@@ -106,6 +115,11 @@ class Optimizer:
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
         """Configurations and their losses, NaN where failed, in the order in which they were told."""
         return [(self._config(row), losses.copy()) for row, losses in self._told.items()]
+
+    @property
+    def violations(self) -> Floats:
+        """By how much each configuration that was told misses each bound, shape (n, c); see `tell`."""
+        return np.array(list(self._missed.values())).reshape(len(self._missed), len(self._rules))
 
     @property
     def pending(self) -> list[dict[str, Value]]:
@@ -127,7 +141,12 @@ class Optimizer:
         self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
 
-    def tell(self, config: Config, losses: float | Sequence[float] | Floats | None) -> None:
+    def tell(
+        self,
+        config: Config,
+        losses: float | Sequence[float] | Floats | None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
         """The losses of a configuration, to be minimised.
 
         It need not have been asked for: results of an earlier search, at any point of the space, are told in
@@ -137,20 +156,34 @@ class Optimizer:
             config: values by name. One that float32 has rounded is the candidate that it was made of.
             losses: a number, or one for each objective; None where the evaluation failed, or a loss that is
                 NaN, infinite or beyond 1e150.
+            metrics: by name, those that have constraints, NaN where one is missing. May be left out where the
+                evaluation failed.
 
         Raises:
-            InputError: the configuration is not in the space or was told before, or the number of losses is
-                wrong.
+            InputError: the configuration is not in the space or was told before, the number of losses is
+                wrong, or a metric that has a constraint is not there.
         """
-        values = _losses(losses, self._objectives)
+        values = checked_losses(losses, self._objectives)
+        self._tell(config, values, self._violations(values, metrics or {}))
+
+    def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
         row = self._row(config)
         if row in self._told:
             raise InputError(f"the losses of {dict(config)} were told before.")
-        self._told[row] = values
+        self._told[row], self._missed[row] = values, missed
         if row in self._pending:
             self._pending.remove(row)
-        given = [None if math.isnan(v) else v for v in values.tolist()]
-        self._events.append(Event(self._config(row), given))
+        self._events.append(
+            Event(self._config(row), as_nulls(values), as_nulls(missed) if self._rules else None)
+        )
+
+    def _violations(self, losses: Floats, metrics: Mapping[str, float]) -> Floats:
+        """By how much the metrics miss the bounds, shape (c,), NaN where one is missing."""
+        for rule in self._rules:
+            if rule.metric not in metrics and not np.isnan(losses).any():
+                known = ", ".join(map(str, metrics)) or "none"
+                raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
+        return measured(np.array([rule.missed_by(metrics) for rule in self._rules], dtype=np.float64))
 
     @property
     def n_candidates(self) -> int:
@@ -176,6 +209,7 @@ class Optimizer:
             len(self._initial),
             int(self._candidates),
             list(self._events),
+            list(map(str, self._rules)),
         )
 
     def save(self, path: str | Path) -> None:
@@ -216,6 +250,7 @@ class Optimizer:
                 seed=state.seed,
                 n_initial=state.n_initial,
                 candidates=state.candidates,
+                constraints=state.constraints,
             )
             if made.state.method != state.method:
                 raise InputError(f"is of the method '{printable(state.method)[:100]}'.")
@@ -227,7 +262,13 @@ class Optimizer:
 
     def _replay(self, event: Event) -> None:
         if event.losses is not None:
-            self.tell(event.config, [math.nan if v is None else v for v in event.losses])
+            losses = checked_losses([math.nan if v is None else v for v in event.losses], self._objectives)
+            missed = [math.nan if v is None else v for v in event.violations or ()]
+            if len(missed) != len(self._rules):
+                raise InputError(
+                    f"{event.config} has {len(missed)} violations of {len(self._rules)} constraints."
+                )
+            self._tell(event.config, losses, np.array(missed))
             return
         row = self._row(event.config)
         if row in self._told or row in self._pending:
@@ -279,13 +320,22 @@ class Optimizer:
         for array in (features, self._configs):  # a method must not change what it is made from anew
             array.setflags(write=False)
         n_initial = min(self._n_initial, lookups)
-        self._problem = Problem(features, self._objectives, lookups, n_initial, self.space, self._configs)
+        self._problem = Problem(
+            features,
+            self._objectives,
+            lookups,
+            n_initial,
+            self.space,
+            self._configs,
+            constraints=tuple(map(str, self._rules)),
+        )
         self._live, self._told_live = self._new_method(), set[int]()
+        self._tell_live = self._teller(self._live)
 
     def _answer(self) -> int:
         if len(self._problem.configs) < len(self._configs):
             self._renew()
-        self._tell_all(self._live, self._told_live)
+        self._tell_all(self._tell_live, self._told_live)
         running = dict.fromkeys(self._pending, math.inf)
         suggests = hasattr(self._live, "suggest")
         name = "suggest" if suggests else "ask"
@@ -310,60 +360,29 @@ class Optimizer:
     def _told_of_pending(self) -> Any:
         """The method made anew, and told of each pending row the mean losses of those that are known."""
         other = self._new_method()
-        self._tell_all(other, set())
+        tell = self._teller(other)
+        self._tell_all(tell, set())
         known = np.array([v for v in self._told.values() if not np.isnan(v).any()])
         lie = known.mean(axis=0) if len(known) else np.zeros(self._objectives)
         for row in self._pending:
-            guarded("tell", other.tell, row, lie.copy())
+            guarded("tell", tell, row, lie.copy())
         return other
 
-    def _tell_all(self, method: Any, done: set[int]) -> None:
+    def _tell_all(self, tell: Any, done: set[int]) -> None:
         for row, losses in self._told.items():
             if row not in done:
-                guarded("tell", method.tell, row, losses.copy())
+                guarded("tell", tell, row, losses.copy())
                 done.add(row)
+
+    def _teller(self, method: Any) -> Any:
+        """What is called with each row and its losses; None where the method has no tell."""
+        tell, at_the_bounds = getattr(method, "tell", None), np.zeros(len(self._rules))
+        if tell is None or not self._rules:
+            return tell
+        return teller(method, tell, lambda row: self._missed.get(row, at_the_bounds))
 
     def _new_method(self) -> Any:
         return self._method.load()(self._problem, self._generator())
 
     def _generator(self) -> np.random.Generator:
         return generator(self._seed, "method", "optimizer", self._method.name)
-
-
-def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
-    """The method, which must be for so many objectives."""
-    if method is None:
-        method = USUAL_METHODS.get(objectives, "ParEGO_M")
-    (named,) = resolve_methods([method])
-    if named.objectives and objectives not in named.objectives:
-        right = of_objectives(named.objectives)
-        raise InputError(f"method {named.name} is for {right}, not {objectives}.")
-    if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
-        raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
-    return named
-
-
-def _candidates(space: Space, count: int, seed: int) -> Floats:
-    """Codes of all configurations of the space, or of some that are drawn, shape (N, H)."""
-    codes = whole_or_drawn(list(space), count, generator(seed, "candidates"))
-    while not (active := space.active(codes))[~np.isnan(codes)].all():
-        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
-    first = {config_key(line): row for row, line in reversed(list(enumerate(codes)))}
-    return codes[sorted(first.values())]
-
-
-def _losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -> Floats:
-    if given is None:
-        return np.full(n_objectives, math.nan)
-    expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
-    try:
-        values = np.atleast_1d(np.array(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        shown = printable(repr(given))[:80]
-        kind = "a number" if n_objectives == 1 else "numbers"
-        raise InputError(f"{expected}, as {kind}, not {shown}.") from None
-    if values.shape != (n_objectives,):
-        told = counted(values.size, "loss", "losses")
-        advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
-        raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
-    return measured(values)

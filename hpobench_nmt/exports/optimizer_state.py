@@ -14,7 +14,8 @@ from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
 
-_FORMAT = 1
+_FORMATS = (1, 2)
+"""Those that this version reads. It writes the second, which has constraints."""
 
 
 class Event(Strict, frozen=True, omit_defaults=True):
@@ -22,6 +23,7 @@ class Event(Strict, frozen=True, omit_defaults=True):
 
     config: dict[str, bool | int | float | str | list[Any] | None]
     losses: list[Finite | None] | None = None
+    violations: list[Finite | None] | None = None
 
 
 class State(Strict, frozen=True):
@@ -35,15 +37,16 @@ class State(Strict, frozen=True):
     n_initial: Natural
     candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)]
     events: list[Event]
-    format: int = _FORMAT
+    constraints: list[str] = msgspec.field(default_factory=list)
+    format: int = _FORMATS[1]
 
 
 def read_state(path: Path) -> State:
     """The content of a file; InputError where it is wrong."""
     content = read_json(path)
-    if isinstance(content, dict) and content.get("format", _FORMAT) != _FORMAT:
+    if isinstance(content, dict) and content.get("format", _FORMATS[0]) not in _FORMATS:
         raise InputError(
             f"{path}: format {printable(repr(content['format']))[:60]} is not supported; "
-            f"this version reads {_FORMAT}."
+            f"this version reads {' and '.join(map(str, _FORMATS))}."
         )
     return checked(content, State, str(path))

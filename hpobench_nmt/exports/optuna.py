@@ -26,6 +26,7 @@ from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.space_exchange import library, suggested_by_optuna
 from hpobench_nmt.exports.optimizer import N_INITIAL, Optimizer
 from hpobench_nmt.lookup.table import Table
+from hpobench_nmt.lookup.table_function import Otherwise, row_finder
 
 optuna: Any = library("optuna", "optuna")
 
@@ -209,27 +210,23 @@ def suggest(trial: Any, space: Space) -> dict[str, Value]:
 
 
 def table_objective(
-    table: Table, objectives: Sequence[str | Objective] = ()
+    table: Table, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "none"
 ) -> Callable[[Any], float | tuple[float, ...]]:
     """A table as an Optuna objective: suggests a configuration, and returns metrics in raw units.
 
     Without `objectives`, it returns the table's first one. The study's directions are the caller's to choose.
     A configuration of the grid that has no row, or lacks a metric, makes a failed trial (NaN), with the
-    reason in its user attribute "missing".
+    reason in its user attribute "missing". With `otherwise="nearest"` it has the metrics of the nearest row
+    instead, and with "error" it ends the study.
     """
     metrics = [table.objective(o).metric for o in objectives] or [table.objective(table.main_metric).metric]
+    find = row_finder(table, metrics, otherwise)
 
     def objective(trial: Any) -> float | tuple[float, ...]:
-        config = suggest(trial, table.space)
-        try:
-            row = table.lookup(config)
-            lacking = " and no ".join(metric for metric in metrics if math.isnan(row[metric]))
-            reason = f"table {table.name!r}: this row has no {lacking}." if lacking else ""
-        except InputError as error:
-            row, reason = dict.fromkeys(metrics, math.nan), str(error)
+        row, reason = find(suggest(trial, table.space))
         if reason:
             trial.set_user_attr("missing", reason)
-        values = tuple(row[metric] for metric in metrics)
+        values = tuple(math.nan if row is None else float(table.column(m)[row]) for m in metrics)
         return values[0] if len(values) == 1 else values
 
     return objective

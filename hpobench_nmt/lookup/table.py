@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -24,6 +24,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.replicates import Replicates
+from hpobench_nmt.lookup.table_function import Otherwise, loss_function
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
@@ -205,6 +206,19 @@ class Table:
         row = self.values[self.row(config)].tolist()
         return {metric.name: value for metric, value in zip(self.metrics, row, strict=True)}
 
+    def function(
+        self, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "error"
+    ) -> Callable[[Config], float | list[float] | None]:
+        """The table as a function to minimise: a configuration's loss, or a list of them, for `hb.minimize`.
+
+        Args:
+            objectives: left out: the table's first one.
+            otherwise: what it does where a configuration has no row, or the row lacks a metric: "error"
+                raises an InputError, "none" returns None, as of a failed evaluation, and "nearest" takes the
+                row whose features are nearest.
+        """
+        return loss_function(self, objectives, otherwise)
+
     @cached_property
     def _rows(self) -> dict[bytes, int]:
         return row_index(self.configs)
@@ -357,7 +371,8 @@ class Table:
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
         """All columns in raw units, one row per configuration; only so many of the first rows if given.
 
-        Columns of labels hold Python values, and None where inactive; all others hold floats.
+        Columns of labels hold Python values, and None where inactive. Whole numbers are integers, unless some
+        are inactive; all other columns hold floats.
         """
         import pandas as pd
 
