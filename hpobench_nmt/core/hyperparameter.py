@@ -242,9 +242,13 @@ class Hyperparameter:
         return int(code) if self.whole else float(code)
 
     def column(self, codes: Floats) -> NDArray[Any]:
-        """Codes of shape (N,) as values: floats, or an object array of labels with None where inactive."""
+        """Codes of shape (N,) as values: numbers, or an object array of labels with None where inactive.
+
+        Whole numbers are of type int64, unless some are inactive, which only floats can say.
+        """
         if self.is_numeric:
-            return codes
+            whole = self.whole and (np.abs(codes) < _WHOLE).all()  # never where one is NaN
+            return codes.astype(np.int64) if whole else codes
         values = np.empty(len(self.values) + 1, dtype=object)
         values[:-1] = self.values
         return values[self.places(codes)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
+from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
@@ -182,7 +183,7 @@ def _as_label(text: str, known: Mapping[str, float]) -> str:
     if text.lower() in ("true", "false"):
         return text.lower()
     try:
-        return label(float(text))
+        return label(number_of(text))
     except (ValueError, OverflowError):
         return text
 

@@ -434,3 +434,15 @@ def test_the_frame_holds_every_row():
 def test_a_table_of_the_wrong_shape(change, message):
     with pytest.raises(InputError, match=message):
         dataclasses.replace(large(), **change)
+
+
+def test_whole_numbers_are_integers_in_frames_unless_some_are_inactive():
+    axes = (
+        Hyperparameter("layers", (1, 2)),
+        Hyperparameter("share", (1.0, 2.0), integer=False),
+        Hyperparameter("heads", (4, 8), active_if=(("layers", (2,)),)),
+    )
+    configs = np.array([[1.0, 1.0, np.nan], [2.0, 2.0, 8.0]])
+    frame = Table("t", axes, LOSS, configs, np.ones((2, 1))).to_frame()
+    assert [str(kind) for kind in frame.dtypes] == ["int64", "float64", "float64", "float64"]
+    assert frame["layers"].tolist() == [1, 2] and frame["heads"].tolist()[1] == 8
