@@ -9,6 +9,8 @@ import pandas as pd
 
 from hpobench_nmt.core.space import label
 
+VAST = 1e15
+"""From here on numbers are written as 2.17e+18."""
 # Stands for "no value".
 NONE = "–"
 
@@ -20,7 +22,7 @@ def short(value: float, digits: int = 3) -> str:
     if np.isinf(value):
         return "∞"
     text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text else text
+    return f"{value:.0f}" if "e+" in text and abs(value) < VAST else text
 
 
 def with_interval(value: float, low: float, high: float) -> str:
@@ -46,5 +48,5 @@ def column_text(values: pd.Series) -> list[str]:
     decimals = max((len(text.partition(".")[2]) for text in brief if "e" not in text), default=0)
     # A tiny value among large ones must not drag all of its decimals into every line.
     decimals = min(decimals, 4) if len(known) and known.max() >= 0.01 else decimals
-    tiny = any("e" in text for text in brief)
-    return [NONE if np.isnan(v) else f"{v:.5g}" if tiny else f"{v:.{decimals}f}" for v in values]
+    brief_only = any("e" in text for text in brief) or (known >= VAST).any()
+    return [NONE if np.isnan(v) else f"{v:.5g}" if brief_only else f"{v:.{decimals}f}" for v in values]

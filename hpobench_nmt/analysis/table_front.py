@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.text import free_name
 from hpobench_nmt.lookup.catalogue import load_table
@@ -120,11 +121,7 @@ def _from_csv(path: Path, objectives: Sequence[str]) -> tuple[pd.DataFrame, list
             )
         if column not in frame.columns:
             raise unknown("column", column, map(str, frame.columns), f"({path})")
-        values = number_column(frame, column, path)
-        infinite = np.flatnonzero(np.isinf(values))
-        if len(infinite):
-            raise InputError(f"{path}, line {infinite[0] + 2}: {column!r} is infinite.")
-        frame[column] = values
+        frame[column] = measured(number_column(frame, column, path))
         columns.append(column)
         maximised.append(direction == "max")
     return frame, columns, maximised

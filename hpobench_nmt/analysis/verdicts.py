@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.number_text import VAST
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
@@ -26,6 +27,7 @@ from hpobench_nmt.evaluation.ranks import RankTest, rank_test
 from hpobench_nmt.evaluation.scores import SCORES
 
 # Mean and its interval by (table, score, method).
+_MOST_DECIMALS = 8
 _Means = dict[tuple[str, str, str], tuple[float, ...]]
 
 METHOD_NOTE = (
@@ -238,7 +240,12 @@ def decimals(instance: Instance, score: str) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A score with so many decimals, rounded half up: Python alone makes 36.5 the even number, 36."""
+    """A score with so many decimals, rounded half up: Python alone makes 36.5 the even number, 36.
+
+    Numbers of 1e15 and beyond, and those that would need more than eight decimals, are written as 2.17e+18.
+    """
+    if abs(value) >= VAST or decimals > _MOST_DECIMALS:
+        return f"{value:.2e}" if value else "0"
     return f"{without_noise(value, decimals):z.{decimals}f}"  # z: no "-0.00"
 
 

@@ -197,8 +197,10 @@ def _check_losses(table: Table, objectives: Sequence[Objective], losses: Floats)
         if len(known) == 0:
             raise InputError(f"{where}: objective {objective.metric!r} is missing in every row.")
         if (known == known[0]).all():
-            value = objective.to_raw(known[0])
-            raise InputError(f"{where}: objective {objective.metric!r} is {value:g} in every row.")
+            fact = f"objective {objective.metric!r} is {objective.to_raw(known[0]):g} in"
+            if len(known) == len(loss):
+                raise InputError(f"{where}: {fact} every row.")
+            raise InputError(f"{where}: {fact} each row that has it, {len(known)} of {len(loss)}.")
     if np.isnan(losses).any(axis=1).all():
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
 

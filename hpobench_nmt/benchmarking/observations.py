@@ -106,7 +106,8 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
     def wrong(what: str) -> InputError:
         return InputError(f"{path}: {what}. Delete it and run again.")
 
-    columns = _columns(path, instance.losses.shape[1], not instance.problem.counts_lookups)
+    most_rows = n_trials * len(instance.trainings.costs)  # every checkpoint of every row, once
+    columns = _columns(path, instance.losses.shape[1], not instance.problem.counts_lookups, most_rows)
     if columns is None:
         raise wrong("is damaged")
     held = [columns[key].unique().to_pylist() for key in ("table", "method")]
@@ -196,8 +197,11 @@ def wrong_times(
     return ""
 
 
-def _columns(path: Path, n_losses: int, timed: bool) -> dict[str, Any] | None:
-    """The columns in their types and without nulls; None where the file has others, or is damaged."""
+def _columns(path: Path, n_losses: int, timed: bool, most_rows: int) -> dict[str, Any] | None:
+    """The columns in their types and without nulls; None where the file has others, too many rows, or damage.
+
+    A few bytes of a compressed file may stand for any number of rows, so these are counted first.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -209,7 +213,10 @@ def _columns(path: Path, n_losses: int, timed: bool) -> dict[str, Any] | None:
         types |= {name: getattr(pa, kind)() for name, (_, kind) in _TIMES.items()}
     content = read_bytes(path, _MAX_BYTES)
     try:
-        found = pq.read_table(pa.BufferReader(content))
+        file = pq.ParquetFile(pa.BufferReader(content))
+        if file.metadata.num_rows > most_rows:
+            return None
+        found = file.read()
         if found.column_names != list(types) or len(found) == 0:
             return None
         numbers = {key: found.column(key).type for key in types if types[key] != text}

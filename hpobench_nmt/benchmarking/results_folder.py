@@ -17,9 +17,11 @@ from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same
 from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import remove_leftovers, write_whole
+from hpobench_nmt.core.files import read_bytes, remove_leftovers, write_whole
 from hpobench_nmt.core.trajectory import Trials
 
+# A line for each block of trials.
+_MOST_TIMINGS = 2**24
 _TIMINGS = ("first_trial", "trials", "seconds", "own_seconds", "steps")
 
 Key = tuple[str, str, int]
@@ -104,7 +106,7 @@ class ResultsFolder:
 
     def _note(self, table: str, method: str, first: int, n_trials: int, took: Took) -> None:
         timing = self._timings(table, method)
-        lines = timing.read_text(errors="replace") if timing.exists() else ",".join(_TIMINGS) + "\n"
+        lines = _text(timing) or ",".join(_TIMINGS) + "\n"
         line = f"{first},{n_trials},{took.seconds:.6f},{took.own_seconds:.6f},{took.steps}\n"
         self._write(timing, (lines + line).encode())
 
@@ -112,7 +114,7 @@ class ResultsFolder:
         """Processor time a step of a method on a table; NaN where the file does not say."""
         path = self._timings(table, method)
         blocks: dict[str, Took] = {}  # of a block that was run again, the last time counts
-        for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+        for line in _text(path).splitlines():
             cells = line.split(",")
             if len(cells) == len(_TIMINGS) and cells[-1].isascii() and cells[-1].isdecimal():
                 with contextlib.suppress(ValueError):
@@ -175,3 +177,8 @@ def _unlink(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"{path}: cannot be removed: {error.strerror}.") from error
+
+
+def _text(path: Path) -> str:
+    """The text of a file of timings, "" where there is none."""
+    return read_bytes(path, _MOST_TIMINGS).decode(errors="replace") if path.exists() else ""

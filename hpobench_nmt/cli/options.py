@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import number_of
 
 # Below this, every whole number is a double of its own.
 _WHOLE = 2.0**53
@@ -23,7 +24,7 @@ class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number, or an error of usage."""
         try:
-            number = float(value)
+            number = number_of(str(value))
         except (TypeError, ValueError):
             number = math.nan
         if not 0 < number < math.inf:

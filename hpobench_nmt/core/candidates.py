@@ -1,4 +1,4 @@
-"""Candidates where there is no grid: configurations drawn at random from ranges.
+"""Candidates of a space: its whole grid where that is small, else configurations drawn at random.
 
 N    configurations asked for
 H    hyperparameters
@@ -16,12 +16,40 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
 
 _DIGITS = 4
+MOST_CANDIDATES = 100_000
+"""Spaces of up to so many configurations are taken whole, and no more are drawn from larger ones."""
+
+
+def whole_or_drawn(
+    axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator, most: int = MOST_CANDIDATES
+) -> Floats:
+    """Codes of all configurations where there are at most `most`, else of `count` drawn; shape (N, H).
+
+    The rows are distinct. A range of whole numbers is the grid of these numbers.
+    """
+    if math.prod(map(_size, axes)) > most:
+        return draw(axes, count, rng)
+    columns = np.meshgrid(*map(_points, axes), indexing="ij")
+    return np.column_stack([column.ravel() for column in columns])
+
+
+def _size(axis: Hyperparameter) -> float:
+    if not axis.continuous:
+        return len(axis.values)
+    low, high = axis.ends
+    return high - low + 1 if axis.whole else math.inf
+
+
+def _points(axis: Hyperparameter) -> Floats:
+    low, high = axis.ends
+    return np.arange(low, high + 1) if axis.continuous else np.array(axis.numbers)
 
 
 def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -> Floats:
     """Codes of configurations drawn uniformly on each axis' scale, distinct rows, shape (at most count, H).
 
-    The first configurations are the same for a larger count. Numbers of a range are rounded to four digits,
+    The first configurations are the same for a larger count. A whole number on a log scale is as likely as
+    the interval of half a unit around it. Other numbers of a range are rounded to four digits,
     so that they are short, and the same on every machine; a narrow range keeps one digit more for each power
     of ten in the ratio of its larger end to its width. An axis is a range (continuous) or a grid.
     """
@@ -38,11 +66,14 @@ def _drawn(axis: Hyperparameter, u: Floats) -> Floats:
     low, high = axis.ends
     if whole and axis.scale == "linear":  # each as likely as any other
         return np.minimum(low + np.floor(u * (high - low + 1)), high)
+    if whole:
+        low, high = low - 0.5, high + 0.5
     if axis.scale == "log":
         drawn = np.exp(math.log(low) + u * math.log(high / low))
     else:
         drawn = low + u * (high - low)
+    if whole:
+        return np.clip(np.rint(drawn), *axis.ends)
     share = max(abs(low), abs(high)) / (high - low)
     digits = min(_DIGITS + max(int(math.log10(share)), 0), 17)
-    rounded = np.rint(drawn) if whole else np.array([float(f"{value:.{digits}g}") for value in drawn])
-    return np.clip(rounded, low, high)
+    return np.clip([float(f"{value:.{digits}g}") for value in drawn], low, high)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.problem import Progress
+from hpobench_nmt.core.text import number_of
 
 Violations = Callable[[int], Floats]
 """The violations of a row, shape (c,)."""
@@ -52,7 +53,7 @@ class Constraint:
             metric, found, number = text.partition(relation)
             if found and metric.strip():
                 try:
-                    bound = float(number)
+                    bound = number_of(number)
                 except ValueError:
                     break
                 if math.isfinite(bound):

@@ -27,6 +27,9 @@ MAX_SETTINGS_BYTES = 64 * 2**20
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{n}" for port in ("COM", "LPT") for n in range(10)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _LONGEST_LABEL = 200
+# What lies between these may be a key with dots, but no list of numbers.
+_PARTS_OF_TOML = re.compile(rb"[=,\[\]{}\n]")
+_MOST_PARTS = 1000
 _SCRATCH = ".hpobench-tmp"
 _LEFTOVER = re.compile(
     r"\.(?P<target>.+)\.(?P<machine>[A-Za-z0-9-]*)\.(?P<process>\d{1,10})\.[a-z0-9_]{8}" + re.escape(_SCRATCH)
@@ -191,16 +194,20 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         flags |= 0 if follow_link else getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(path, os.O_RDONLY | flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
                 raise InputError(f"{path}: is not a file.")
-            content = file.read(limit + 1)
+            # By its size: Python makes room for all that is asked for, and the limit is large. One byte more
+            # tells of a file that grows.
+            content = b"" if found.st_size > limit else file.read(found.st_size + 1)
+            too_large = max(found.st_size, len(content)) > limit
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{str(path)!r}: cannot be a file's name.") from None
-    if len(content) > limit:
+    if too_large:
         raise InputError(f"{path}: larger than {limit:,} bytes.")
     return content
 
@@ -208,6 +215,9 @@ def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = 
 def read_toml(path: Path, follow_link: bool = True) -> dict[str, Any]:
     """A parsed TOML file; `validation.load_toml` also checks what is in it."""
     content = read_bytes(path, follow_link=follow_link)  # some editors begin a file with a mark
+    # Python's parser takes memory by the square of a key's parts.
+    if any(part.count(b".") > _MOST_PARTS for part in _PARTS_OF_TOML.split(content)):
+        raise InputError(f"{path}: a key has more than {_MOST_PARTS} parts.")
     parsed: dict[str, Any] = _parsed(tomllib.loads, content, "utf-8-sig", "TOML", path)
     return parsed
 

@@ -25,12 +25,16 @@ from hpobench_nmt.core.text import printable
 
 Scale = Literal["linear", "log"]
 Kind = Literal["numeric", "ordinal", "categorical"]
-Value = float | int | str | bool
-"""Of a hyperparameter: a number, or a label, which is a text, a boolean or a number."""
+Value = float | int | str | bool | tuple[Any, ...] | None
+"""Of a hyperparameter: a number, or a label: a text, a boolean, a number, None or a tuple of these."""
 
 _MOST_SHOWN = 10
 SAME = 1e-9
 """Numbers that differ by a smaller share are one value of a grid."""
+ROUNDED = 1e-6
+"""So are those that float32 may have rounded, where only one value is as near."""
+# Below this, float32 has every whole number.
+_WHOLE_SINGLE = 2.0**24
 # Below this, every whole number is a double of its own.
 _WHOLE = 2**53
 
@@ -62,7 +66,7 @@ class Hyperparameter:
     kind: Kind = "numeric"
     integer: bool | None = None
     active_if: tuple[tuple[str, tuple[Value, ...]], ...] = ()
-    default: Value | None = None
+    default: Value = None
     continuous: bool = False
 
     def __post_init__(self) -> None:
@@ -126,15 +130,20 @@ class Hyperparameter:
         object.__setattr__(self, "values", tuple(map(_plain, self.values)))
         texts = []
         for value in self.values:
-            if not isinstance(value, str | bool) and not (is_number(value) and abs(value) <= LARGEST_VALUE):
+            if not _is_label(value):
                 shown = printable(repr(value))[:60]
-                raise InputError(f"{where}: a label must be a text, a boolean or a number, not {shown}.")
+                raise InputError(
+                    f"{where}: a label must be a text, a boolean, a number, None or a tuple of these, not "
+                    f"{shown}."
+                )
             texts.append(check_label(f"{where}: the label", label(value)))
             if not texts[-1]:
                 raise InputError(f"{where}: an empty text is no label: an empty cell means inactive.")
         twice = {text for text in texts if texts.count(text) > 1} if len(set(texts)) < len(texts) else ()
         if twice:
             raise InputError(f"{where}: {min(twice)!r} is among its labels twice.")
+        if None in self.values and self.active_if:
+            raise InputError(f"{where}: None would mean that it is inactive. Take the text 'none' instead.")
 
     @property
     def is_numeric(self) -> bool:
@@ -180,24 +189,26 @@ class Hyperparameter:
 
         Raises InputError, with the nearest value, if it is not one of the values.
         """
-        if value is None or value != value:
+        if isinstance(value, list) and not self.is_numeric:  # of a file, which has no tuples
+            value = _plain(value)
+        if (value is None and None not in self.values) or value != value:
             if self.active_if:
                 return math.nan
             raise InputError(f"hyperparameter {self.name!r} is always active: give it a value.")
         if isinstance(value, np.generic):
-            value = value.item()
+            # The number that float32 shows: 0.1, not 0.10000000149.
+            value = float(str(value)) if isinstance(value, np.float32 | np.float16) else value.item()
         if self.continuous and is_number(value) and self.ends[0] <= value <= self.ends[1]:
             if value == math.floor(value) or not self.whole:
                 return float(value)
             raise InputError(f"{self.name} takes whole numbers only, not {value!r}.")
-        place = self._place_of.get(_key(value) if isinstance(value, str | bool | int | float) else None)
+        place = self._place_of.get(_key(value)) if _is_label(value) else None
         if place is not None:
             return self.numbers[place]
         if self.is_numeric and is_number(value) and abs(value) <= LARGEST_VALUE:
-            # Other programs may have taken a logarithm and its inverse on the way.
-            near = [v for v in self.numbers if math.isclose(v, value, rel_tol=SAME)]
-            if near:
-                return near[0]
+            near = float(self.snapped(np.array([value], dtype=np.float64))[0])
+            if near in self.numbers:
+                return near
         if isinstance(value, str) and not self.is_numeric:
             raise unknown(f"value of {self.name}", value, self.labels)
         known = f"none of {_shown(self.values)}"
@@ -205,8 +216,25 @@ class Hyperparameter:
             known = f"not between {self.ends[0]:g} and {self.ends[1]:g}"
         raise InputError(f"{self.name} is {printable(repr(value))[:80]}, which is {known}.")
 
-    def value(self, code: float) -> Value | None:
-        """The value that a code stands for, whole numbers as int; None for NaN, which means inactive."""
+    def snapped(self, codes: Floats) -> Floats:
+        """Numbers of shape (N,), those that differ from a value by rounding as that value.
+
+        Other programs may have taken a logarithm and its inverse on the way, or have held them as float32.
+        """
+        grid = np.array(self.numbers)
+        above = np.searchsorted(grid, codes).clip(max=len(grid) - 1)
+        if ((grid[above] == codes) | np.isnan(codes)).all():
+            return codes
+        pair = np.stack([grid[np.maximum(above - 1, 0)], grid[above]])
+        off = np.abs(pair - codes)
+        nearest = np.where(off[0] < off[1], pair[0], pair[1])
+        near = off <= ROUNDED * np.abs(pair)
+        exact = self.whole & (codes == np.floor(codes)) & (np.abs(codes) < _WHOLE_SINGLE)
+        one = near.any(axis=0) & ~(near.all(axis=0) & (pair[0] != pair[1])) & ~exact
+        return np.where(one | (off.min(axis=0) <= SAME * np.abs(nearest)), nearest, codes)
+
+    def value(self, code: float) -> Value:
+        """The value that a code stands for, whole numbers as int; None for NaN, which means inactive, too."""
         if math.isnan(code):
             return None
         if not self.is_numeric:
@@ -214,10 +242,16 @@ class Hyperparameter:
         return int(code) if self.whole else float(code)
 
     def column(self, codes: Floats) -> NDArray[Any]:
-        """Codes of shape (N,) as values: floats, or an object array of labels with None where inactive."""
+        """Codes of shape (N,) as values: numbers, or an object array of labels with None where inactive.
+
+        Whole numbers are of type int64, unless some are inactive, which only floats can say.
+        """
         if self.is_numeric:
-            return codes
-        return np.array([*self.values, None], dtype=object)[self.places(codes)]
+            whole = self.whole and (np.abs(codes) < _WHOLE).all()  # never where one is NaN
+            return codes.astype(np.int64) if whole else codes
+        values = np.empty(len(self.values) + 1, dtype=object)
+        values[:-1] = self.values
+        return values[self.places(codes)]
 
     def places(self, codes: Floats) -> Ints:
         """The place of each code among the values, shape as codes; one past the last where inactive."""
@@ -263,25 +297,39 @@ def label(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return value
+    if value is None:
+        return "None"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(label, value))}{',' * (len(value) == 1)})"
     return repr(int(value)) if value == math.floor(value) and abs(value) < _WHOLE else repr(float(value))
 
 
-def short_label(value: Value | None) -> str:
+def short_label(value: Value) -> str:
     """A value in a message or a chart: numbers with six digits at most."""
     if value is None:
         return "inactive"
-    return label(value) if isinstance(value, str | bool) else f"{value:g}"
+    return label(value) if isinstance(value, str | bool | tuple) else f"{value:g}"
+
+
+def _is_label(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_label, value))
+    if is_number(value):
+        return abs(value) <= LARGEST_VALUE
+    return value is None or isinstance(value, str | bool)
 
 
 def _plain(value: Any) -> Any:
     """A label as a file gives it back: of Python's own types, 2.0 as 2. Tables are hashed with it."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
     if isinstance(value, np.generic):
         value = value.item()
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE else value
 
 
 def _key(value: Any) -> tuple[bool, Any]:
-    return isinstance(value, bool), value
+    return isinstance(value, bool), tuple(map(_key, value)) if isinstance(value, tuple) else value
 
 
 def _are_conditions(active_if: object) -> bool:

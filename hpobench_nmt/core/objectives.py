@@ -20,6 +20,14 @@ LARGEST_VALUE = 1e150
 """No value of a metric or hyperparameter is larger: sums of squares of such values are still finite."""
 
 
+def measured(values: Floats) -> Floats:
+    """Values of metrics or losses, any shape, and NaN where one is infinite or beyond 1e150.
+
+    The rule for failed evaluations everywhere: such a value says that a training diverged, and is missing.
+    """
+    return np.where(np.abs(values) <= LARGEST_VALUE, values, np.nan)
+
+
 @dataclass(frozen=True)
 class Metric:
     """One measured quantity.

@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key, row_index
+
+_NO_DEFAULT: Any = object()
 
 
 def _whole_only() -> Floats:
@@ -100,14 +102,49 @@ class Problem:
         """A candidate's values by name; a hyperparameter that is inactive in it is not there."""
         return self.space.decode(self.configs[row])
 
-    def row(self, config: Config) -> int:
+    @overload
+    def row(self, config: Config) -> int: ...
+
+    @overload
+    def row(self, config: Config, default: int | None) -> int | None: ...
+
+    def row(self, config: Config, default: int | None = _NO_DEFAULT) -> int | None:
         """The row of a configuration. The first call takes O(N), others O(H).
 
+        Args:
+            config: values by name.
+            default: what is returned, if given, where no candidate has these values.
+
         Raises:
-            InputError: no candidate has this configuration, or it has a value that is not on the grid.
+            InputError: an unknown name; without a default, no candidate has this configuration, or it has a
+                value that is not on the grid.
         """
         before = f"none of the {len(self.configs):,} candidates has"
-        return find_row(self._rows, self.space, config, before, ".")
+        try:
+            return find_row(self._rows, self.space, config, before, ".")
+        except InputError:
+            if default is _NO_DEFAULT or not all(name in self.space.names for name in config):
+                raise
+            return default
+
+    def neighbours(self, row: int) -> Rows:
+        """The rows that are one step away from a row, ascending. O(N H).
+
+        They differ from it in one of the hyperparameters that are active in both: a number or an ordered
+        label is the next one, up or down, that such a row has; a category may be any other.
+        """
+        here = self.configs[row]
+        differs = (self.configs != here) & ~np.isnan(self.configs) & ~np.isnan(here)
+        once = differs.sum(axis=1) == 1
+        found = []
+        for j, h in enumerate(self.space):
+            rows = np.flatnonzero(once & differs[:, j])
+            if h.kind != "categorical":
+                steps = self.configs[rows, j] - here[j]
+                up, down = steps[steps > 0].min(initial=np.inf), steps[steps < 0].max(initial=-np.inf)
+                rows = rows[(steps == up) | (steps == down)]
+            found.append(rows)
+        return np.sort(np.concatenate(found))
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:

@@ -175,8 +175,7 @@ class Space(Sequence[Hyperparameter]):
     def decode(self, codes: Floats) -> dict[str, Value]:
         """The configuration that codes of shape (H,) stand for."""
         pairs = zip(self.hyperparameters, np.asarray(codes).tolist(), strict=True)
-        values = {h.name: h.value(code) for h, code in pairs}
-        return {name: value for name, value in values.items() if value is not None}
+        return {h.name: h.value(code) for h, code in pairs if code == code}
 
     def encode_all(self, configs: Iterable[Config]) -> Floats:
         """Configurations as codes, shape (N, H)."""

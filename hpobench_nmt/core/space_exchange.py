@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna.distributions import BaseDistribution
 
+_MOST_STEPS = 100_000
+
 
 def library(name: str, extra: str) -> ModuleType:
     """An optional library, imported now; InputError with the command that installs it where it is absent."""
@@ -132,6 +134,8 @@ def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperpar
                     axes.append(_range(name, given.low, given.high, given.log, whole, {}))
                 else:
                     count = round((given.high - given.low) / given.step) + 1
+                    if count > _MOST_STEPS:
+                        raise InputError(f"{name}: {count:,} steps are too many, {_MOST_STEPS:,} at most.")
                     grid = [given.low + i * given.step for i in range(count)]
                     axes.append(Hyperparameter(name, tuple(grid), integer=whole))
             case _:
@@ -163,7 +167,7 @@ def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
     return distributions.CategoricalDistribution(values)
 
 
-def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value | None]:
+def _values(h: Hyperparameter, values: tuple[Value, ...]) -> list[Value]:
     """Values as `config` gives them: of a numeric one whole numbers as int if it takes no others."""
     return [h.value(h.code(value)) for value in values]
 

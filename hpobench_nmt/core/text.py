@@ -49,9 +49,19 @@ def free_name(name: str, taken: Container[str]) -> str:
     return name
 
 
+def number_of(text: str) -> float:
+    """The number that a text is: as Python's float() reads it, but for underscores: 64_64 is none.
+
+    Raises ValueError where it is no number.
+    """
+    if "_" in text:
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
+
+
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        number_of(text)
     except ValueError:
         return False
     return True

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.constraints import is_feasible
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
@@ -21,7 +22,8 @@ from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, S
 if TYPE_CHECKING:
     import pandas as pd
 
-Function = Callable[[dict[str, Value]], float | Sequence[float] | None]
+Losses = float | Sequence[float] | None
+Function = Callable[[dict[str, Value]], Losses | tuple[Losses, Mapping[str, float]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,32 +33,50 @@ class Minimum:
     Attributes:
         configs: the n configurations, in the order of their evaluation.
         losses: shape (n, objectives), NaN where an evaluation failed.
+        violations: by how much each evaluation misses each of the c constraints, shape (n, c): above 0 where
+            it does, NaN where the metric is missing. Left out: there are none.
+
+    Only feasible evaluations, which keep all constraints, are among the best.
     """
 
     configs: tuple[dict[str, Value], ...]
     losses: Floats
+    violations: Floats | None = None
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether each evaluation keeps all constraints, shape (n,)."""
+        if self.violations is None:
+            return np.ones(len(self.losses), dtype=bool)
+        return is_feasible(self.violations)
+
+    @property
+    def _solutions(self) -> Floats:
+        return np.where(self.feasible[:, None], self.losses, np.nan)
 
     @property
     def front(self) -> NDArray[np.int64]:
         """Numbers of the evaluations on the Pareto front, ascending; for one loss, of the best one(s)."""
-        return pareto_front(self.losses)
+        return pareto_front(self._solutions)
 
     @property
     def best(self) -> dict[str, Value] | None:
         """The configuration with the smallest first loss; None where every evaluation failed."""
-        first = self.losses[:, 0]
+        first = self._solutions[:, 0]
         return None if np.isnan(first).all() else self.configs[int(np.nanargmin(first))]
 
     @property
     def loss(self) -> float:
         """The smallest first loss; NaN where every evaluation failed."""
-        return float(np.fmin.reduce(self.losses[:, 0]))
+        return float(np.fmin.reduce(self._solutions[:, 0]))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per evaluation: the hyperparameters, and columns loss_1 and so on."""
+        """One row per evaluation: the hyperparameters, loss_1 and so on, and feasible under constraints."""
         import pandas as pd
 
         losses = pd.DataFrame(self.losses, columns=[f"loss_{j + 1}" for j in range(self.losses.shape[1])])
+        if self.violations is not None:
+            losses["feasible"] = self.feasible
         return pd.concat([pd.DataFrame(list(self.configs)), losses], axis=1)
 
     def __repr__(self) -> str:
@@ -74,6 +94,8 @@ def minimize(
     n_initial: int = N_INITIAL,
     candidates: int = N_CANDIDATES,
     state: str | Path | None = None,
+    catch: type[Exception] | tuple[type[Exception], ...] = (),
+    constraints: Sequence[str] = (),
 ) -> Minimum:
     """Minimise a function of a configuration.
 
@@ -85,7 +107,8 @@ def minimize(
 
     Args:
         function: takes a configuration (values by name, inactive hyperparameters left out) and returns the
-            loss, or one for each objective; None or NaN where it failed. What it raises is passed on.
+            loss, or one for each objective. The evaluation failed where one is None, NaN, infinite or beyond
+            1e150: its losses are NaN, and the search goes on without this configuration.
         space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
             are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
             both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.
@@ -95,11 +118,15 @@ def minimize(
         seed: the same seed gives the same configurations.
         objectives: number of losses.
         n_initial: random configurations to begin with.
-        candidates: where the space has ranges, or its grid more than 100,000 configurations: how many are
-            drawn at random, for the method to pick among.
+        candidates: where the space has ranges of real numbers, or more than 100,000 configurations: how many
+            are drawn at random, for the method to pick among. A smaller space is taken whole.
         state: a JSON file that is written before and after every evaluation. Where it is there already, the
             same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
             another one, which includes earlier evaluations.
+        catch: exceptions of the function that are failed evaluations too, such as `ValueError` or
+            `(ValueError, MemoryError)`; any other is passed on.
+        constraints: bounds of metrics, such as "seconds<=60". The function then returns a pair: its losses,
+            and the metrics by name, such as `(loss, {"seconds": 12.5})`.
 
     Returns:
         all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
@@ -120,6 +147,7 @@ def minimize(
         seed=seed,
         n_initial=n_initial,
         candidates=candidates,
+        constraints=constraints,
     )
     path = None if state is None else Path(state)
     if path is not None and path.exists():
@@ -132,8 +160,28 @@ def minimize(
         config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)
-        optimizer.tell(config, function(dict(config)))
+        try:
+            answer = function(dict(config))
+        except catch:
+            answer = None
+        losses, metrics = _parts(answer) if constraints else (answer, None)
+        optimizer.tell(config, losses, metrics)  # type: ignore[arg-type]  # it checks them
         if path is not None:
             optimizer.save(path)
     told = optimizer.told
-    return Minimum(tuple(config for config, _ in told), np.array([losses for _, losses in told]))
+    return Minimum(
+        tuple(config for config, _ in told),
+        np.array([losses for _, losses in told]),
+        optimizer.violations if constraints else None,
+    )
+
+
+def _parts(answer: object) -> tuple[object, Mapping[str, float] | None]:
+    """Losses and metrics that a function returned, which are None together where its evaluation failed."""
+    match answer:
+        case None:
+            return None, None
+        case (losses, Mapping() as metrics):
+            return losses, metrics
+    shown = printable(repr(answer))[:80]
+    raise InputError(f"under constraints the function returns (loss, {{'metric': value, …}}), not {shown}.")

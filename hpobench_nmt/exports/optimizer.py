@@ -1,8 +1,8 @@
 """A method on any search space, one configuration at a time: ask, evaluate, tell.
 
-A method picks among N candidates: all configurations of a grid or, where the space has ranges or its grid is
-large, configurations drawn at random. A file only needs the list of what was asked and told: the method is
-made again from the seed and told the same.
+A method picks among N candidates: all configurations of a space of whole numbers and labels or, where it has
+ranges of real numbers or is large, configurations drawn at random. A file only needs the list of what was
+asked and told: the method is made again from the seed and told the same.
 
 While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
 made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
@@ -14,55 +14,37 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
-from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import draw
+from hpobench_nmt.core.candidates import MOST_CANDIDATES
+from hpobench_nmt.core.constraints import parse_constraints, teller
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
-from hpobench_nmt.core.files import read_json, write_whole
+from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
-from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.hyperparameter import ROUNDED
+from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
-from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, config_key
+from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
 from hpobench_nmt.core.text import counted, printable
-from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
-from hpobench_nmt.methods import BUILT_IN, KNOWN, of_objectives
+from hpobench_nmt.exports.optimizer_parts import (
+    all_candidates,
+    as_nulls,
+    checked_losses,
+    named_method,
+)
+from hpobench_nmt.exports.optimizer_state import Event as Event
+from hpobench_nmt.exports.optimizer_state import State as State
+from hpobench_nmt.exports.optimizer_state import read_state
+from hpobench_nmt.methods import KNOWN
 
-USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
-"""The method for one loss and for two, where none is named; ParEGO_M for more."""
 N_INITIAL = 3
 N_CANDIDATES = 1000
-MOST_CANDIDATES = 100_000
-"""Grids of up to so many configurations are taken whole, and no more are drawn from larger ones."""
-
-_FORMAT = 1
-
-
-class Event(Strict, frozen=True, omit_defaults=True):
-    """A configuration that was asked for, or told its losses: null where the evaluation failed."""
-
-    config: dict[str, bool | int | float | str]
-    losses: list[Finite | None] | None = None
-
-
-class State(Strict, frozen=True):
-    """A file from which an optimizer resumes."""
-
-    space: list[Hyperparameter]
-    method: str
-    objectives: Positive
-    budget: Positive | None
-    seed: Natural
-    n_initial: Natural
-    candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)]
-    events: list[Event]
-    format: int = _FORMAT
 
 
 class Optimizer:
@@ -84,7 +66,9 @@ class Optimizer:
         budget: number of evaluations that the method may count on; left out: all candidates.
         seed: of the initial design, the method, and the candidates.
         n_initial: random configurations to begin with.
-        candidates: to draw, where the space has ranges or its grid more than 100,000 configurations.
+        constraints: bounds of metrics that `tell` is given, such as "seconds<=60". A configuration that
+            misses one is no solution, and the method is told by how much.
+        candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations.
     """
 
     def __init__(
@@ -97,33 +81,32 @@ class Optimizer:
         seed: int = 0,
         n_initial: int = N_INITIAL,
         candidates: int = N_CANDIDATES,
+        constraints: Sequence[str] = (),
     ) -> None:
         self.space = space if isinstance(space, Space) else Space.of(space)
         check_whole("objectives", objectives, 1)
-        self._method = _named(method, objectives)
+        self._method = named_method(method, objectives)
         check_seed(seed)
         if budget is not None:
             check_whole("budget", budget, 1)
         check_whole("n_initial", n_initial, 0)
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
-        configs = _candidates(self.space, candidates, seed)
-        lookups = len(configs) if budget is None else min(budget, len(configs))
-        features = self.space.features(configs)
-        for array in (features, configs):  # a method must not change what it is made from anew
-            array.setflags(write=False)
-        self._problem = Problem(features, objectives, lookups, min(n_initial, lookups), self.space, configs)
+        configs = all_candidates(self.space, candidates, seed)
+        self._configs, self._rows = configs, row_index(configs)
+        self._objectives, self._n_initial = objectives, n_initial
+        self._rules = parse_constraints(constraints, "constraints")
         self._seed, self._budget, self._candidates = seed, budget, candidates
         rng = generator(seed, "initial", "optimizer")
         # Whatever the budget is, which may grow.
         size = min(n_initial, len(configs))
         self._initial = rng.choice(len(configs), size=size, replace=False).tolist()
         self._told: dict[int, Floats] = {}
+        self._missed: dict[int, Floats] = {}
         self._pending: list[int] = []
         self._events: list[Event] = []
-        self._live = self._new_method()
-        if not callable(getattr(self._live, "tell", None)):
+        self._renew()
+        if not callable(self._tell_live):
             raise InputError(f"method {self._method.name} has no tell, and a function is evaluated whole.")
-        self._told_live: set[int] = set()
 
     def __repr__(self) -> str:
         return f"Optimizer({self._method.name}, {len(self._told)} told, {len(self._pending)} pending)"
@@ -131,12 +114,17 @@ class Optimizer:
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
         """Configurations and their losses, NaN where failed, in the order in which they were told."""
-        return [(self._problem.config(row), losses.copy()) for row, losses in self._told.items()]
+        return [(self._config(row), losses.copy()) for row, losses in self._told.items()]
+
+    @property
+    def violations(self) -> Floats:
+        """By how much each configuration that was told misses each bound, shape (n, c); see `tell`."""
+        return np.array(list(self._missed.values())).reshape(len(self._missed), len(self._rules))
 
     @property
     def pending(self) -> list[dict[str, Value]]:
         """Configurations that were asked for and not told yet, the oldest first."""
-        return [self._problem.config(row) for row in self._pending]
+        return [self._config(row) for row in self._pending]
 
     def ask(self) -> dict[str, Value]:
         """The next configuration to evaluate; it is pending until it is told.
@@ -149,35 +137,58 @@ class Optimizer:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
         row = self._next_row()
         self._pending.append(row)
-        config = self._problem.config(row)
+        config = self._config(row)
         self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
 
-    def tell(self, config: Config, losses: float | Sequence[float] | Floats | None) -> None:
-        """The losses of a configuration, to be minimised. It need not have been asked for.
+    def tell(
+        self,
+        config: Config,
+        losses: float | Sequence[float] | Floats | None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
+        """The losses of a configuration, to be minimised.
+
+        It need not have been asked for: results of an earlier search, at any point of the space, are told in
+        the same way. Those that are none of the candidates are candidates from then on.
 
         Args:
-            config: values by name.
-            losses: a number, or one for each objective; None or NaN where the evaluation failed.
+            config: values by name. One that float32 has rounded is the candidate that it was made of.
+            losses: a number, or one for each objective; None where the evaluation failed, or a loss that is
+                NaN, infinite or beyond 1e150.
+            metrics: by name, those that have constraints, NaN where one is missing. May be left out where the
+                evaluation failed.
 
         Raises:
-            InputError: the configuration is not a candidate or was told before, the number of losses is
-                wrong, or one is infinite or beyond 1e150.
+            InputError: the configuration is not in the space or was told before, the number of losses is
+                wrong, or a metric that has a constraint is not there.
         """
-        row = self._problem.row(config)
+        values = checked_losses(losses, self._objectives)
+        self._tell(config, values, self._violations(values, metrics or {}))
+
+    def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
+        row = self._row(config)
         if row in self._told:
             raise InputError(f"the losses of {dict(config)} were told before.")
-        values = _losses(losses, self._problem.n_objectives)
-        self._told[row] = values
+        self._told[row], self._missed[row] = values, missed
         if row in self._pending:
             self._pending.remove(row)
-        given = [None if math.isnan(v) else v for v in values.tolist()]
-        self._events.append(Event(self._problem.config(row), given))
+        self._events.append(
+            Event(self._config(row), as_nulls(values), as_nulls(missed) if self._rules else None)
+        )
+
+    def _violations(self, losses: Floats, metrics: Mapping[str, float]) -> Floats:
+        """By how much the metrics miss the bounds, shape (c,), NaN where one is missing."""
+        for rule in self._rules:
+            if rule.metric not in metrics and not np.isnan(losses).any():
+                known = ", ".join(map(str, metrics)) or "none"
+                raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
+        return measured(np.array([rule.missed_by(metrics) for rule in self._rules], dtype=np.float64))
 
     @property
     def n_candidates(self) -> int:
         """N, the number of configurations that the method picks among."""
-        return len(self._problem.features)
+        return len(self._configs)
 
     @property
     def state(self) -> State:
@@ -192,12 +203,13 @@ class Optimizer:
         return State(
             list(self.space),
             self._method.source,
-            int(self._problem.n_objectives),
+            int(self._objectives),
             None if self._budget is None else int(self._budget),
             int(self._seed),
             len(self._initial),
             int(self._candidates),
             list(self._events),
+            list(map(str, self._rules)),
         )
 
     def save(self, path: str | Path) -> None:
@@ -223,13 +235,7 @@ class Optimizer:
             InputError: what is wrong in the file.
         """
         where = Path(path)
-        content = read_json(where)
-        if isinstance(content, dict) and content.get("format", _FORMAT) != _FORMAT:
-            raise InputError(
-                f"{where}: format {printable(repr(content['format']))[:60]} is not supported; "
-                f"this version reads {_FORMAT}."
-            )
-        state = checked(content, State, str(where))
+        state = read_state(where)
         if method is None and split_spec(state.method)[0] not in KNOWN:
             raise InputError(
                 f"{where}: the method '{printable(state.method)[:100]}' is not one of the package's. If you "
@@ -244,6 +250,7 @@ class Optimizer:
                 seed=state.seed,
                 n_initial=state.n_initial,
                 candidates=state.candidates,
+                constraints=state.constraints,
             )
             if made.state.method != state.method:
                 raise InputError(f"is of the method '{printable(state.method)[:100]}'.")
@@ -255,9 +262,15 @@ class Optimizer:
 
     def _replay(self, event: Event) -> None:
         if event.losses is not None:
-            self.tell(event.config, [math.nan if v is None else v for v in event.losses])
+            losses = checked_losses([math.nan if v is None else v for v in event.losses], self._objectives)
+            missed = [math.nan if v is None else v for v in event.violations or ()]
+            if len(missed) != len(self._rules):
+                raise InputError(
+                    f"{event.config} has {len(missed)} violations of {len(self._rules)} constraints."
+                )
+            self._tell(event.config, losses, np.array(missed))
             return
-        row = self._problem.row(event.config)
+        row = self._row(event.config)
         if row in self._told or row in self._pending:
             raise InputError(f"{event.config} is asked for twice.")
         self._next_row()  # the method's generator moves on
@@ -273,8 +286,56 @@ class Optimizer:
         except MethodFailure as error:
             raise RunError(f"method {self._method.name} failed: {error}.") from error
 
+    def _config(self, row: int) -> dict[str, Value]:
+        return self.space.decode(self._configs[row])
+
+    def _row(self, config: Config) -> int:
+        """The row of a configuration, a new one where it is none of the candidates."""
+        codes = self.space.encode(config)
+        row = self._rows.get(config_key(codes))
+        if row is None:
+            row = self._rounded(codes)
+        if row is None:
+            row = self._rows[config_key(codes)] = len(self._configs)
+            self._configs = np.vstack([self._configs, codes])
+        return row
+
+    def _rounded(self, codes: Floats) -> int | None:
+        """The one candidate, if there is one, that these codes are once float32 has rounded real numbers."""
+        real = np.array([h.continuous and not h.whole for h in self.space])
+        if not real.any():
+            return None
+        with np.errstate(over="ignore"):
+            same = (np.float32(self._configs) == np.float32(codes)) & real
+        same &= np.isclose(self._configs, codes, rtol=ROUNDED, atol=0.0)
+        same |= (self._configs == codes) | (np.isnan(self._configs) & np.isnan(codes))
+        rows = np.flatnonzero(same.all(axis=1))
+        return int(rows[0]) if len(rows) == 1 else None
+
+    def _renew(self) -> None:
+        """Make the method from all candidates, with those that were told besides the first ones."""
+        n = len(self._configs)
+        lookups = n if self._budget is None else min(self._budget, n)
+        features = self.space.features(self._configs)
+        for array in (features, self._configs):  # a method must not change what it is made from anew
+            array.setflags(write=False)
+        n_initial = min(self._n_initial, lookups)
+        self._problem = Problem(
+            features,
+            self._objectives,
+            lookups,
+            n_initial,
+            self.space,
+            self._configs,
+            constraints=tuple(map(str, self._rules)),
+        )
+        self._live, self._told_live = self._new_method(), set[int]()
+        self._tell_live = self._teller(self._live)
+
     def _answer(self) -> int:
-        self._tell_all(self._live, self._told_live)
+        if len(self._problem.configs) < len(self._configs):
+            self._renew()
+        self._tell_all(self._tell_live, self._told_live)
         running = dict.fromkeys(self._pending, math.inf)
         suggests = hasattr(self._live, "suggest")
         name = "suggest" if suggests else "ask"
@@ -299,67 +360,29 @@ class Optimizer:
     def _told_of_pending(self) -> Any:
         """The method made anew, and told of each pending row the mean losses of those that are known."""
         other = self._new_method()
-        self._tell_all(other, set())
+        tell = self._teller(other)
+        self._tell_all(tell, set())
         known = np.array([v for v in self._told.values() if not np.isnan(v).any()])
-        lie = known.mean(axis=0) if len(known) else np.zeros(self._problem.n_objectives)
+        lie = known.mean(axis=0) if len(known) else np.zeros(self._objectives)
         for row in self._pending:
-            guarded("tell", other.tell, row, lie.copy())
+            guarded("tell", tell, row, lie.copy())
         return other
 
-    def _tell_all(self, method: Any, done: set[int]) -> None:
+    def _tell_all(self, tell: Any, done: set[int]) -> None:
         for row, losses in self._told.items():
             if row not in done:
-                guarded("tell", method.tell, row, losses.copy())
+                guarded("tell", tell, row, losses.copy())
                 done.add(row)
 
+    def _teller(self, method: Any) -> Any:
+        """What is called with each row and its losses; None where the method has no tell."""
+        tell, at_the_bounds = getattr(method, "tell", None), np.zeros(len(self._rules))
+        if tell is None or not self._rules:
+            return tell
+        return teller(method, tell, lambda row: self._missed.get(row, at_the_bounds))
+
     def _new_method(self) -> Any:
-        return self._method.load()(
-            self._problem, generator(self._seed, "method", "optimizer", self._method.name)
-        )
+        return self._method.load()(self._problem, self._generator())
 
-
-def _named(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
-    """The method, which must be for so many objectives."""
-    if method is None:
-        method = USUAL_METHODS.get(objectives, "ParEGO_M")
-    (named,) = resolve_methods([method])
-    if named.objectives and objectives not in named.objectives:
-        right = of_objectives(named.objectives)
-        raise InputError(f"method {named.name} is for {right}, not {objectives}.")
-    if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
-        raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
-    return named
-
-
-def _candidates(space: Space, count: int, seed: int) -> Floats:
-    """Codes of all configurations of a grid, or of some that are drawn, shape (N, H)."""
-    size = math.prod(len(h.values) for h in space)
-    if any(h.continuous for h in space) or size > MOST_CANDIDATES:
-        codes = draw(list(space), count, generator(seed, "candidates"))
-    else:
-        columns = np.meshgrid(*(np.array(h.numbers) for h in space), indexing="ij")
-        codes = np.column_stack([column.ravel() for column in columns])
-    while not (active := space.active(codes))[~np.isnan(codes)].all():
-        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
-    first = {config_key(line): row for row, line in reversed(list(enumerate(codes)))}
-    return codes[sorted(first.values())]
-
-
-def _losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -> Floats:
-    if given is None:
-        return np.full(n_objectives, math.nan)
-    expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
-    try:
-        values = np.atleast_1d(np.array(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        shown = printable(repr(given))[:80]
-        kind = "a number" if n_objectives == 1 else "numbers"
-        raise InputError(f"{expected}, as {kind}, not {shown}.") from None
-    if values.shape != (n_objectives,):
-        told = counted(values.size, "loss", "losses")
-        advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
-        raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
-    if (np.abs(values) > LARGEST_VALUE).any():
-        what = "infinite" if np.isinf(values).any() else f"beyond {LARGEST_VALUE:g}"
-        raise InputError(f"a loss is {what}: {values.tolist()}. Tell None for an evaluation that failed.")
-    return values
+    def _generator(self) -> np.random.Generator:
+        return generator(self._seed, "method", "optimizer", self._method.name)

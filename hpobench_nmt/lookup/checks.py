@@ -191,7 +191,8 @@ def _facts(table: Table) -> Iterator[Fact]:
                 + (f" Along curves, the best checkpoint counts in {kept} of them." if kept else ""),
             )
         if len(known) > 1 and (known == known[0]).all():
-            fact = f"{metric.name} is {known[0]:g} in every row"
+            which = "every row that has it" if missing else "every row"
+            fact = f"{metric.name} is {known[0]:g} in {which}"
             yield "warning", fact, "there is nothing to optimise in it."
     for name in table.objectives:
         yield from _ties(table, name)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_column
-from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, measured
 from hpobench_nmt.core.text import counted
 
 Own = Literal["best", "last"]
@@ -68,6 +68,8 @@ class Curves:
     def __post_init__(self) -> None:
         for name, kind in (("starts", np.int64), ("resources", float), ("costs", float), ("values", float)):
             array = np.array(getattr(self, name), dtype=kind)
+            if name == "values":
+                array = measured(array)
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         check_column("resource", self.resource, self.resource_unit)
@@ -113,7 +115,6 @@ class Curves:
         last = np.zeros(len(self.costs), dtype=bool)
         last[self.starts[1:][some] - 1] = True
         for metric, values in zip(self.metrics, self.values.T, strict=True):
-            self._refuse(np.abs(values) > LARGEST_VALUE, f"{metric.name} is beyond {LARGEST_VALUE:g}.")
             absent = np.isnan(values)
             middle = absent & ~last
             if middle.any():

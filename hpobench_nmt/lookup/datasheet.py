@@ -1,6 +1,7 @@
 """Datasheets: what `datasheet.toml` may say of a table, read and written.
 
-format            1, or 2 where a hyperparameter has labels or may be inactive, or rows have curves
+format            1, or 2 where a hyperparameter has labels or may be inactive, or rows have curves, or 3
+                  where a label is {none = true}, which is Python's None, or a list, which is a tuple
 name              of the table; left out: that of the CSV file
 objectives        metrics to optimise by default; left out: the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
@@ -22,7 +23,8 @@ objectives        metrics to optimise by default; left out: the first metric
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -36,12 +38,13 @@ from hpobench_nmt.core.files import check_label, check_name, read_toml
 from hpobench_nmt.core.hyperparameter import SAME
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Value
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Positive, Strict, Whole, checked
 from hpobench_nmt.lookup.curve_files import CurvesSection
 from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
-FORMATS = (1, 2)
+FORMATS = (1, 2, 3)
 """Those that this version reads. It writes the first one that can hold the table."""
 
 
@@ -61,23 +64,28 @@ class ReplicatesSection(Strict, frozen=True):
     seed: str | None = None
 
 
+_Label = bool | Whole | Finite | str | list[Any] | dict[str, bool]
+_NONE = {"none": True}
+
+
 class AxisSection(Strict, frozen=True):
     """A hyperparameter; values that are left out are those of its column."""
 
-    values: list[bool | Whole | Finite | str] | None = None
+    values: list[_Label] | None = None
     scale: Scale = "linear"
     unit: str = ""
     kind: Kind | None = None
     integer: bool | None = None
-    active_if: dict[str, list[bool | Whole | Finite | str]] = msgspec.field(default_factory=dict)
-    default: bool | Whole | Finite | str | None = None
+    active_if: dict[str, list[_Label]] = msgspec.field(default_factory=dict)
+    default: _Label | None = None
 
     @property
     def holds(self) -> Kind | None:
         """The kind, declared or told by the values; None if only the column can tell."""
         if self.kind is not None or self.values is None:
             return self.kind
-        return "categorical" if any(isinstance(v, str | bool) for v in self.values) else "numeric"
+        labels = any(isinstance(v, str | bool | list | dict) for v in self.values)
+        return "categorical" if labels else "numeric"
 
 
 class MetricSection(Strict, frozen=True):
@@ -85,7 +93,7 @@ class MetricSection(Strict, frozen=True):
 
     direction: Literal["min", "max"]
     unit: str = ""
-    missing: Finite | None = None
+    missing: float | None = None
     tolerance: NonNegative | None = None
     description: str = ""
 
@@ -130,19 +138,22 @@ class Datasheet(Strict, frozen=True):
         kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
         return Hyperparameter(
             name,
-            tuple(_values(name, kind, column) if entry.values is None else entry.values),
+            tuple(_values(name, kind, column) if entry.values is None else map(_read, entry.values)),
             entry.scale,
             entry.unit,
             kind,
             entry.integer,
-            tuple((parent, tuple(values)) for parent, values in entry.active_if.items()),
-            entry.default,
+            tuple((parent, tuple(map(_read, values))) for parent, values in entry.active_if.items()),
+            _read(entry.default),
         )
 
     def metric(self, name: str) -> Metric:
         """The metric of this name."""
         entry = self.metrics[name]
-        return Metric(name, entry.direction, entry.unit, entry.missing, entry.tolerance, entry.description)
+        missing = entry.missing
+        if missing is not None and not math.isfinite(missing):
+            missing = None  # such a value is missing in every table
+        return Metric(name, entry.direction, entry.unit, missing, entry.tolerance, entry.description)
 
 
 def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
@@ -150,7 +161,7 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     content = read_toml(path, follow_link)
     written = content.get("format", FORMATS[0])
     if written not in FORMATS or isinstance(written, bool):
-        known = " and ".join(map(str, FORMATS))
+        known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
     sheet = checked(content, Datasheet, str(path))
     for key in ("hyperparameters", "metrics"):
@@ -185,7 +196,7 @@ def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
 def datasheet(table: Table, content: bytes) -> dict[str, Any]:
     """The datasheet of a table whose CSV file has this content, as sections and keys."""
     sheet: dict[str, Any] = {
-        "format": _format_for(table.hyperparameters) if table.curves is None else FORMATS[1],
+        "format": _format_for(table),
         "name": table.name,
         "objectives": list(table.objectives),
         "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
@@ -202,9 +213,13 @@ def _metric_section(m: Metric) -> dict[str, Any]:
     return {key: value for key in keys if (value := getattr(m, key)) not in ("", None)}
 
 
-def _format_for(axes: Sequence[Hyperparameter]) -> int:
+def _format_for(table: Table) -> int:
+    axes = table.hyperparameters
+    if any(value is None or isinstance(value, tuple) for h in axes for value in h.values):
+        return FORMATS[2]
     of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
-    return FORMATS[0] if of_numbers and all(h.is_numeric for h in axes) else FORMATS[1]
+    plain_numbers = of_numbers and all(h.is_numeric for h in axes) and table.curves is None
+    return FORMATS[0] if plain_numbers else FORMATS[1]
 
 
 def _axis_section(h: Hyperparameter) -> dict[str, Any]:
@@ -221,9 +236,26 @@ def _axis_section(h: Hyperparameter) -> dict[str, Any]:
     return entry | {key: value for key, value in more.items() if value is not None}
 
 
-def _written(value: Value) -> Value:
+def _written(value: Value) -> Any:
     """A value as TOML holds it: 2 for 2.0."""
+    if value is None:
+        return dict(_NONE)
+    if isinstance(value, tuple):
+        return list(map(_written, value))
     return value if isinstance(value, str | bool) else plain(value)
+
+
+def _read(value: Any) -> Value:
+    """A value from what TOML holds: the inverse of `_written`."""
+    if isinstance(value, list):
+        return tuple(map(_read, value))
+    if isinstance(value, dict):
+        if value != _NONE:
+            shown = printable(repr(value))[:60]
+            raise InputError(f"a label is {shown}; of tables only {{none = true}} is one, for None.")
+        return None
+    found: Value = value
+    return found
 
 
 def _values(name: str, kind: Kind, column: NDArray[Any]) -> list[Value]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
-from hpobench_nmt.core.hyperparameter import SAME
-from hpobench_nmt.core.objectives import LARGEST_VALUE
+from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
+from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
@@ -21,7 +21,7 @@ from hpobench_nmt.lookup.groups import configurations_of, means, training_number
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
 from hpobench_nmt.lookup.rows import first_label, parse_columns
-from hpobench_nmt.lookup.table import NO_VALUE, Table, too_large_value
+from hpobench_nmt.lookup.table import NO_VALUE, Table
 
 _PARQUET = ".parquet"
 
@@ -68,13 +68,8 @@ def build_table(
         if wrong:
             raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
         for metric in metrics:
-            column = columns[metric.name]
-            too_large = np.abs(column) > LARGEST_VALUE
-            if too_large.any():
-                message = too_large_value(metric.name, column[too_large][0])
-                _first_line(csv_path, too_large, message)
-            if metric.missing is not None:
-                columns[metric.name] = np.where(column == metric.missing, np.nan, column)
+            column = measured(columns[metric.name])  # before means are taken of them
+            columns[metric.name] = np.where(column == metric.missing, np.nan, column)  # no number equals None
         values = np.column_stack([columns[name] for name in sheet.metrics])
         read: Callable[[], ReplicateRows] | None = None
         if replicates is not None:
@@ -159,7 +154,7 @@ def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
 
 def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArray[np.float64]:
     """The codes of a hyperparameter's column, as parse_columns gives it."""
-    codes = _on_the_grid(h, cells) if h.is_numeric else cells
+    codes = h.snapped(cells) if h.is_numeric else cells
     if not h.is_numeric:
         texts = cells if cells.dtype == object else _cells_of_numbers(cells)
         place_of = {"": np.nan} | {text: float(place) for place, text in enumerate(h.labels)}
@@ -175,17 +170,6 @@ def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArra
     return codes
 
 
-def _on_the_grid(h: Hyperparameter, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cells, where they differ from a value of the grid by rounding that value."""
-    grid = np.array(h.numbers)
-    above = np.searchsorted(grid, cells).clip(max=len(grid) - 1)
-    if ((grid[above] == cells) | np.isnan(cells)).all():
-        return cells
-    for near in (grid[np.maximum(above - 1, 0)], grid[above]):
-        cells = np.where(np.isclose(cells, near, rtol=SAME, atol=0.0), near, cells)
-    return cells
-
-
 def _cells_of_numbers(cells: NDArray[np.float64]) -> NDArray[Any]:
     column = np.empty(len(cells), dtype=object)
     column[:] = ["" if np.isnan(cell) else label(cell) for cell in cells.tolist()]
@@ -199,7 +183,7 @@ def _as_label(text: str, known: Mapping[str, float]) -> str:
     if text.lower() in ("true", "false"):
         return text.lower()
     try:
-        return label(float(text))
+        return label(number_of(text))
     except (ValueError, OverflowError):
         return text
 

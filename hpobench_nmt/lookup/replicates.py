@@ -19,6 +19,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Ints
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.hyperparameter import Hyperparameter
+from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.lookup.groups import configurations_of, training_numbers
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
@@ -54,6 +55,7 @@ class Replicates:
     def rows(self) -> ReplicateRows:
         """The trainings; InputError where their file cannot be read, or is not the datasheet's."""
         found = self.read()
+        found = found._replace(values=measured(found.values))
         for array in found:
             array.setflags(write=False)
         return found

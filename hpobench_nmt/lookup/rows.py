@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.core.text import number_of
 
 if TYPE_CHECKING:  # it takes long to import, and a table as it should be is read without it
     import pandas as pd
@@ -32,6 +33,8 @@ Progress = Callable[[float], None]
 
 MAX_BYTES = 2**30
 _EMPTY = ("", "NA", "NaN", "nan")
+# As databases, MLflow, pandas, polars, Excel and Weights & Biases write what is missing.
+_MISSING = (*_EMPTY, "None", "none", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A", "-")
 # Below this, every whole number is a double of its own.
 _WHOLE = 2**53
 # Rows that are turned from text to numbers, or back, at once.
@@ -66,6 +69,7 @@ def parse_columns(
     Raises:
         InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
     """
+    content = _without_blank_end(content)
     found = _parse_fast(content, names, labels)
     if found is None and either:
         texts = _parse_fast(content, names, {*labels, *either})
@@ -113,10 +117,8 @@ def _texts_of(cells: Sequence[str]) -> Column:
 
 def _numbers_if_all(texts: Column) -> Column:
     """Texts as doubles if each of them is a number or empty. Sizes such as 64_64 are labels."""
-    if any("_" in text for text in texts):  # Python's float() would take it for 6464
-        return texts
     try:
-        return np.array([np.nan if text in _EMPTY else float(text) for text in texts])
+        return np.array([np.nan if text in _EMPTY else number_of(text) for text in texts])
     except ValueError:
         return texts
 
@@ -175,11 +177,15 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
             # Lines longer than the header would be cut with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             options = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "index_col": False}
-            empty = True
+            names, empty = next(_lines(content), []), True
             for block in pd.read_csv(io.BytesIO(content), chunksize=_BLOCK, **options):  # type: ignore[call-overload]
                 if len(block):
                     empty = False
+                    if len(names) == len(block.columns) and len(set(names)) == len(names):
+                        block.columns = pd.Index(names)  # pandas gives one without a name a name
                     yield block
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV table ({error}).") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}, line {_first_line_not_utf8(content)}: not UTF-8 text.") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
@@ -188,11 +194,35 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
         raise InputError(f"{path}: has no rows.")
 
 
+def _without_blank_end(content: bytes) -> bytes:
+    """The content without blank lines at its end, which editors make, and which are no rows."""
+    kept = content.rstrip()
+    return kept + b"\n" if len(content) > len(kept) > 0 else content
+
+
+def _lines(content: bytes) -> Any:
+    return csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
+
+
+def _check_lone_column(name: str, path: Path) -> None:
+    """Refuse a first line that is one cell because it is none of the table, or has other separators."""
+    if name.startswith("#"):
+        raise InputError(f"{path}, line 1: a comment. Remove it: the first line must name the columns.")
+    for separator, shown in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
+        if separator in name:
+            raise InputError(
+                f"{path}: the columns are separated by {shown}. Save it with ',' between them, and with a "
+                "point in numbers such as 0.5."
+            )
+
+
 def _check_cells(content: bytes, path: Path) -> None:
-    """Refuse a column that is there twice, and lines that end before the last column but are not blank."""
-    lines = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
+    """Refuse other separators, a column that is there twice, and lines that lack cells and are not blank."""
+    lines = _lines(content)
     try:
         names = next(lines, [])
+        if len(names) == 1:
+            _check_lone_column(names[0], path)
         for name, times in Counter(names).items():
             if times > 1:
                 raise InputError(f"{path}: column {shortened(name)} is there twice.")
@@ -217,7 +247,9 @@ def read_csv(path: Path) -> pd.DataFrame:
 
     if not path.is_file():
         raise InputError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}.")
-    return pd.concat(_text_blocks(read_bytes(path, MAX_BYTES), path), ignore_index=True)
+    content = _without_blank_end(read_bytes(path, MAX_BYTES))
+    _check_cells(content, path)
+    return pd.concat(_text_blocks(content, path), ignore_index=True)
 
 
 def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) -> Floats:
@@ -232,7 +264,7 @@ def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) ->
     for row, cell in enumerate(frame[name]):
         text = str(cell).strip()
         try:
-            numbers[row] = float(text) if text not in _EMPTY else np.nan
+            numbers[row] = number_of(text) if text not in _MISSING else np.nan
         except ValueError:
             raise InputError(
                 f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -14,7 +14,7 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
-from hpobench_nmt.core.objectives import LARGEST_VALUE, Direction, Metric, Objective
+from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
@@ -24,6 +24,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.replicates import Replicates
+from hpobench_nmt.lookup.table_function import Otherwise, loss_function
 
 if TYPE_CHECKING:  # it takes long to import, and a run needs none of it
     import pandas as pd
@@ -47,9 +48,10 @@ class Table:
         hyperparameters: the H axes of the search space.
         metrics: the M measured quantities.
         configs: the hyperparameters' values as numbers, shape (N, H), distinct rows: a number in its own
-            unit, of a label its place among the values, NaN where inactive. `Space.encode_all` makes them
-            from dictionaries of values by name, `config(row)` gives such a dictionary.
-        values: raw metric values, shape (N, M), NaN where missing.
+            unit (float32 may have rounded it), of a label its place among the values, NaN where inactive.
+            `Space.encode_all` makes them from dictionaries of values by name; `config(row)` gives such a
+            dictionary.
+        values: raw metric values, shape (N, M), NaN where missing; one that is infinite or beyond 1e150 is.
         objectives: metrics to optimise by default; the first is the single objective.
         provenance: source, licence, how it was measured: free text by key.
         claims: what the source says of the table, for `tables check` to verify.
@@ -72,8 +74,8 @@ class Table:
     def __post_init__(self) -> None:
         check_name("table", self.name)
         where = f"table {self.name!r}"
-        for attribute in ("configs", "values"):
-            array = np.array(getattr(self, attribute), dtype=np.float64)
+        for attribute, known in (("configs", np.array), ("values", measured)):
+            array = known(np.array(getattr(self, attribute), dtype=np.float64))
             array.setflags(write=False)
             object.__setattr__(self, attribute, array)
         for attribute, kind in (("hyperparameters", Hyperparameter), ("metrics", Metric)):
@@ -102,6 +104,10 @@ class Table:
         chosen = [self.objective(objective).metric for objective in self.objectives]
         if len(set(chosen)) < len(chosen):
             raise InputError(f"{where}: the same objective twice.")
+        pairs = zip(self.hyperparameters, self.configs.T, strict=True)
+        configs = np.column_stack([h.snapped(codes) if h.is_numeric else codes for h, codes in pairs])
+        configs.setflags(write=False)
+        object.__setattr__(self, "configs", configs)
         self._check_configs(where)
         self._check_curves(where)
         again = self.replicates
@@ -111,10 +117,6 @@ class Table:
         ):
             raise InputError(f"{where}: its replicates have other hyperparameters or metrics.")
         for j, metric in enumerate(self.metrics):
-            too_large = np.flatnonzero(np.abs(self.values[:, j]) > LARGEST_VALUE)
-            if len(too_large):
-                row = int(too_large[0])
-                raise InputError(f"{where}, row {row}: {too_large_value(metric.name, self.values[row, j])}")
             if metric.missing is not None and (self.values[:, j] == metric.missing).any():
                 row = int(np.flatnonzero(self.values[:, j] == metric.missing)[0])
                 raise InputError(
@@ -203,6 +205,19 @@ class Table:
         """
         row = self.values[self.row(config)].tolist()
         return {metric.name: value for metric, value in zip(self.metrics, row, strict=True)}
+
+    def function(
+        self, objectives: Sequence[str | Objective] = (), otherwise: Otherwise = "error"
+    ) -> Callable[[Config], float | list[float] | None]:
+        """The table as a function to minimise: a configuration's loss, or a list of them, for `hb.minimize`.
+
+        Args:
+            objectives: left out: the table's first one.
+            otherwise: what it does where a configuration has no row, or the row lacks a metric: "error"
+                raises an InputError, "none" returns None, as of a failed evaluation, and "nearest" takes the
+                row whose features are nearest.
+        """
+        return loss_function(self, objectives, otherwise)
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:
@@ -356,7 +371,8 @@ class Table:
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
         """All columns in raw units, one row per configuration; only so many of the first rows if given.
 
-        Columns of labels hold Python values, and None where inactive; all others hold floats.
+        Columns of labels hold Python values, and None where inactive. Whole numbers are integers, unless some
+        are inactive; all other columns hold floats.
         """
         import pandas as pd
 
@@ -389,9 +405,3 @@ def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
         raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
     places[inactive] = len(known)
     return places
-
-
-def too_large_value(metric: str, value: float) -> str:
-    """The message for a value that is infinite, or so large that sums of its square would be."""
-    what = "infinite" if np.isinf(value) else f"{value:g}, beyond {LARGEST_VALUE:g}"
-    return f"metric {metric!r} is {what}. Leave the cell empty where a training failed."

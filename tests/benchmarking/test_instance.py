@@ -104,7 +104,9 @@ def test_settings_of_the_suite():
             small([(np.nan, 1), (np.nan, 2), (np.nan, 3)]),
             "table 't': objective 'bleu' is missing in every",
         ),
-        (SINGLE, small([(3, 1), (np.nan, 2), (3, 3)]), "table 't': objective 'bleu' is 3 in every row"),
+        (SINGLE, small([(3, 1), (3, 2), (3, 3)]), "table 't': objective 'bleu' is 3 in every row"),
+        (SINGLE, small([(3, 1), (np.nan, 2), (3, 3)]), "'bleu' is 3 in each row that has it, 2 of 3."),
+        (SINGLE, small([(np.nan, 1), (1, 2), (np.nan, 3)]), "'bleu' is 1 in each row that has it, 1 of 3."),
         (
             changed(MULTI, objectives=("bleu", "bleu:max")),
             small(),

@@ -1,10 +1,12 @@
 """Results folders from somebody else, and of the first version: links, edited manifests, wrong look-ups."""
 
 import json
+import os
 import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -285,3 +287,27 @@ def test_blocks_that_are_all_there_are_joined_without_running(small, contents, t
     again(small, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(30 * 36, 30 * 36)]
     assert contents(small) == before
+
+
+def test_rows_are_counted_before_they_are_read(small, monkeypatch):
+    found = pq.read_table(lookups(small))
+    pq.write_table(pa.concat_tables([found] * 100), lookups(small))
+
+    def read(*arguments, **options):
+        raise AssertionError("the values were read")
+
+    monkeypatch.setattr(pq.ParquetFile, "read", read)
+    with pytest.raises(InputError, match=r"RS\.parquet: is damaged"):
+        hb.load_results(small)
+
+
+def test_times_that_are_no_regular_file_or_too_large_are_refused(small):
+    timing = small / "timings" / "toy" / "RS.csv"
+    timing.unlink(missing_ok=True)
+    os.mkfifo(timing)
+    for message in ("is not a file", "larger than"):
+        with pytest.raises(InputError, match=message):
+            hb.load_results(small)
+        timing.unlink()
+        with timing.open("wb") as file:
+            file.truncate(2**40)

@@ -48,3 +48,43 @@ def test_what_holds_where_nothing_is_said():
     assert (problem.workers, problem.resume, problem.clock, problem.time) == (1, True, "lookups", math.inf)
     assert (problem.lookups, problem.constraints, problem.sources) == (3, (), ())
     assert problem != Problem(FEATURES, 1, 3, 2) and len({problem, problem}) == 1  # by identity
+
+
+def test_a_default_stands_for_a_configuration_that_is_no_candidate():
+    problem = Problem(FEATURES, 1, 3, 1)
+    assert problem.row({"x1": 0.0, "x2": 1.0}, None) == 1
+    assert problem.row({"x1": 0.5, "x2": 1.0}, default=None) is None
+    assert problem.row({"x1": 0.25, "x2": 1.0}, default=-1) == -1
+    with pytest.raises(InputError, match="unknown hyperparameter 'x3'"):
+        problem.row({"x1": 0.5, "x3": 1.0}, default=None)
+
+
+def test_neighbours_are_one_step_away_in_one_hyperparameter():
+    space = Space(
+        (
+            Hyperparameter("layers", (1, 2, 4, 8)),
+            Hyperparameter("rule", ("sgd", "adam", "rms"), kind="categorical"),
+            Hyperparameter("decay", (0.5, 0.9), active_if=(("rule", ("adam",)),)),
+        )
+    )
+    configs = [(layers, rule, None) for layers in (1, 2, 4, 8) for rule in ("sgd", "rms")]
+    configs += [(layers, "adam", decay) for layers in (1, 2, 4, 8) for decay in (0.5, 0.9)]
+    configs.remove((4, "sgd", None))  # an incomplete grid: from 2 layers the next step up is 8
+    named = [{k: v for k, v in zip(space.names, config, strict=True) if v is not None} for config in configs]
+    codes = space.encode_all(named)
+    problem = Problem(space.features(codes), 1, len(codes), 3, space, codes)
+
+    def around(*config):
+        found = problem.neighbours(configs.index(config))
+        assert found.tolist() == sorted(found)
+        return {configs[row] for row in found}
+
+    assert around(2, "sgd", None) == {
+        (1, "sgd", None), (8, "sgd", None), (2, "rms", None), (2, "adam", 0.5), (2, "adam", 0.9),
+    }  # fmt: skip
+    assert around(8, "adam", 0.5) == {
+        (4, "adam", 0.5), (8, "adam", 0.9), (8, "sgd", None), (8, "rms", None),
+    }  # fmt: skip
+    assert all(
+        row in problem.neighbours(other) for row in range(len(codes)) for other in problem.neighbours(row)
+    )

@@ -265,16 +265,22 @@ def test_a_logarithm_and_its_inverse_lead_back_to_the_grid():
         ({"values": ("1", 1), "kind": "ordinal"}, "'1' is among its labels twice."),
         ({"values": ("a", ""), "kind": "ordinal"}, "an empty text is no label"),
         (
-            {"values": ("a", None), "kind": "ordinal"},
-            "a label must be a text, a boolean or a number, not None.",
+            {"values": ("a", {1}), "kind": "ordinal"},
+            "a label must be a text, a boolean, a number, None or a tuple of these, not {1}.",
+        ),
+        ({"values": ("a", ({},)), "kind": "ordinal"}, "or a tuple of these, not ({},)."),
+        ({"values": ("None", None), "kind": "ordinal"}, "'None' is among its labels twice."),
+        (
+            {"values": ("a", None), "kind": "categorical", "active_if": (("y", (1,)),)},
+            "None would mean that it is inactive. Take the text 'none' instead.",
         ),
         (
             {"values": ("a", math.nan), "kind": "ordinal"},
-            "a label must be a text, a boolean or a number, not nan.",
+            "a label must be a text, a boolean, a number, None or a tuple of these, not nan.",
         ),
         (
             {"values": ("a", math.inf), "kind": "ordinal"},
-            "a label must be a text, a boolean or a number, not inf.",
+            "a label must be a text, a boolean, a number, None or a tuple of these, not inf.",
         ),
         ({"values": ("a ", "b"), "kind": "ordinal"}, "begins or ends with a space"),
         ({"values": ("a\x1b", "b"), "kind": "ordinal"}, r"holds the character \x1b"),
@@ -553,3 +559,43 @@ def test_a_range_with_its_scale_named():
     with pytest.raises(InputError) as error:
         Space.of({"x": {"a" * 99}})
     assert str(error.value).endswith(f"or a Hyperparameter, not {{'{'a' * 78}.")
+
+
+def test_none_and_tuples_are_labels():
+    depth = Hyperparameter("depth", (None, 3, 5), kind="categorical")
+    sizes = Hyperparameter("sizes", ((64,), (64, True), (64, 1), [None, 2.0]), kind="categorical")
+    assert depth.labels == ("None", "3", "5") and sizes.labels == (
+        "(64,)",
+        "(64, true)",
+        "(64, 1)",
+        "(None, 2)",
+    )
+    space = Space((depth, sizes))
+    configs = [{"depth": d, "sizes": s} for d in depth.values for s in sizes.values]
+    assert [space.decode(codes) for codes in space.encode_all(configs)] == configs
+    assert sizes.code([64, True]) == 1 and sizes.code((64, 1)) == 2 and sizes.value(3.0) == (None, 2)
+    assert sizes.column(np.array([3.0, 0.0])).tolist() == [(None, 2), (64,)]
+    for wrong in (None, (64, 2), (64, 64, 64)):
+        with pytest.raises(InputError):
+            sizes.code(wrong)
+    with pytest.raises(InputError, match="the configuration lacks the hyperparameter 'depth'"):
+        space.encode({"sizes": (64,)})
+    assert Space.of({"depth": [None, 3, 5]})["depth"] == depth
+
+
+def test_a_number_that_was_rounded_is_the_value_it_was_made_of_if_only_one_is_as_near():
+    rates = Hyperparameter("rate", (0.001, 0.1, 0.999999, 0.9999995), integer=False)
+    for value in (0.001, 0.1):
+        assert rates.code(np.float32(value)) == rates.code(float(np.float32(value))) == value
+    assert rates.code(np.float32(0.9999995)) == 0.9999995 and rates.code(np.float16(0.1)) == 0.1
+    for wrong in (0.1 * (1 + 2e-6), 0.9999992):  # too far away; two are as near
+        with pytest.raises(InputError):
+            rates.code(wrong)
+    assert rates.code(0.9999995 * (1 + 1e-12)) == 0.9999995
+    sizes = Hyperparameter("size", (1_000_000, 2_000_000, 10**11))
+    with pytest.raises(InputError):
+        sizes.code(1_000_001)  # a whole number that float32 has
+    assert sizes.code(float(np.float32(1e11))) == 1e11 != float(np.float32(1e11))
+    codes = np.array([0.1, np.float32(0.1), np.nan, 0.5])
+    np.testing.assert_array_equal(rates.snapped(codes), [0.1, 0.1, np.nan, 0.5])
+    np.testing.assert_array_equal(Hyperparameter("x", (0.1,)).snapped(codes), [0.1, 0.1, np.nan, 0.5])

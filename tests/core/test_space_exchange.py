@@ -170,3 +170,14 @@ def test_steps_and_logarithms_for_optuna_and_from_it():
     assert back["ones"] == Hyperparameter("ones", (0, 1, 2), integer=False)
     with pytest.raises(InputError, match=r"x: a str cannot be expressed here\."):
         Space.from_optuna({"x": "normal"})
+
+
+def test_a_step_of_optuna_that_makes_a_grid_without_limit_is_refused():
+    optuna = pytest.importorskip("optuna", reason="needs: pip install 'hpobench-nmt[optuna]'")
+    steps = optuna.distributions.IntDistribution(0, 2_000_000_000, step=2)
+    with pytest.raises(InputError, match="a: 1,000,000,001 steps are too many, 100,000 at most"):
+        Space.from_optuna({"a": steps})
+    assert (
+        len(Space.from_optuna({"a": optuna.distributions.IntDistribution(2, 200_000, step=2)})["a"].values)
+        == 100_000
+    )

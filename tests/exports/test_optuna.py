@@ -137,4 +137,8 @@ def test_a_configuration_that_was_not_trained_is_a_failed_trial_with_its_reason(
         assert trial.user_attrs == {"missing": reason}
     with pytest.raises(InputError, match="was not trained, or its training failed"):
         half.lookup(toy.config(1))
+    trial = optuna.trial.FixedTrial(toy.config(1))
+    with pytest.raises(InputError, match="was not trained, or its training failed"):
+        table_objective(half, otherwise="error")(trial)
+    assert table_objective(half, otherwise="nearest")(trial) in half.column("bleu")
     np.testing.assert_equal(half.lookup(toy.config(2))["bleu"], toy.values[2, 0])

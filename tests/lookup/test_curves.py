@@ -108,8 +108,12 @@ def test_a_value_may_be_missing_at_the_end_or_everywhere_but_not_in_the_middle()
     values[0, 1] = np.nan
     with pytest.raises(InputError, match="row 0, checkpoint 1: bleu is missing before"):
         curves(values=values)
-    values[0, 1] = -np.inf
-    with pytest.raises(InputError, match="bleu is beyond"):
+    values = np.array(GOOD["values"])
+    values[2] = [np.inf, -1.1e150]  # of a training that diverged: as if they were not there
+    lost = curves(values=values)
+    assert np.isnan(lost.values[2]).all() and not np.isnan(lost.values[:2]).any()
+    values[1, 1] = -np.inf
+    with pytest.raises(InputError, match="row 0, checkpoint 2: bleu is missing before"):
         curves(values=values)
 
 

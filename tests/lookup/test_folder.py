@@ -219,8 +219,6 @@ def test_add_takes_a_folder_whose_curves_have_no_hash_yet(curved, tmp_path):
             "lr,ppl\n0.001,50\n,40\n",
             "mine.csv, line 3: hyperparameter 'lr' has no value. If it is inactive there",
         ),
-        ("lr,ppl\n0.001,50\n0.01,inf\n", "mine.csv, line 3: metric 'ppl' is infinite"),
-        ("lr,ppl\n0.001,50\n0.01,-1e151\n", "mine.csv, line 3: metric 'ppl' is -1e+151, beyond 1e+150"),
         ("lr,ppl\n0.001,50\n1e200,40\n", "mine.toml: hyperparameter 'lr' has a value beyond 1e+150"),
         ("lr,ppl\n1e-200,50\n1,40\n", "mine.toml: hyperparameter 'lr': a log scale needs values of 1e-150"),
         ("lr,ppl\n0.001,50\n0.001,40\n", "rows 0, 1 have the same configuration"),
@@ -507,3 +505,13 @@ def test_all_of_a_folder_comes_along(tmp_path, folder):
     assert len(load_folder(target).replicates.to_frame()) == 10
     frames = [load_folder(place).replicates.to_frame() for place in (target, folder)]
     pd.testing.assert_frame_equal(*frames)
+
+
+def test_the_metric_of_a_diverged_training_is_missing_whether_the_datasheet_names_it_or_not(tmp_path):
+    (tmp_path / "diverged.csv").write_text("lr,loss\n0.1,inf\n0.01,2.5\n0.001,-1e151\n0.0001,Infinity\n")
+    for missing in ("", "missing = inf"):
+        sheet = f'[hyperparameters.lr]\nscale = "log"\n[metrics.loss]\ndirection = "min"\n{missing}\n'
+        (tmp_path / "diverged.toml").write_text(sheet)
+        table, folder = add_table(tmp_path / "diverged.csv", None, tmp_path / "installed")
+        np.testing.assert_array_equal(table.column("loss"), [np.nan, 2.5, np.nan, np.nan])
+        assert load_folder(folder).sha256 == table.sha256

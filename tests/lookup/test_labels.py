@@ -280,3 +280,22 @@ def test_methods_run_on_it_and_see_its_space(table):
     assert problem.space.names == table.space.names
     assert [problem.config(row) for row in range(len(table))] == CONFIGS
     assert problem.row(CONFIGS[7]) == 7
+
+
+def test_none_and_tuples_survive_the_disk(tmp_path):
+    depth = Hyperparameter("depth", (None, 3, 5), kind="categorical")
+    sizes = Hyperparameter("sizes", ((64,), (64, 64), (None, True)), kind="ordinal")
+    after = Hyperparameter("decay", (0.5, 0.9), active_if=(("depth", (None,)), ("sizes", ((64,),))))
+    space = Space((depth, sizes, after))
+    configs = [{"depth": d, "sizes": s} for d in depth.values for s in sizes.values]
+    configs[0]["decay"] = 0.9
+    values = np.arange(9.0)[:, None]
+    made = Table("labels", tuple(space), (Metric("ppl", "min"),), space.encode_all(configs), values)
+    loaded = load_folder(save_folder(made, tmp_path / "labels"))
+    assert loaded.hyperparameters == made.hyperparameters and loaded.sha256 == made.sha256
+    assert [loaded.config(row) for row in range(9)] == configs
+    assert "format = 3" in (tmp_path / "labels" / "datasheet.toml").read_text()
+    sheet = (tmp_path / "labels" / "datasheet.toml").read_text()
+    (tmp_path / "labels" / "datasheet.toml").write_text(sheet.replace("none = true", "none = false"))
+    with pytest.raises(InputError, match=r"only \{none = true\} is one, for None"):
+        load_folder(tmp_path / "labels")

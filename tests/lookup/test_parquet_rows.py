@@ -29,11 +29,12 @@ def columns_of(names, labels=(), **arrays):
 def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
     tenth = decimal.Decimal("0.1")
     found = columns_of(
-        ["float", "whole", "small", "decimal", "category", "nothing", "truth"],
+        ["float", "whole", "small", "half", "decimal", "category", "nothing", "truth"],
         ["truth"],
         float=pa.array([0.1, None, np.nan], pa.float64()),
         whole=pa.array([2**53 + 1, None, -3], pa.int64()),
-        small=pa.array([0.5, 1.5, None], pa.float32()),
+        small=pa.array([0.1, 1.5, None], pa.float32()),
+        half=pa.array(np.array([0.1, 0.5, 3.0], np.float16)),
         decimal=pa.array([tenth, None, -tenth], pa.decimal128(5, 2)),
         category=pa.array([7, 8, 7]).dictionary_encode(),
         nothing=pa.nulls(3),
@@ -41,7 +42,8 @@ def test_numbers_of_any_type_are_doubles_and_empty_cells_nan():
     )
     np.testing.assert_array_equal(found["float"], [0.1, np.nan, np.nan])
     np.testing.assert_array_equal(found["whole"], [2.0**53, np.nan, -3])
-    np.testing.assert_array_equal(found["small"], [0.5, 1.5, np.nan])
+    np.testing.assert_array_equal(found["small"], [0.1, 1.5, np.nan])
+    np.testing.assert_array_equal(found["half"], [0.1, 0.5, 3.0])
     np.testing.assert_array_equal(found["decimal"], [0.1, np.nan, -0.1])
     assert found["category"].tolist() == [7.0, 8.0, 7.0]
     assert np.isnan(found["nothing"]).all() and found["nothing"].shape == (3,)

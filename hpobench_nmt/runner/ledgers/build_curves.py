@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective
+from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective, measured
 from hpobench_nmt.lookup.curve_checks import best_places
 from hpobench_nmt.lookup.curves import Curves, Own
 from hpobench_nmt.runner.ledgers.ledger import Record
@@ -77,7 +77,7 @@ def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, f
         if _UPDATE not in point:
             return []
         if any(abs(value) > LARGEST_VALUE for value in point.values()):
-            return [*found, {k: v if abs(v) <= LARGEST_VALUE else np.nan for k, v in point.items()}]
+            return [*found, {k: float(measured(np.array(v))) for k, v in point.items()}]
         found.append(point)
     return found
 

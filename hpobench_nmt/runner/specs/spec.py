@@ -22,6 +22,7 @@ from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
+from hpobench_nmt.core.text import number_of
 from hpobench_nmt.runner.family import Family
 from hpobench_nmt.runner.settings import settings_of
 
@@ -278,6 +279,6 @@ def select(spec: Spec, only: Sequence[str]) -> NDArray[np.intp]:
 def _as_label(text: str, axis: Hyperparameter) -> str:
     """A text of the command line as the label of a value: 1e-2 is 0.01."""
     try:
-        return label(float(text)) if axis.is_numeric else text
+        return label(number_of(text)) if axis.is_numeric else text
     except (ValueError, OverflowError):
         return text

@@ -15,7 +15,8 @@ Keys of a spec file, of which name, family, [corpus] and [grid] must be there:
     [grid]        lists of values: settings that make up the search space; texts and booleans are
                   categories. A range may be in place of a list, for `tune` alone:
                   learning_rate = {from = 1e-4, to = 1e-2, scale = "log"}
-    candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from; 1000
+    candidates    of ranges: how many configurations are drawn from them, for `tune` to choose from, unless
+                  there are no more than these; if left out, 1000 of more than 100,000
     points        how many configurations of a grid are trained, spread evenly over it (Sobol); all unless set
     neighbours    of how many of the best of these the neighbours on the grid are trained as well
     [scale]       "linear" or "log" for settings of the grid; if left out, the setting's own
@@ -36,7 +37,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hpobench_nmt.core.candidates import draw
+from hpobench_nmt.core.candidates import MOST_CANDIDATES, whole_or_drawn
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.objectives import Metric
@@ -52,7 +53,7 @@ from hpobench_nmt.runner.specs.spec import Spec, describe
 
 _MAX_CONFIGURATIONS = 10_000_000
 _MAX_REPLICATES = 100_000
-_CANDIDATES, _MAX_CANDIDATES = 1000, 100_000
+_CANDIDATES = 1000
 
 
 class _Replicates(Strict, frozen=True):
@@ -181,9 +182,11 @@ def _with_candidates(spec: Spec, file: _SpecFile) -> Spec:
     of_grids = {"[replicates]": file.replicates, "points": file.points, "neighbours": file.neighbours}
     for key in (key for key, given in of_grids.items() if given):
         raise InputError(f"{spec.path}: {key} are of a grid, and [grid] has ranges.")
-    if file.candidates > _MAX_CANDIDATES:
-        raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {_MAX_CANDIDATES:,}.")
-    drawn = draw(spec.axes, file.candidates or _CANDIDATES, generator(spec.seed, "candidates"))
+    if file.candidates > MOST_CANDIDATES:
+        raise InputError(f"{spec.path}: candidates is {file.candidates:,}; at most {MOST_CANDIDATES:,}.")
+    rng = generator(spec.seed, "candidates")
+    most = file.candidates or MOST_CANDIDATES
+    drawn = whole_or_drawn(spec.axes, file.candidates or _CANDIDATES, rng, most)
     about = {axis.name: [*axis.values, axis.scale] for axis in spec.axes}
     spec = replace(spec, drawn=drawn, ranges=about)
     trainable, wrong = [], ""

@@ -47,7 +47,7 @@ dynamic_rule = "none"
 def test_each_axis_is_drawn_uniformly_on_its_scale():
     rate, share, layers, size, batch = draw(AXES, 4000, np.random.default_rng(1)).T
     off = 4 * np.sqrt(0.25 / 4000)  # four standard errors of a share of one half
-    for column, middle in ((rate, 1e-3), (share, 0.45), (size, 40.5)):
+    for column, middle in ((rate, 1e-3), (share, 0.45), (size, 37.5)):  # sqrt(3.5 * 400.5)
         assert abs((column < middle).mean() - 0.5) < off
     for column, values in ((layers, [1, 2, 3]), (batch, [10, 20, 40])):
         found, counts = np.unique(column, return_counts=True)
@@ -85,6 +85,15 @@ def test_a_wrong_range_is_told_in_one_line(tmp_path, old, new, message):
     with pytest.raises(InputError, match=message) as caught:
         load_spec(tmp_path / "spec.toml")
     assert "\n" not in str(caught.value)
+
+
+def test_ranges_of_whole_numbers_are_taken_whole_unless_the_spec_says_how_many(tmp_path):
+    text = SPEC.replace('{from = 1, to = 10, scale = "log"}', "[1, 10]")
+    for candidates, size in (("", 20), ("candidates = 20", 20), ("candidates = 19", None)):
+        (tmp_path / "spec.toml").write_text(text.replace("candidates = 50", candidates))
+        spec = load_spec(tmp_path / "spec.toml")
+        assert len(np.unique(spec.configs, axis=0)) == spec.size
+        assert spec.size == size if size else spec.size < 20
 
 
 def test_candidates_that_the_family_refuses_are_left_out(tmp_path):

@@ -1,0 +1,68 @@
+"""What an optimizer is made of and told: its method, its candidates, and losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.method_settings import split_spec
+from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.candidates import whole_or_drawn
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import measured
+from hpobench_nmt.core.problem import MethodFactory
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.space import Space, config_key
+from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.methods import BUILT_IN, of_objectives
+
+USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
+"""The method for one loss and for two, where none is named; ParEGO_M for more."""
+
+
+def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
+    """The method, which must be for so many objectives."""
+    if method is None:
+        method = USUAL_METHODS.get(objectives, "ParEGO_M")
+    (named,) = resolve_methods([method])
+    if named.objectives and objectives not in named.objectives:
+        right = of_objectives(named.objectives)
+        raise InputError(f"method {named.name} is for {right}, not {objectives}.")
+    if named.built_in and BUILT_IN[split_spec(named.spec)[0]].partial:
+        raise InputError(f"method {named.name} trains part of the way, and a function is evaluated whole.")
+    return named
+
+
+def all_candidates(space: Space, count: int, seed: int) -> Floats:
+    """Codes of all configurations of the space, or of some that are drawn, shape (N, H)."""
+    codes = whole_or_drawn(list(space), count, generator(seed, "candidates"))
+    while not (active := space.active(codes))[~np.isnan(codes)].all():
+        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
+    first = {config_key(line): row for row, line in reversed(list(enumerate(codes)))}
+    return codes[sorted(first.values())]
+
+
+def as_nulls(values: Floats) -> list[float | None]:
+    """Numbers for a JSON file, which has no NaN."""
+    return [None if math.isnan(v) else v for v in values.tolist()]
+
+
+def checked_losses(given: float | Sequence[float] | Floats | None, n_objectives: int) -> Floats:
+    """Losses as they are told, shape (n_objectives,), NaN where the evaluation failed."""
+    if given is None:
+        return np.full(n_objectives, math.nan)
+    expected = f"{counted(n_objectives, 'loss', 'losses')} expected"
+    try:
+        values = np.atleast_1d(np.array(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        shown = printable(repr(given))[:80]
+        kind = "a number" if n_objectives == 1 else "numbers"
+        raise InputError(f"{expected}, as {kind}, not {shown}.") from None
+    if values.shape != (n_objectives,):
+        told = counted(values.size, "loss", "losses")
+        advice = f" For {told}, pass objectives={values.size}." if values.ndim == 1 and values.size else ""
+        raise InputError(f"{expected}, not {printable(repr(values.tolist()))[:80]}.{advice}")
+    return measured(values)

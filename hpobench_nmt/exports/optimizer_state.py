@@ -1,0 +1,52 @@
+"""The file from which an optimizer resumes: JSON, what was asked and told, in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from hpobench_nmt.core.candidates import MOST_CANDIDATES
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_json
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
+
+_FORMATS = (1, 2)
+"""Those that this version reads. It writes the second, which has constraints."""
+
+
+class Event(Strict, frozen=True, omit_defaults=True):
+    """A configuration that was asked for, or told its losses: null where the evaluation failed."""
+
+    config: dict[str, bool | int | float | str | list[Any] | None]
+    losses: list[Finite | None] | None = None
+    violations: list[Finite | None] | None = None
+
+
+class State(Strict, frozen=True):
+    """A file from which an optimizer resumes."""
+
+    space: list[Hyperparameter]
+    method: str
+    objectives: Positive
+    budget: Positive | None
+    seed: Natural
+    n_initial: Natural
+    candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)]
+    events: list[Event]
+    constraints: list[str] = msgspec.field(default_factory=list)
+    format: int = _FORMATS[1]
+
+
+def read_state(path: Path) -> State:
+    """The content of a file; InputError where it is wrong."""
+    content = read_json(path)
+    if isinstance(content, dict) and content.get("format", _FORMATS[0]) not in _FORMATS:
+        raise InputError(
+            f"{path}: format {printable(repr(content['format']))[:60]} is not supported; "
+            f"this version reads {' and '.join(map(str, _FORMATS))}."
+        )
+    return checked(content, State, str(path))

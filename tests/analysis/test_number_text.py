@@ -1,0 +1,28 @@
+"""Numbers as text for people, however large or small."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpobench_nmt.analysis.leaderboard import figure
+from hpobench_nmt.analysis.number_text import column_text, short
+
+
+def test_large_numbers_are_short():
+    assert short(2.1677e18) == "2.17e+18" and short(-1e15) == "-1e+15"
+    assert short(123456.0) == "123456" and short(9.99e14) == "999000000000000"
+    assert column_text(pd.Series([2.1677123e18, 5.0, np.nan])) == ["2.1677e+18", "5", "–"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "decimals", "text"),
+    [
+        (2167712321251977984.0, 1935693357072765440.0, 2, "2.17e+18±1.94e+18"),
+        (2.5e-100, 0.0, 101, "2.50e-100±0"),
+        (0.29, 0.01, 2, "0.29±0.01"),
+        (1e13, 0.0, 0, "10000000000000±0"),
+        (3.14159265e-4, 1e-5, 8, "0.00031416±0.00001000"),
+    ],
+)
+def test_a_score_of_any_scale_is_readable(mean, std, decimals, text):
+    assert figure(mean, std, decimals) == text
