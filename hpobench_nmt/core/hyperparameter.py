@@ -104,8 +104,9 @@ class Hyperparameter:
             whole = all(isinstance(end, int | np.integer) for end in self.values)
             object.__setattr__(self, "integer", whole)
         # 1 and 1.0 are one number, as are 0 and -0.0: tables that hold one or the other have the same hash.
+        given: Any = self.values
         try:
-            object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in self.values))
+            object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in given))
         except OverflowError:
             raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.") from None
         numbers, shown = self.numbers, _shown(self.values)
@@ -167,6 +168,11 @@ class Hyperparameter:
     def labels(self) -> tuple[str, ...]:
         """Its values as texts, as people and CSV files see them."""
         return tuple(map(label, self.values))
+
+    @property
+    def short_labels(self) -> tuple[str, ...]:
+        """Its values as texts in a message, numbers with six digits at most."""
+        return tuple(label(value) if value is None else short_label(value) for value in self.values)
 
     @property
     def condition(self) -> str:
