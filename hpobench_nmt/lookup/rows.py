@@ -69,7 +69,8 @@ def parse_columns(
     Raises:
         InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
     """
-    content = _without_blank_end(content)
+    if len(names) > 1:  # in a single column, an empty cell is a blank line
+        content = _without_blank_end(content)
     found = _parse_fast(content, names, labels)
     if found is None and either:
         texts = _parse_fast(content, names, {*labels, *either})
