@@ -74,8 +74,10 @@ class Table:
     def __post_init__(self) -> None:
         check_name("table", self.name)
         where = f"table {self.name!r}"
-        for attribute, known in (("configs", np.array), ("values", measured)):
-            array = known(np.array(getattr(self, attribute), dtype=np.float64))
+        for attribute in ("configs", "values"):
+            array = np.array(getattr(self, attribute), dtype=np.float64)
+            if attribute == "values":
+                array = measured(array)
             array.setflags(write=False)
             object.__setattr__(self, attribute, array)
         for attribute, kind in (("hyperparameters", Hyperparameter), ("metrics", Metric)):
