@@ -195,9 +195,7 @@ class Hyperparameter:
 
         Raises InputError, with the nearest value, if it is not one of the values.
         """
-        if (
-            isinstance(value, list | tuple) and not self.is_numeric
-        ):  # lists are of files, which have no tuples
+        if isinstance(value, list | tuple) and not self.is_numeric:  # files have lists alone
             value = _plain(value)
         if (value is None and None not in self.values) or value != value:
             if self.active_if:
