@@ -57,6 +57,7 @@ def test_a_number_has_no_underscores_anywhere(tmp_path):
         added(tmp_path, "lr,loss\n128,1\n64_64,2\n", numeric)
     assert added(tmp_path, "lr,loss\n128_1,1\n64_64,2\n").space["lr"].labels == ("128_1", "64_64")
     with pytest.raises(InputError, match="line 3: 'lr' is '64_64', not a number"):
+        (tmp_path / "mine.csv").write_text("lr,loss\n128,1\n64_64,2\n")
         front_of(str(tmp_path / "mine.csv"), ["loss:min", "lr:min"])
     with pytest.raises(InputError, match="write METRIC<=NUMBER"):
         Constraint.parse("loss<=1_5")
