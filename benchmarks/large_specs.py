@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
@@ -84,7 +85,7 @@ def main() -> None:
             recorded(ledger, training_key(spec.configuration(0), 0))
             looks = []
             for row in range(rows, rows + 5):
-                append(ledger, Record(spec.configuration(row), 0, row, "failed"))
+                append(ledger, Record(dict[str, Any](spec.configuration(row)), 0, row, "failed"))
                 start = time.process_time()
                 assert recorded(ledger, training_key(spec.configuration(row), 0))
                 looks.append(time.process_time() - start)

@@ -104,8 +104,9 @@ class Hyperparameter:
             whole = all(isinstance(end, int | np.integer) for end in self.values)
             object.__setattr__(self, "integer", whole)
         # 1 and 1.0 are one number, as are 0 and -0.0: tables that hold one or the other have the same hash.
+        given: Any = self.values
         try:
-            object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in self.values))
+            object.__setattr__(self, "values", tuple(float(value) + 0.0 for value in given))
         except OverflowError:
             raise InputError(f"{where} has a value beyond {LARGEST_VALUE:g}.") from None
         numbers, shown = self.numbers, _shown(self.values)
@@ -169,6 +170,11 @@ class Hyperparameter:
         return tuple(map(label, self.values))
 
     @property
+    def short_labels(self) -> tuple[str, ...]:
+        """Its values as texts in a message, numbers with six digits at most."""
+        return tuple(label(value) if value is None else short_label(value) for value in self.values)
+
+    @property
     def condition(self) -> str:
         """Where it is active, in words; "" if everywhere."""
         pairs = ((name, " or ".join(map(short_label, values))) for name, values in self.active_if)
@@ -189,7 +195,7 @@ class Hyperparameter:
 
         Raises InputError, with the nearest value, if it is not one of the values.
         """
-        if isinstance(value, list) and not self.is_numeric:  # of a file, which has no tuples
+        if isinstance(value, list | tuple) and not self.is_numeric:  # files have lists alone
             value = _plain(value)
         if (value is None and None not in self.values) or value != value:
             if self.active_if:

@@ -183,7 +183,11 @@ class Optimizer:
             if rule.metric not in metrics and not np.isnan(losses).any():
                 known = ", ".join(map(str, metrics)) or "none"
                 raise InputError(f"the constraint {rule} needs the metric {rule.metric!r}; given: {known}.")
-        return measured(np.array([rule.missed_by(metrics) for rule in self._rules], dtype=np.float64))
+        given = {name: math.nan if value is None else value for name, value in metrics.items()}
+        try:
+            return measured(np.array([rule.missed_by(given) for rule in self._rules], dtype=np.float64))
+        except TypeError:
+            raise InputError(f"metrics must be numbers, not {printable(repr(dict(metrics)))[:80]}.") from None
 
     @property
     def n_candidates(self) -> int:

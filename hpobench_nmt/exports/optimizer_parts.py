@@ -15,7 +15,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.core.space import Space, config_key
+from hpobench_nmt.core.space import Space, row_index
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN, of_objectives
 
@@ -41,8 +41,9 @@ def all_candidates(space: Space, count: int, seed: int) -> Floats:
     codes = whole_or_drawn(list(space), count, generator(seed, "candidates"))
     while not (active := space.active(codes))[~np.isnan(codes)].all():
         codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
-    first = {config_key(line): row for row, line in reversed(list(enumerate(codes)))}
-    return codes[sorted(first.values())]
+    if not any(h.active_if for h in space):
+        return codes  # distinct
+    return codes[list(row_index(codes).values())]  # of those that differ in what is inactive, the first
 
 
 def as_nulls(values: Floats) -> list[float | None]:

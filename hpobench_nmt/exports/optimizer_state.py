@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from hpobench_nmt.core.candidates import MOST_CANDIDATES
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_json
-from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.core.space import Hyperparameter, Value
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
 
@@ -21,7 +21,7 @@ _FORMATS = (1, 2)
 class Event(Strict, frozen=True, omit_defaults=True):
     """A configuration that was asked for, or told its losses: null where the evaluation failed."""
 
-    config: dict[str, bool | int | float | str | list[Any] | None]
+    config: dict[str, Value]
     losses: list[Finite | None] | None = None
     violations: list[Finite | None] | None = None
 

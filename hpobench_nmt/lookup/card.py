@@ -142,9 +142,9 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
 def _axis(h: Hyperparameter) -> tuple[str, str]:
     kind, shown = "sc:Text", list(h.labels[:20])
     if h.is_numeric:
-        whole = all(float(value).is_integer() for value in h.values) and not h.active_if
+        whole = all(map(float.is_integer, h.numbers)) and not h.active_if
         kind = "sc:Integer" if whole else "sc:Float"
-        shown = [f"{value:.0f}" for value in h.values[:20]] if whole else shown
+        shown = [f"{value:.0f}" for value in h.numbers[:20]] if whole else shown
     values = ", ".join(shown) + (", …" if len(h.values) > 20 else "")
     return kind, f"hyperparameter, {_words(h.scale if h.is_numeric else h.kind, h.unit)}: {values}"
 

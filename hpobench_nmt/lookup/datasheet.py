@@ -138,7 +138,7 @@ class Datasheet(Strict, frozen=True):
         kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
         return Hyperparameter(
             name,
-            tuple(_values(name, kind, column) if entry.values is None else map(_read, entry.values)),
+            tuple(_values(name, kind, column) if entry.values is None else list(map(_read, entry.values))),
             entry.scale,
             entry.unit,
             kind,
@@ -224,7 +224,7 @@ def _format_for(table: Table) -> int:
 
 def _axis_section(h: Hyperparameter) -> dict[str, Any]:
     if h.is_numeric:
-        entry: dict[str, Any] = {"values": [plain(float(v)) for v in h.values], "scale": h.scale}
+        entry: dict[str, Any] = {"values": list(map(plain, h.numbers)), "scale": h.scale}
     else:
         entry = {"kind": h.kind, "values": list(map(_written, h.values))}
     more = {

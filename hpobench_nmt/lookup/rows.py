@@ -69,7 +69,8 @@ def parse_columns(
     Raises:
         InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
     """
-    content = _without_blank_end(content)
+    if len(names) > 1:  # in a single column, an empty cell is a blank line
+        content = _without_blank_end(content)
     found = _parse_fast(content, names, labels)
     if found is None and either:
         texts = _parse_fast(content, names, {*labels, *either})
@@ -177,7 +178,8 @@ def _text_blocks(content: bytes, path: Path) -> Iterator[pd.DataFrame]:
             # Lines longer than the header would be cut with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             options = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "index_col": False}
-            names, empty = next(_lines(content), []), True
+            names: list[str] = next(_lines(content), [])
+            empty = True
             for block in pd.read_csv(io.BytesIO(content), chunksize=_BLOCK, **options):  # type: ignore[call-overload]
                 if len(block):
                     empty = False
@@ -220,7 +222,7 @@ def _check_cells(content: bytes, path: Path) -> None:
     """Refuse other separators, a column that is there twice, and lines that lack cells and are not blank."""
     lines = _lines(content)
     try:
-        names = next(lines, [])
+        names: list[str] = next(lines, [])
         if len(names) == 1:
             _check_lone_column(names[0], path)
         for name, times in Counter(names).items():

@@ -18,7 +18,7 @@ from hpobench_nmt.core.objectives import Direction, Metric, Objective, measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import find_row
 from hpobench_nmt.core.response import Response
-from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index, short_label
+from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_index
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
@@ -74,8 +74,10 @@ class Table:
     def __post_init__(self) -> None:
         check_name("table", self.name)
         where = f"table {self.name!r}"
-        for attribute, known in (("configs", np.array), ("values", measured)):
-            array = known(np.array(getattr(self, attribute), dtype=np.float64))
+        for attribute in ("configs", "values"):
+            array = np.array(getattr(self, attribute), dtype=np.float64)
+            if attribute == "values":
+                array = measured(array)
             array.setflags(write=False)
             object.__setattr__(self, attribute, array)
         for attribute, kind in (("hyperparameters", Hyperparameter), ("metrics", Metric)):
@@ -400,7 +402,7 @@ def _checked_places(h: Hyperparameter, codes: Floats, where: str) -> Rows:
     off_grid = np.flatnonzero((known[places] != codes) & ~inactive)
     if len(off_grid):
         row = int(off_grid[0])
-        values = [short_label(v) for v in h.values[:_MOST_SHOWN]] + ["…"] * (len(h.values) > _MOST_SHOWN)
+        values = [*h.short_labels[:_MOST_SHOWN], *["…"] * (len(h.values) > _MOST_SHOWN)]
         shown, wrong = f"[{', '.join(values)}]", repr(codes[row].item()).removesuffix(".0")
         raise InputError(f"{where}, row {row}: {h.name} is {wrong}, which is not among its values {shown}.")
     places[inactive] = len(known)

@@ -63,7 +63,7 @@ class Setting:
     default: Value | None
     about: About
 
-    def check(self, value: Any, where: str) -> Value:
+    def check(self, value: Any, where: str) -> float | int | str | bool:
         """The value in the setting's own type.
 
         Raises InputError for a wrong type, a number out of range, an unknown choice.

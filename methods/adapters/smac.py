@@ -20,7 +20,6 @@ from smac.model.random_forest import RandomForest
 from smac.random_design import ProbabilityRandomDesign
 
 from hpobench_nmt.core.problem import Problem
-from hpobench_nmt.core.space import Value
 from hpobench_nmt.methods.adapters.common import Adapter, ranges
 
 
@@ -66,7 +65,7 @@ def _configurations(problem: Problem) -> tuple[list[Any], Any]:
     """The candidates as ConfigSpace's configurations, and their space."""
     space = ranges(problem.space).to_configspace()
 
-    def within(name: str, value: Value) -> Any:
+    def within(name: str, value: Any) -> Any:
         axis = space[name]
         if not isinstance(axis, UniformFloatHyperparameter):
             return value

@@ -34,8 +34,10 @@ def test_a_narrow_range_has_numbers_between_its_ends(low, high, digits, scale):
 
 def test_a_whole_number_on_a_log_scale_is_as_likely_as_half_a_unit_on_either_side():
     axis = Hyperparameter("x", (1, 4), "log", integer=True, continuous=True)
-    beside = Hyperparameter("y", (0.0, 1.0), continuous=True)  # makes equal numbers distinct rows
-    found = draw([axis, beside], 40_000, np.random.default_rng(0))[:, 0]
+    beside = [
+        Hyperparameter(name, (0.0, 1.0), continuous=True) for name in "yz"
+    ]  # makes equal ones distinct rows
+    found = draw([axis, *beside], 40_000, np.random.default_rng(0))[:, 0]
     shares = [(found == value).mean() for value in (1, 2, 3, 4)]
     expected = np.diff(np.log([0.5, 1.5, 2.5, 3.5, 4.5])) / np.log(9)
     np.testing.assert_allclose(shares, expected, atol=4 * np.sqrt(0.25 / 40_000))

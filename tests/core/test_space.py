@@ -527,8 +527,8 @@ def test_places_and_columns_of_values_and_of_what_is_inactive():
 
 def test_a_number_near_the_grid_is_on_it_and_one_farther_off_is_not():
     rates = Hyperparameter("rate", (1e-4, 3e-4, 1e-3), "log")
-    assert rates.code(3e-4 * (1 + 0.9e-9)) == rates.code(3e-4 * (1 - 0.9e-9)) == 3e-4
-    for wrong in (3e-4 * (1 + 1.5e-9), 3e-4 * (1 - 1.5e-9)):
+    assert rates.code(3e-4 * (1 + 0.9e-6)) == rates.code(3e-4 * (1 - 0.9e-6)) == 3e-4
+    for wrong in (3e-4 * (1 + 1.5e-6), 3e-4 * (1 - 1.5e-6)):
         with pytest.raises(InputError, match="which is none of"):
             rates.code(wrong)
 

@@ -94,29 +94,37 @@ def test_trials_that_another_process_runs_are_pending(method):
     assert len(proposed) == 24 == len(set(proposed))
 
 
-def test_what_a_trial_is_to_try_is_known_before_it_suggests_anything():
+def test_a_trial_beyond_the_last_configuration_fails_and_says_so():
     first, second = studies(2)
-    trials = [study.ask() for _ in range(12) for study in (first, second)]  # none has suggested yet
+    trials = [study.ask() for _ in range(12) for study in (first, second)]
     assert len({tuple(suggest(trial, GRID).items()) for trial in trials}) == 24
     with pytest.raises(InputError, match="all 24 candidates have been asked for or told"):
-        first.ask()
+        suggest(first.ask(), GRID)  # Optuna asks the sampler in one or the other
     assert first.trials[-1].state == optuna.trial.TrialState.FAIL
+
+
+def test_what_a_trial_is_to_try_is_known_as_soon_as_it_suggests_one_of_its_values():
+    first, second = studies(2, method="RS")
+    trials = [study.ask() for _ in range(12) for study in (first, second)]
+    for trial in trials:
+        trial.suggest_int("x", 0, 11)
+    assert len({tuple(suggest(trial, GRID).items()) for trial in trials}) == 24
 
 
 def test_of_two_that_choose_the_same_at_once_one_gives_way(monkeypatch):
     first, second = studies(2)
-    read, inner = MethodSampler._read, []
+    read, inner, tried = MethodSampler._read, [], []
 
     def before_it_writes(sampler, study, optimizer, but=None):
         read(sampler, study, optimizer, but)
         if study is first and not inner:  # the second one chooses between reading and writing of the first
-            inner.append(None)
-            inner[0] = second.ask()
+            inner.append(second.ask())
+            tried.append(suggest(inner[0], GRID))
 
     monkeypatch.setattr(MethodSampler, "_read", before_it_writes)
     outer = first.ask()
-    assert outer.number < inner[0].number
-    assert suggest(outer, GRID) != suggest(inner[0], GRID)
+    tried.append(suggest(outer, GRID))
+    assert outer.number < inner[0].number and tried[0] != tried[1]
 
 
 def test_each_process_draws_from_a_seed_of_its_own():

@@ -212,8 +212,8 @@ def test_what_is_wrong_is_named_and_nothing_is_written(tmp_path, csv, sheet, mes
 
 
 def test_a_later_format_is_refused(tmp_path):
-    with pytest.raises(InputError, match="format 3 is not supported; this version reads 1 and 2"):
-        added(tmp_path, CSV, "format = 3\n" + SHEET)
+    with pytest.raises(InputError, match="format 4 is not supported; this version reads 1, 2 and 3"):
+        added(tmp_path, CSV, "format = 4\n" + SHEET)
 
 
 def test_empty_cells_of_inactive_hyperparameters(tmp_path):
@@ -291,7 +291,8 @@ def test_none_and_tuples_survive_the_disk(tmp_path):
     configs[0]["decay"] = 0.9
     values = np.arange(9.0)[:, None]
     made = Table("labels", tuple(space), (Metric("ppl", "min"),), space.encode_all(configs), values)
-    loaded = load_folder(save_folder(made, tmp_path / "labels"))
+    save_folder(made, tmp_path / "labels")
+    loaded = load_folder(tmp_path / "labels")
     assert loaded.hyperparameters == made.hyperparameters and loaded.sha256 == made.sha256
     assert [loaded.config(row) for row in range(9)] == configs
     assert "format = 3" in (tmp_path / "labels" / "datasheet.toml").read_text()

@@ -57,7 +57,7 @@ def test_both_ways_read_what_pythons_float_reads(cells):
     assert fast is not None, "the fast way must take ordinary numbers"
     assert bits(fast["a"].tolist()) == bits(expected)
     # A number that only Python takes sends the whole file the other way.
-    assert bits(parsed(content + "1_0\n", ["a"])["a"]) == bits([*expected, 10.0])
+    assert bits(parsed(content + "10\u00a0\n", ["a"])["a"]) == bits([*expected, 10.0])
 
 
 @settings(max_examples=200, deadline=None)
@@ -103,14 +103,14 @@ def test_more_rows_than_one_block(monkeypatch):
         parsed("\n".join(lines), ["a"])
 
 
-@pytest.mark.parametrize("last", ["60", "6_0"])  # only Python's float() takes the second
+@pytest.mark.parametrize("last", ["60", "60\u00a0"])  # only Python strips the second
 def test_empty_cells_are_missing(last):
     cells = parsed(f"a,b\n1,\n2,NA\n3,NaN\n4,nan\n, 5 \n6,{last}\n")
     np.testing.assert_array_equal(cells["a"], [1, 2, 3, 4, np.nan, 6])
     np.testing.assert_array_equal(cells["b"], [np.nan, np.nan, np.nan, np.nan, 5, 60])
 
 
-@pytest.mark.parametrize("last", ["60", "6_0"])
+@pytest.mark.parametrize("last", ["60", "60\u00a0"])
 def test_a_blank_line_is_an_empty_row(last):
     """It is not left out: the rows after it would have other numbers than the lines."""
     one = parsed(f"a\n1\n\n{last}\n", ["a"])
@@ -141,12 +141,12 @@ def test_columns_in_any_order_quotes_and_line_ends():
     ("text", "message"),
     [
         ("a,b\n1,2\n3,x\n", "t.csv, line 3: 'b' is 'x', not a number"),
-        ("a,b\n1,2\n3,None\n", "t.csv, line 3: 'b' is 'None'"),
+        ("a,b\n1,2\n3,Nothing\n", "t.csv, line 3: 'b' is 'Nothing'"),
         ("a,b\n1,true\n", "t.csv, line 2: 'b' is 'true'"),
         ("a,b\n1,0x10\n", "t.csv, line 2: 'b' is '0x10'"),
         # What Arrow takes as missing where it is not told otherwise.
-        ("a,b\n1,NULL\n", "t.csv, line 2: 'b' is 'NULL'"),
-        ("a,b\n1,#N/A\n", "t.csv, line 2: 'b' is '#N/A'"),
+        ("a,b\n1,#N/A N/A\n", "t.csv, line 2: 'b' is '#N/A N/A'"),
+        ("a,b\n1,1.#IND\n", "t.csv, line 2: 'b' is '1.#IND'"),
         ("a,b\n1," + "x" * 50 + "\n", "'b' is '" + "x" * 40 + "', not a number."),
         ("a,b\n1,2\x1b[0m\n", r"'2\x1b[0m'"),
         ("a\n1\n", "unknown column 'b'. Known: a. (t.csv)"),

@@ -13,7 +13,6 @@ from hpobench_nmt.analysis.number_text import NONE
 from hpobench_nmt.analysis.table_front import with_row_numbers
 from hpobench_nmt.benchmarking.instance import feasible_losses, table_violations
 from hpobench_nmt.core.constraints import is_feasible
-from hpobench_nmt.core.space import short_label
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.render.terminal.grids import plain, print_frame, print_grid, print_text
@@ -30,7 +29,7 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
     of_numbers = all(h.is_numeric for h in table.hyperparameters)
     head = ("hyperparameter", "values", "scale" if of_numbers else "scale or kind", "unit")
     space = [
-        (h.name, ", ".join(map(short_label, h.values)), h.scale if h.is_numeric else h.kind, h.unit)
+        (h.name, ", ".join(h.short_labels), h.scale if h.is_numeric else h.kind, h.unit)
         for h in table.hyperparameters
     ]
     print_grid(head, space, console, wrapped=("values",))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.hyperparameter import is_number
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Hyperparameter, Space, Value, config_key, label, row_index, short_label
@@ -206,9 +207,7 @@ class Spec:
 
 def configuration_key(configuration: Configuration) -> str:
     """A canonical text of a configuration, the same whatever the order and types of its numbers."""
-    return json.dumps(
-        {k: v if isinstance(v, str | bool) else float(v) for k, v in sorted(configuration.items())}
-    )
+    return json.dumps({k: float(v) if is_number(v) else v for k, v in sorted(configuration.items())})
 
 
 def _key(value: object) -> tuple[bool, Any]:

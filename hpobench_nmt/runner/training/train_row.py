@@ -150,7 +150,7 @@ def _train(
     if outcome and outcome.paused:
         return Unfinished("paused", curve=outcome.curve)
     record = Record(
-        config=configuration,
+        config=configuration,  # type: ignore[arg-type]  # of settings: no None, no tuples
         replicate=replicate,
         seed=seed,
         status="done" if outcome else "failed",
