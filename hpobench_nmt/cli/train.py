@@ -116,6 +116,8 @@ def train(
 
     require_family(spec.family)
     run = open_run(spec, folder, cache_folder(), device, jobs, cast("Backend", backend), keep, until)
+    if run.caution:
+        say(f"Corpus {spec.corpus['name']!r}: {run.caution}.", err=True)
     if run.mixed:
         say(f"{run.workspace.ledger}, with what is trained now: {run.mixed}", err=True)
 

@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,19 @@ def fingerprint(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> s
     return digest.hexdigest()
 
 
+def same_texts(corpus: Corpus) -> str:
+    """A sentence on parts, or sides, of a corpus that are the same text; "" where none are."""
+    parts = {part: getattr(corpus, part) for part in PARTS}
+    if isinstance(corpus, TextCorpus):
+        same = [f"{a} and {b}" for a, b in combinations(PARTS, 2) if np.array_equal(parts[a], parts[b])]
+    else:
+        same = [f"{a} and {b}" for a, b in combinations(PARTS, 2) if parts[a] == parts[b]]
+        same += [f"the two sides of {part}" for part, (source, target) in parts.items() if source == target]
+    return f"{', '.join(same)}: the same text" if same else ""
+
+
 def write_prepared(corpus: Corpus, path: Path) -> None:
-    """Write a corpus to one npz file; its sha256 joins the provenance."""
+    """Write a corpus to one npz file; its sha256 joins the provenance, and what is the same text."""
     if isinstance(corpus, TextCorpus):
         # One or two bytes per token are enough for most corpora, and quicker to read than eight.
         small = np.min_scalar_type(len(corpus.vocabulary))
@@ -90,6 +102,8 @@ def write_prepared(corpus: Corpus, path: Path) -> None:
         names = (corpus.source, corpus.target)
         about = {"name": corpus.name, "source": corpus.source, "target": corpus.target}
     about["provenance"] = {**corpus.provenance, "sha256": fingerprint(arrays, names)}
+    if same := same_texts(corpus):
+        about["provenance"]["caution"] = same
     with path.open("wb") as file:
         np.savez(file, about=_bytes(json.dumps(about)), **arrays)
 

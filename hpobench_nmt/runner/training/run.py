@@ -39,7 +39,8 @@ Watch = Callable[[int], AbstractContextManager[tuple[dispatch.Progress | None, d
 class Run:
     """A run that is ready to begin, with `jobs` trainings at a time.
 
-    `mixed` is a sentence, if rows of this machine's CPU will stand beside rows of another device.
+    `mixed` is a sentence, if rows of this machine's CPU will stand beside rows of another device. So is
+    `caution`, if parts or sides of the corpus are the same text.
     """
 
     workspace: Workspace
@@ -47,6 +48,7 @@ class Run:
     jobs: int
     backend: Backend
     mixed: str
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def open_run(
         # What is to come counts as one row more.
         mixed = mixed_devices([*(r.device for r in ledger.records if r.status == "done"), device_name("cpu")])
     jobs = jobs or (int(joblib.cpu_count()) if devices == ["cpu"] else len(devices))
-    return Run(workspace, devices, jobs, backend, mixed)
+    return Run(workspace, devices, jobs, backend, mixed, ledger.corpus.get("caution", ""))
 
 
 def train_rows(

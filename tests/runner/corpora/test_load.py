@@ -62,6 +62,28 @@ def test_a_parallel_corpus_comes_back_as_it_was(
     assert (after.source, after.target) == ("de", "en")
 
 
+def test_parts_and_sides_that_are_the_same_text_are_told(tmp_path: Path) -> None:
+    one, other, third = np.arange(5), np.arange(6), np.arange(1, 6)
+    lines, others, thirds = (("a", "A"), ("b", "B"), ("c", "c"))
+
+    def caution(corpus: TextCorpus | ParallelCorpus) -> str:
+        write_prepared(corpus, tmp_path / "c.npz")
+        return read_prepared(tmp_path / "c.npz").provenance.get("caution", "")
+
+    def text(*parts: Any) -> TextCorpus:
+        return TextCorpus("c", "word", tuple("abcdef"), *parts, {})
+
+    def parallel(*parts: Any) -> ParallelCorpus:
+        return ParallelCorpus("c", "de", "en", *(((a,), (b,)) for a, b in parts), {})
+
+    assert caution(text(one, other, third)) == ""
+    assert caution(text(one, other, one)) == "train and test: the same text"
+    assert caution(text(one, one, one)) == "train and dev, train and test, dev and test: the same text"
+    assert caution(parallel(lines, others, ("c", "C"))) == ""
+    assert caution(parallel(lines, others, others)) == "dev and test: the same text"
+    assert caution(parallel(lines, others, thirds)) == "the two sides of test: the same text"
+
+
 def test_the_hash_is_of_the_data_and_its_parts(tmp_path: Path) -> None:
     def digest(words: tuple[str, ...], *parts: list[int], about: str = "") -> str:
         streams = [np.array(part, np.int64) for part in parts]
