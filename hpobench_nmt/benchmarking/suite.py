@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INSTALLED = "installed"
 _DEFAULT = "default"
-_MOST_TRIALS = 1_000_000
+_MOST_TRIALS = 100_000
 # The suite to point to, by the number of objectives: one, or two and more.
 _USUAL = {1: "modern-single", 2: "modern-multi"}
 _FOLDER = Path(__file__).parent / "suites"
@@ -66,7 +66,9 @@ class Suite(Strict, frozen=True):
         _Names, _key('what a row must keep to count, such as "dev_gpu_time<=60"; any number; left out: none')
     ] = ()
     trials: Annotated[
-        int, Meta(ge=1, le=_MOST_TRIALS), _key("number of seeded trials per method and table")
+        int,
+        Meta(ge=1, le=_MOST_TRIALS),
+        _key("number of seeded trials per method and table, 100,000 at most"),
     ] = 100
     n_initial: Annotated[Natural, _key("rows of the initial design; 0 only with curves or sources")] = 3
     ties: Annotated[Ties, _key('"any" row of best value meets ftb, or only the "first"')] = "any"

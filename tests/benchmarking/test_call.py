@@ -317,7 +317,7 @@ def test_a_suite_is_a_name_a_file_or_a_suite(toy_home, toy):
         (5, {}, "suite must be a name, a .toml file or a Suite, not 5"),
         ("quick", {"lookup": 9}, r"unknown setting 'lookup'\. Did you mean 'lookups'\? \(of hb\.run\)"),
         ("quick", {"method": ["RS"]}, "unknown setting 'method'. Did you mean 'methods'"),
-        ("quick", {"trials": 0}, "trials must be a whole number of 1 or more"),
+        ("quick", {"trials": 0}, "trials must be a whole number from 1 to 100000"),
         ("quick", {"tables": "toi"}, "unknown table 'toi'. Did you mean 'toy'"),
         ("quick", {"methods": "RS"}, r"methods must be a list, such as \['RS'\], not a text"),
         ("quick", {"methods": ["RS", "RS"]}, "method 'RS' is given twice"),

@@ -68,9 +68,13 @@ def test_a_suite_of_ones_own(tmp_path):
     ("change", "message"),
     [
         (("trials = 3", "trails = 3"), "unknown key 'trails'. Did you mean 'trials'?"),
-        (("trials = 3", "trials = 0"), "trials must be a whole number of 1 or more, not 0"),
+        (("trials = 3", "trials = 0"), "trials must be a whole number from 1 to 100000, not 0"),
         (("trials = 3", 'name = "mine"'), "the suite has the name of its file: remove name"),
         (("trials = 3", "trials = true"), "trials must be a whole number"),
+        (
+            ("trials = 3", "trials = 1000000000000"),
+            "trials must be a whole number from 1 to 100000, not 1000000",
+        ),
         (("trials = 3", "lookups = 2"), "2 look-ups are fewer than the 3 initial rows"),
         (("trials = 3", 'ties = "all"'), "ties must be 'any' or 'first', not 'all'"),
         (('"ftb", "fb"', '"ftb", "fta"'), "scores must be some of ftb, ftc, fb, or of fto, fta, fbp"),
@@ -155,7 +159,7 @@ def test_what_a_suite_just_allows():
         ),
         ({"scores": ("fto",), "objectives": ("a", "a")}, "suite 's': the same objective twice."),
         ({"trails": 1}, "unknown key 'trails'. Did you mean 'trials'? (suite 's')"),
-        ({"trials": 0}, "suite 's': trials must be a whole number of 1 or more, not 0."),
+        ({"trials": 0}, "suite 's': trials must be a whole number from 1 to 100000, not 0."),
         ({"n_initial": 0}, "suite 's': n_initial must be at least 1, not 0."),
         ({"lookups": 2}, "suite 's': 2 look-ups are fewer than the 3 initial rows."),
         (
