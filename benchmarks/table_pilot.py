@@ -55,8 +55,8 @@ def left_out(a: Floats, y: Floats, penalty: float) -> Floats:
     hat = centred @ np.linalg.solve(centred.T @ centred + penalty * np.eye(a.shape[1]), centred.T) + 1 / len(
         y
     )
-    residuals = (y - hat @ y) / (1 - np.diag(hat))
-    return y - residuals
+    predicted: Floats = y - (y - hat @ y) / (1 - np.diag(hat))
+    return predicted
 
 
 def best_penalty(a: Floats, y: Floats) -> tuple[float, float]:
