@@ -198,8 +198,9 @@ def _train(job: Job[GptSettings]) -> Outcome:
     from hpobench_nmt.runner.corpora import corpus_of
     from hpobench_nmt.runner.lm.measure import train_and_measure
 
-    shape = shape_of(job.settings, len(corpus_of(job).vocabulary))
-    outcome = train_and_measure(job, ARCHITECTURE)
+    corpus = corpus_of(job)
+    shape = shape_of(job.settings, len(corpus.vocabulary))
+    outcome = train_and_measure(job, ARCHITECTURE, corpus)
     curve = [{**point, "flops": point["tokens"] * shape.flops} for point in outcome.curve]
     if outcome.paused:
         return replace(outcome, curve=curve)

@@ -52,7 +52,8 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
     names = [m.name for m in metrics]
     failed = [record for record in ended if record.status == "failed"]
-    planned = {*planned_rows(spec, ledger).tolist(), *(row for row in own if row is not None)}
+    rows_of_ledger = [row for row in own if row is not None]
+    planned = len(np.union1d(planned_rows(spec, ledger), np.array(rows_of_ledger, dtype=np.intp)))
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
@@ -67,11 +68,11 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         configs=Space(axes).encode_all(record.config for record in done),
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
-        provenance=_provenance(spec, ledger, path, done, failed, len(planned)),
+        provenance=_provenance(spec, ledger, path, done, failed, planned),
         claims={
-            "configurations": len(planned),
+            "configurations": planned,
             "failed": len(failed),
-            "complete": len(ended) == len(planned),
+            "complete": len(ended) == planned,
         },
         curves=curves,
     )

@@ -16,11 +16,13 @@ def planned_rows(spec: Spec, ledger: Ledger) -> NDArray[np.intp]:
 
     The neighbours are those of the best of the sample, so that they stay what they are as the ledger grows.
     """
+    if not spec.neighbours:
+        return spec.sample
     sample = set(spec.sample.tolist())
     of_sample = [
         record for record in ledger.records if record.replicate == 0 and spec.row(record.config) in sample
     ]
-    if not spec.neighbours or len(of_sample) < len(sample):
+    if len(of_sample) < len(sample):
         return spec.sample
     best = best_rows(spec, replace(ledger, records=tuple(of_sample)), spec.neighbours)
     near = {row for one in best for row in spec.neighbours_of(one)}

@@ -23,9 +23,10 @@ def language_model_family(
     """A family of language models that are trained, and measured as EvaluationSettings say."""
 
     def train(job: Job[S]) -> Outcome:
+        from hpobench_nmt.runner.corpora import corpus_of
         from hpobench_nmt.runner.lm.measure import train_and_measure
 
-        return train_and_measure(job, architecture)
+        return train_and_measure(job, architecture, corpus_of(job))
 
     return Family(
         name=name,

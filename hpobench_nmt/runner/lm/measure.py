@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from hpobench_nmt.core.arrays import Floats, Tokens
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.runner.corpora import TextCorpus, corpus_of
+from hpobench_nmt.runner.corpora import TextCorpus
 from hpobench_nmt.runner.corpora.vocabulary import words_and_characters
 from hpobench_nmt.runner.family import Architecture, Job, Outcome, TrainingFailed
 from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
@@ -51,9 +51,8 @@ _MASK_SEED = 0
 _SLACK = 2.0
 
 
-def train_and_measure(job: Job[Any], architecture: Architecture[Any]) -> Outcome:
+def train_and_measure(job: Job[Any], architecture: Architecture[Any], corpus: TextCorpus) -> Outcome:
     """Train a language model, measure it as its EvaluationSettings say, and put both into one outcome."""
-    corpus = corpus_of(job)
     checkpoints = checkpoints_of(job, corpus.provenance["sha256"])
     model, training = fit(architecture, job.settings, corpus, job.seed, job.device, checkpoints)
     if training.paused:

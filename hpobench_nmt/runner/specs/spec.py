@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.hyperparameter import is_number
@@ -162,6 +161,8 @@ class Spec:
         lengths = [len(axis.values) for axis in self.axes]
         if not self.points or self.points >= self.size:
             return np.arange(self.size)
+        from scipy.stats import qmc  # takes half a second, and few specs need it
+
         sequence = qmc.Sobol(len(lengths), rng=generator(self.seed, "points"))
         rows = np.zeros(0, dtype=np.intp)
         while len(np.unique(rows)) < self.points:  # several points of the sequence may be one of the grid
