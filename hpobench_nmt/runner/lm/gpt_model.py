@@ -59,7 +59,7 @@ class GPT(nn.Module):
             # Not in a saved state: the shape gives them.
             self.register_buffer("rotations", _rotations(shape, generator.device), persistent=False)
         self.blocks = nn.ModuleList(_Block(shape, generator) for _ in range(shape.depth))
-        self.norm = _Norm(shape, generator)
+        self.norm = _norm(shape, generator.device)
 
     def initial_state(self, batch: int) -> Tensor:
         """The tokens that the next one sees, shape (n, batch, 1): none."""
@@ -120,14 +120,14 @@ class _Block(nn.Module):
         # What a block adds begins small, so that the sum of all blocks does not grow with their number.
         deviation = _deviation(shape)
         residual = deviation / math.sqrt(2 * shape.depth)
-        self.norm_attention, self.norm_map = _Norm(shape, generator), _Norm(shape, generator)
-        self.queries_keys_values = _Linear(width, 3 * width, shape.biases, deviation, generator)
-        self.attention_output = _Linear(width, width, shape.biases, residual, generator)
-        self.hidden = _Linear(width, hidden, shape.biases, deviation, generator)
+        self.norm_attention, self.norm_map = _norm(shape, generator.device), _norm(shape, generator.device)
+        self.queries_keys_values = _linear(width, 3 * width, shape.biases, deviation, generator)
+        self.attention_output = _linear(width, width, shape.biases, residual, generator)
+        self.hidden = _linear(width, hidden, shape.biases, deviation, generator)
         self.gate: nn.Module | None = None
         if shape.activation == "swiglu":
-            self.gate = _Linear(width, hidden, shape.biases, deviation, generator)
-        self.output = _Linear(hidden, width, shape.biases, residual, generator)
+            self.gate = _linear(width, hidden, shape.biases, deviation, generator)
+        self.output = _linear(hidden, width, shape.biases, residual, generator)
 
     def attended(self, x: Tensor, rotations: Tensor | None) -> Tensor:
         """The first term, shape (B, T, D)."""
@@ -151,34 +151,20 @@ class _Block(nn.Module):
         return found
 
 
-class _Linear(nn.Module):
-    """x W^T, plus a bias."""
-
-    def __init__(
-        self, inputs: int, outputs: int, bias: bool, deviation: float, generator: torch.Generator
-    ) -> None:
-        super().__init__()
-        self.weight = _normal(generator, deviation, outputs, inputs)
-        self.bias = nn.Parameter(torch.zeros(outputs, device=generator.device)) if bias else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.linear(x, self.weight, self.bias)
+def _linear(inputs: int, outputs: int, bias: bool, deviation: float, generator: torch.Generator) -> nn.Module:
+    """A linear map with weights drawn from the generator; torch would draw them from its global one."""
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias, device=generator.device)
+    nn.init.normal_(made.weight, 0.0, deviation, generator=generator)
+    if bias:
+        nn.init.zeros_(made.bias)
+    return made
 
 
-class _Norm(nn.Module):
+def _norm(shape: GPTShape, device: torch.device) -> nn.Module:
     """RMSNorm (Zhang & Sennrich 2019) or LayerNorm of the last dimension."""
-
-    def __init__(self, shape: GPTShape, generator: torch.Generator) -> None:
-        super().__init__()
-        self.layer = shape.norm == "layernorm"
-        self.weight = nn.Parameter(torch.ones(shape.width, device=generator.device))
-        shifted = self.layer and shape.biases
-        self.bias = nn.Parameter(torch.zeros(shape.width, device=generator.device)) if shifted else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.layer:
-            return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, _EPSILON)
-        return functional.rms_norm(x, x.shape[-1:], self.weight, _EPSILON)
+    if shape.norm == "rmsnorm":
+        return nn.RMSNorm(shape.width, _EPSILON, device=device)
+    return nn.LayerNorm(shape.width, _EPSILON, bias=shape.biases, device=device)
 
 
 def _deviation(shape: GPTShape) -> float:
