@@ -122,7 +122,7 @@ class Curves:
             self._refuse(
                 middle,
                 f"{metric.name} is missing before the last checkpoint. A training that diverges stops there: "
-                "leave out what follows.",
+                'leave out what follows, or say truncate_at = "nan" in [curves] of a datasheet to be added.',
             )
 
     def _refuse(self, wrong: NDArray[np.bool_], message: str) -> None:
@@ -203,4 +203,6 @@ def until_missing(starts: Rows, values: Floats) -> NDArray[np.bool_]:
     """
     absent = np.isnan(values).any(axis=1)
     before = np.concatenate([[0], np.cumsum(absent)])[:-1]  # checkpoints that lack one, of all rows
-    return np.asarray(before == np.repeat(before[starts[:-1][np.diff(starts) > 0]], np.diff(starts)[np.diff(starts) > 0]))
+    lengths = np.diff(starts)
+    some = lengths > 0
+    return np.asarray(before == np.repeat(before[starts[:-1][some]], lengths[some]))

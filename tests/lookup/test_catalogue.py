@@ -154,7 +154,7 @@ def test_a_name_that_is_no_table_is_explained(bare, toy):
     for name in "ab":
         put(toy, bare / "tables", name=name, claims={"collection": "mine"})
     for name, message in (
-        ("mine", r"'mine' is a collection: take one of a, b\."),
+        ("mine", r"'mine' is a group: take one of a, b\."),
         ("nmthpo", r"table 'nmthpo' is not installed\. Get it with 'hpobench-nmt tables fetch nmthpo'\."),
         ("zh-en", r"table 'zh-en' is not installed\. Get it with 'hpobench-nmt tables fetch nmthpo'\."),
         ("c", r"unknown table 'c'\. Known: a, b\. \('hpobench-nmt tables list' shows what is installed\)"),

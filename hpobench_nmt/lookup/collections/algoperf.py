@@ -12,7 +12,7 @@ algoperf_files.py reads them. The trainings that they hold have one hash, wherev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +113,7 @@ COLLECTION = Collection(
     tables=TABLES,
     licence=LICENCE,
     address=ADDRESS,
-    files="a clone of github.com/mlcommons/submissions_algorithms, or runs.csv.gz and curves.parquet made of it",
+    files="a clone of github.com/mlcommons/submissions_algorithms, or the two files that were made of it",
     fetch=fetch,
 )
 
@@ -157,9 +157,9 @@ def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
             "title": f"AlgoPerf v0.5, external tuning: {task.what}",
             "source": f"github.com/mlcommons/submissions_algorithms, folder {LOGS}, commit {COMMIT}",
             "licence": LICENCE,
-            "citation": "Dahl et al. 2023, arXiv 2306.07179: Benchmarking neural network training algorithms; "
-            "Kasimbeg et al., ICLR 2025: Accelerating neural network training: an analysis of the AlgoPerf "
-            "competition",
+            "citation": "Dahl et al. 2023, arXiv 2306.07179: Benchmarking neural network training "
+            "algorithms; Kasimbeg et al., ICLR 2025: Accelerating neural network training: an analysis of "
+            "the AlgoPerf competition",
             "measured": "rows are the first study with an evaluation, the seeds of replicates the numbers of "
             "the other studies; seconds are those of training, without evaluations",
             "frameworks": "JAX: amos, baseline, caspr_adaptive, generalized_adam, nadamp; the others PyTorch",

@@ -143,7 +143,9 @@ def trainings_of(members: Iterable[tuple[str, bytes]], where: object) -> list[Tr
     if not settings:
         raise InputError(f"{where}: holds no {LOGS}/…/hparams.json of these workloads.")
     return [
-        _training(key, _settings(parse_json(content, f"{where}: hparams.json of {key}")), _frame(key, evaluations))
+        _training(
+            key, _settings(parse_json(content, f"{where}: hparams.json of {key}")), _frame(key, evaluations)
+        )
         for key, content in sorted(settings.items())
     ]
 

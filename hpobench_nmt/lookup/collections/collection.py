@@ -119,9 +119,7 @@ def framed_table(
     """A table from a frame that has a column for each hyperparameter and metric, one line a row."""
     configs = [[h.code(value) for value in frame[h.name]] for h in axes]
     values = [frame[metric.name].to_numpy(np.float64) for metric in metrics]
-    return Table(
-        name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more
-    )
+    return Table(name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more)
 
 
 def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:

@@ -42,7 +42,7 @@ SHA256 = {
     _SHORT: "bebd60d6c3f28094451b629aa717ec36baeab81097d4be39e7dd9241ee982aad",
     _COOLER: "10f606c27a52b31a8c97a8fe50ff265fdea795869b9a35804a7b1cad2fa233c2",
 }
-TABLES = (NAME, f"{NAME}-rates")
+TABLES = (f"{NAME}-shapes", f"{NAME}-rates")
 # Rows and checkpoints of each table, by the authors' files.
 _CLAIMED = {TABLES[0]: (22, 3850), TABLES[1]: (42, 2100)}
 
@@ -86,7 +86,9 @@ def _frame(content: bytes) -> pd.DataFrame:
 def _tables(long: pd.DataFrame, short: pd.DataFrame, cooler: pd.DataFrame) -> list[Table]:
     import pandas as pd
 
-    both = pd.concat([short.assign(learning_rate="base"), cooler.assign(learning_rate="cooler")], ignore_index=True)
+    both = pd.concat(
+        [short.assign(learning_rate="base"), cooler.assign(learning_rate="cooler")], ignore_index=True
+    )
     both = both.sort_values(["width", "depth", "learning_rate", "tokens"], kind="stable", ignore_index=True)
     rate = Hyperparameter("learning_rate", ("base", "cooler"), kind="categorical")
     return [
@@ -111,13 +113,13 @@ def _table(
         objectives=("loss", "node_seconds"),
         provenance={
             "title": f"Pre-trained transformers of different shapes: {what}",
-            "source": f"github.com/mcleish7/gemstone-scaling-laws, {' and '.join(files)} in {_FOLDER}, commit "
-            f"{COMMIT}",
+            "source": f"github.com/mcleish7/gemstone-scaling-laws, {' and '.join(files)} in {_FOLDER}, "
+            f"commit {COMMIT}",
             "licence": LICENCE,
             "citation": "McLeish et al. 2025, arXiv 2502.06857: Gemstones: a model suite for multi-faceted "
             "scaling laws",
-            "measured": "one training a configuration, a loss every 477 steps; how it was smoothed is not stated; "
-            "node_seconds is seconds_per_step, which is one number a training, times steps and nodes",
+            "measured": "one training a configuration, a loss every 477 steps; how it was smoothed is not "
+            "stated; node_seconds is seconds_per_step, which is one number a training, times steps and nodes",
             "sha256": " and ".join(SHA256[file] for file in files),
         },
         claims={

@@ -163,7 +163,11 @@ def _table(
     kind: str,
 ) -> Table:
     file = f"{kind}_lr_bs_loss.csv"
-    claims = {"collection": NAME, "collection_tables": len(TABLES), "collection_rows": 2 * sum(_CLAIMED.values())}
+    claims = {
+        "collection": NAME,
+        "collection_tables": len(TABLES),
+        "collection_rows": 2 * sum(_CLAIMED.values()),
+    }
     if name in _CLAIMED:
         claims["rows"] = _CLAIMED[name]
     return framed_table(
@@ -177,7 +181,7 @@ def _table(
             "source": f"github.com/step-law/steplaw, file {_FOLDER}/{file}, commit {COMMIT}",
             "licence": LICENCE,
             "citation": "Li et al. 2025, arXiv 2503.04715: Predictable Scale: Part I, Step Law",
-            "measured": "one training a configuration; losses of diverged trainings, up to 11, stand as they are",
+            "measured": "one training a configuration; losses of diverged trainings, up to 11, are kept",
             "changed": "learning rates are the powers of the square root of 2 that the file rounds",
             "sha256": SHA256[file],
         },

@@ -16,7 +16,6 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
-from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.collections.collection import Collection, grid_axis, install, published_file
 from hpobench_nmt.lookup.curves import Curves, until_missing
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
@@ -139,10 +138,10 @@ def _table(name: str, file: str, content: bytes) -> Table:
             "citation": "Metz et al. 2020, arXiv 2002.11887: Using a thousand optimization tasks to learn "
             "hyperparameter search strategies; Kadra et al., NeurIPS 2023: Scaling laws for hyperparameter "
             "optimization",
-            "measured": "one curve a configuration; no seconds and no seeds are given, and whether a curve is a "
-            "mean over seeds is not stated",
-            "changed": "beta1 and beta2 are given as 1 - beta1 and 1 - beta2, of which the logarithm was drawn; "
-            "a curve ends at its first NaN",
+            "measured": "one curve a configuration, without seconds and seeds; whether a curve is a mean "
+            "over seeds is not stated",
+            "changed": "beta1 and beta2 are given as 1 - beta1 and 1 - beta2, whose logarithm was drawn; a "
+            "curve ends at its first NaN",
             "sha256": SHA256[file],
         },
         claims={
