@@ -25,6 +25,7 @@ from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
+from hpobench_nmt.lookup.surface_checks import surface_facts
 from hpobench_nmt.lookup.table import Table
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
@@ -197,6 +198,8 @@ def _facts(table: Table) -> Iterator[Fact]:
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)
+    if table.objectives:
+        yield from surface_facts(table, table.objectives[0])
     if len(table.objectives) > 1:
         front = table.front(table.objectives[:2])
         names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
