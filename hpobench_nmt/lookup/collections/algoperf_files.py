@@ -8,7 +8,6 @@ one line a training and one line an evaluation. Either way the trainings are com
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import parse_json, read_bytes
 from hpobench_nmt.lookup.collections.archives import folder_members, gunzipped, tar_members
-from hpobench_nmt.lookup.collections.collection import check_sha256, found_file
+from hpobench_nmt.lookup.collections.collection import check_sha256, csv_frame, found_file
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 
 COMMIT = "12c8e4ea93dc41a1ff6abc3debba9accd8ac1e3a"
@@ -153,26 +152,23 @@ def trainings_of(members: Iterable[tuple[str, bytes]], where: object) -> list[Tr
 def _settings(content: object) -> dict[str, float | str | bool]:
     if not isinstance(content, dict):
         raise InputError("hparams.json: is no object.")
-    found = {name: content[name] for name in SETTINGS if content.get(name) is not None}
-    return {name: float(v) if type(v) in (int, float) else v for name, v in found.items()}
+    return {name: content[name] for name in SETTINGS if _is_value(content.get(name))}
+
+
+def _is_value(value: object) -> bool:
+    return value is not None and value == value
 
 
 def _frame(
     key: tuple[str, str, int, int], evaluations: Mapping[tuple[str, str, int, int], bytes]
 ) -> Mapping[str, Floats]:
-    import pandas as pd
-
-    if key not in evaluations:
+    if not evaluations.get(key, b"").strip():
         return {}
-    try:
-        frame = pd.read_csv(io.BytesIO(evaluations[key]))
-    except pd.errors.EmptyDataError:
-        return {}
+    frame = csv_frame(evaluations[key], f"eval_measurements.csv of {key}")
     return {str(name): frame[name].to_numpy() for name in frame}
 
 
 def _from_derived(runs: bytes, evaluations: bytes) -> list[Training]:
-    import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -181,14 +177,14 @@ def _from_derived(runs: bytes, evaluations: bytes) -> list[Training]:
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in names}
     starts = {str(key): part for key, part in _parts(columns["id"])}
     found = []
-    for run in pd.read_csv(io.BytesIO(runs)).to_dict("records"):
+    for run in csv_frame(runs, _RUNS).to_dict("records"):
         workload = _FRAMEWORK.sub("", run["workload"])
         if workload not in WORKLOADS:
             continue
         key = "/".join(run[name] for name in ("board", "submission", "workload", "study", "trial"))
         part = starts.get(key, slice(0, 0))
         about = (workload, run["submission"], *(int(run[n].rpartition("_")[2]) for n in ("study", "trial")))
-        given = {name: run[f"hp.{name}"] for name in SETTINGS if run[f"hp.{name}"] == run[f"hp.{name}"]}
+        given = {name: run[f"hp.{name}"] for name in SETTINGS if _is_value(run[f"hp.{name}"])}
         found.append(_training(about, given, {name: values[part] for name, values in columns.items()}))
     return sorted(found, key=lambda t: (t.workload, t.algorithm, t.study, t.trial))
 
@@ -218,7 +214,7 @@ def _training(
 
     return Training(
         *key,
-        settings,
+        {name: float(v) if type(v) in (int, float) else v for name, v in settings.items()},
         column("global_step"),
         column("accumulated_submission_time"),
         {name: column(name) for name in _COLUMNS},

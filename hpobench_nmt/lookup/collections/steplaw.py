@@ -3,13 +3,12 @@
 1,911 dense and 708 mixture-of-experts models. There is a table for each model and number of tokens, and one
 of all dense and one of all mixture-of-experts models, in which model and tokens are hyperparameters.
 
-The learning rates are powers of the square root of 2, printed with three or four digits: 0.00345, say, and
-0.003453 are one rate. Here each is its power with four digits. The authors state no licence.
+The learning rates are powers of the square root of 2, printed with three or four digits: 0.000345, say,
+and 0.0003453 are one rate. Here each is its power with four digits. The authors state no licence.
 """
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.collections.collection import (
     Collection,
+    csv_frame,
     framed_table,
     grid_axis,
     install,
@@ -76,7 +76,7 @@ def fetch(
 ) -> list[Path]:
     """Install the 35 tables, all or none; see Fetch."""
     dense, sparse = (
-        _frame(published_file(name, sha256, source, address or ADDRESS, limits, _FOLDER))
+        _frame(name, published_file(name, sha256, source, address or ADDRESS, limits, _FOLDER))
         for name, sha256 in SHA256.items()
     )
     return install(NAME, [*_dense_tables(dense), *_sparse_tables(sparse)], target)
@@ -104,10 +104,8 @@ def true_rates(printed: Floats) -> Floats:
     return np.array([float(f"{rate:.4g}") for rate in 2 ** (halves / 2)])
 
 
-def _frame(content: bytes) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = pd.read_csv(io.BytesIO(content))
+def _frame(name: str, content: bytes) -> pd.DataFrame:
+    frame = csv_frame(content, name)
     frame["learning_rate"] = true_rates(frame["lr"].to_numpy(np.float64))
     active = frame["Na" if "Na" in frame else "N"].astype(np.float64)
     frame["flops"] = 6 * active * frame["D"]
