@@ -32,11 +32,13 @@ def tables_list() -> None:
     """List the installed tables."""
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.collections import COLLECTIONS
-    from hpobench_nmt.render.terminal.grids import print_frame
+    from hpobench_nmt.render.terminal.grids import print_grid
 
-    there = catalogue.list_tables(lambda message: say(message, err=True))
-    if len(there):
-        print_frame(there, make_console(), wrapped=("folder",))
+    there = catalogue.table_rows(lambda message: say(message, err=True))
+    if there:
+        lines = [tuple(map(str, line)) for line in there]
+        right = ("rows", "hyperparameters")
+        print_grid(catalogue.COLUMNS, lines, make_console(), right=right, wrapped=("folder",))
     found = catalogue.installed()
     for collection in COLLECTIONS.values():
         absent = [name for name in collection.tables if name not in found]

@@ -122,6 +122,14 @@ def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
     """
     import pandas as pd
 
+    return pd.DataFrame(table_rows(notify), columns=COLUMNS)
+
+
+COLUMNS = ("table", "rows", "hyperparameters", "objectives", "folder", "group")
+
+
+def table_rows(notify: Callable[[str], None] = warn) -> list[tuple[str, int, int, str, str, str]]:
+    """The lines of `list_tables`."""
     rows = []
     for name, folder in installed().items():
         try:
@@ -136,8 +144,7 @@ def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
         group = table.collection or (SHIPPED if folder.parent == shipped_folder() else name)
         objectives = ", ".join(table.objectives)
         rows.append((name, table.rows, table.hyperparameters, objectives, str(folder), group))
-    columns = ["table", "rows", "hyperparameters", "objectives", "folder", "group"]
-    return pd.DataFrame(rows, columns=columns)
+    return rows
 
 
 def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -> list[str]:

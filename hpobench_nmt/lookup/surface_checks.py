@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
 from hpobench_nmt.core.space import Hyperparameter, short_label
 from hpobench_nmt.lookup.curve_checks import Fact, listed
 from hpobench_nmt.lookup.groups import group_ids
@@ -30,18 +30,13 @@ _ROWS_PER_VALUE = 4
 def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
     """What there is to say of the grid, and of one objective over it. O(N (H K)^2) for K values an axis."""
     yield from _near_values(table)
-    losses = table.losses([objective])[:, 0]
-    known = ~np.isnan(losses)
-    if not known.any() or np.ptp(losses[known]) == 0:
+    losses, known = _without_far(table, objective)
+    if np.isnan(losses).all() or np.nanmin(losses) == np.nanmax(losses):
         return
     yield from _edges(table, objective)
-    known[far_rows(losses)] = False  # what diverged would be all that is explained
     if not known.any() or np.ptp(losses[known]) == 0:
         return
-    levels = [
-        _levels(h, codes[known]) for h, codes in zip(table.hyperparameters, table.configs.T, strict=True)
-    ]
-    explained = additive_share(levels, losses[known])
+    explained = additivity(table, objective)
     if explained > _ADDITIVE:
         yield (
             "warning",
@@ -49,19 +44,33 @@ def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
             "variance",
             "any local method wins on such a surface, so it tells methods apart badly.",
         )
-    idle = [
-        f"{h.name} ({share:.2%})"
-        for h, share in zip(
-            table.hyperparameters, total_effects(table.configs[known], losses[known]), strict=True
-        )
-        if share < _EXPLAINS
-    ]
+    shares = total_effects(table.configs[known], losses[known])
+    pairs = zip(table.hyperparameters, shares, strict=True)
+    idle = [f"{h.name} ({share:.2%})" for h, share in pairs if share < _EXPLAINS]
     if idle:
         yield (
             "warning",
             f"{listed(idle)} explain{'s' * (len(idle) == 1)} less than 1% of the variance of {objective}",
             "the space is smaller than it seems: rows that differ only there are nearly one row.",
         )
+
+
+def additivity(table: Table, objective: str) -> float:
+    """The share of an objective's variance that its hyperparameters explain one by one; see `additive_share`.
+
+    Rows that lack it, or are far worse than the rest, are left out.
+    """
+    losses, known = _without_far(table, objective)
+    pairs = zip(table.hyperparameters, table.configs.T, strict=True)
+    return additive_share([_levels(h, codes[known]) for h, codes in pairs], losses[known])
+
+
+def _without_far(table: Table, objective: str) -> tuple[Floats, Bools]:
+    """The losses, and which rows have one that is not far worse than the rest, both of shape (N,)."""
+    losses = table.losses([objective])[:, 0]
+    known = ~np.isnan(losses)
+    known[far_rows(losses)] = False  # what diverged would be all that is explained
+    return losses, known
 
 
 def _near_values(table: Table) -> Iterator[Fact]:
@@ -78,17 +87,22 @@ def _near_values(table: Table) -> Iterator[Fact]:
             )
 
 
-def _edges(table: Table, objective: str) -> Iterator[Fact]:
+def edges_of_best(table: Table, objective: str) -> list[str]:
+    """The ends of the hyperparameters at which all best rows lie, such as "the largest width, 1024"."""
     best = table.best_rows(objective)
     at = []
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         if h.kind == "categorical" or len(h.values) < _FEWEST_VALUES:
             continue
-        for end, word in zip(
-            h.ends, ("least", "largest") if h.is_numeric else ("first", "last"), strict=True
-        ):
+        words = ("least", "largest") if h.is_numeric else ("first", "last")
+        for end, word in zip(h.ends, words, strict=True):
             if (column[best] == end).all():
                 at.append(f"the {word} {h.name}, {short_label(h.value(end))}")
+    return at
+
+
+def _edges(table: Table, objective: str) -> Iterator[Fact]:
+    best, at = table.best_rows(objective), edges_of_best(table, objective)
     if at:
         rows = f"row {best[0]}" if len(best) == 1 else f"rows {listed(best)}"
         yield (
@@ -111,14 +125,14 @@ def _levels(h: Hyperparameter, codes: Floats) -> Ints:
 def additive_share(levels: list[Ints], losses: Floats) -> float:
     """The share of variance that a sum of one function of each hyperparameter explains: adjusted R^2.
 
-    Levels from 0 by hyperparameter, each of shape (N,), losses of shape (N,) without NaN. 0 where there are
-    too few rows to tell.
+    Levels from 0 by hyperparameter, each of shape (N,), losses of shape (N,) without NaN. NaN where there
+    are too few rows to tell.
     """
     columns = [np.ones((len(losses), 1))]
     columns += [(level[:, None] == np.arange(1, level.max() + 1)).astype(np.float64) for level in levels]
     design = np.hstack(columns)
     if len(losses) < _ROWS_PER_PARAMETER * design.shape[1]:
-        return 0.0
+        return np.nan
     fitted, _, rank, _ = np.linalg.lstsq(design, losses, rcond=None)
     left = ((losses - design @ fitted) ** 2).sum() / (len(losses) - rank)
     return float(1 - left / losses.var(ddof=1))
