@@ -2,8 +2,8 @@
 
     python benchmarks/table_collections.py --from ../shared/sources [--time]
 
-The collections are fetched from copies of the authors' files, below --from, into a temporary folder. A line is
-printed for each table: rows, checkpoints, trainings with other seeds, at how many ends of hyperparameters
+The collections are fetched from copies of the authors' files, below --from, into a temporary folder. A line
+is printed for each table: rows, checkpoints, trainings with other seeds, at how many ends of hyperparameters
 the best row lies, how additive the first objective is (nan: too few rows to tell), and the standard deviation
 between seeds in the better half.
 
