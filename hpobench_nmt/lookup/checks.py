@@ -198,8 +198,6 @@ def _facts(table: Table) -> Iterator[Fact]:
     for name in table.objectives:
         yield from _ties(table, name)
         yield from _outliers(table, name)
-    if table.objectives:
-        yield from surface_facts(table, table.objectives[0])
     if len(table.objectives) > 1:
         front = table.front(table.objectives[:2])
         names = " and ".join(str(table.objective(o)) for o in table.objectives[:2])
@@ -217,6 +215,8 @@ def _facts(table: Table) -> Iterator[Fact]:
     yield from _trained(table)
     yield from _published_front(table)
     yield from _twins(table)
+    if table.objectives:
+        yield from surface_facts(table, table.objectives[0])
 
 
 def _with_checkpoints(table: Table, metric: str, values: Floats) -> int:
