@@ -34,17 +34,18 @@ def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
     is the best, or not shown to be worse.
     """
     rows = []
-    scores = statistics.scores.set_index(["table", "score", "method"])
+    cells = statistics.scores
+    keys = list(zip(cells["table"], cells["score"], cells["method"], strict=True))
+    means = dict(zip(keys, cells["mean"].tolist(), strict=True))
+    leads = dict(zip(keys, (cells["best"] | cells["tied"]).tolist(), strict=True))
     for family, tables in families(results).items():
         whole = [t for t in tables if all((t, m) in results.trials for m in results.methods)]
         for score in results.suite.scores:
-            ranks = [
-                _ranks([scores.loc[(t, score, m), "mean"] for m in results.methods], score) for t in whole
-            ]
+            ranks = [_ranks([means[t, score, m] for m in results.methods], score) for t in whole]
             for i, method in enumerate(results.methods):
-                marks = [scores.loc[(t, score, method), ["best", "tied"]].any() for t in whole]
                 mean = float(np.mean([of[i] for of in ranks])) if ranks else np.nan
-                rows.append((family, score, method, len(whole), mean, int(sum(marks))))
+                best = sum(bool(leads[t, score, method]) for t in whole)
+                rows.append((family, score, method, len(whole), mean, best))
     return pd.DataFrame(rows, columns=["family", "score", "method", "tables", "mean_rank", "best"])
 
 

@@ -251,5 +251,6 @@ def _first_line(path: Path | _Place, wrong: NDArray[np.bool_], message: str) -> 
 def _line(path: Path | _Place, row: int) -> str:
     """Where a row is, for messages."""
     if isinstance(path, _Place):
-        path, row = path.file, row if path.rows is None else int(path.rows[row])
+        row = row if path.rows is None else int(path.rows[row])
+        path = path.file
     return f"{path}, row {row}" if path.suffix == _PARQUET else f"{path}, line {row + 2}"

@@ -100,7 +100,7 @@ class _Names:
         return True
 
 
-def _limited(file: IO[bytes], what: str, limit: int) -> bytes:
+def _limited(file: IO[bytes] | gzip.GzipFile, what: str, limit: int) -> bytes:
     """The content of an open file, of at most `limit` bytes, whatever size its archive gives."""
     parts, size = [], 0
     while part := file.read(_PART):

@@ -115,7 +115,9 @@ def csv_frame(content: bytes, where: object) -> pd.DataFrame:
     copy.write(content)
     options = arrow.ConvertOptions(strings_can_be_null=True)
     try:
-        return arrow.read_csv(pa.BufferReader(copy.getvalue()), convert_options=options).to_pandas()
+        table = arrow.read_csv(pa.BufferReader(copy.getvalue()), convert_options=options)
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
     except pa.ArrowException as error:
         raise InputError(f"{where}: not a CSV table ({' '.join(str(error).split())[:100]}).") from None
 

@@ -115,7 +115,8 @@ def _frame(name: str, content: bytes) -> pd.DataFrame:
 
 def _dense_tables(frame: pd.DataFrame) -> list[Table]:
     tables = []
-    for (size, tokens), part in frame.groupby(["parameters", "tokens"]):
+    for _, part in frame.groupby(["parameters", "tokens"]):
+        size, tokens = float(part["parameters"].iloc[0]), float(part["tokens"].iloc[0])
         name = f"{NAME}-{round(size / 1e6)}m-{tokens / 1e9:g}b"
         shape = part.iloc[0]
         what = (
@@ -132,7 +133,8 @@ def _dense_tables(frame: pd.DataFrame) -> list[Table]:
 
 def _sparse_tables(frame: pd.DataFrame) -> list[Table]:
     tables = []
-    for (experts, tokens), part in frame.groupby(["experts", "tokens"]):
+    for _, part in frame.groupby(["experts", "tokens"]):
+        experts, tokens = str(part["experts"].iloc[0]), float(part["tokens"].iloc[0])
         name = f"{NAME}-{experts}-{tokens / 1e9:g}b"
         what = f"mixture of experts, {experts.replace('in', ' in ')}, {tokens / 1e9:g}B tokens"
         tables.append(_table(name, what, _tuned(part), (_LOSS, _LAST_LOSS, _SECONDS), part, "moe"))

@@ -182,7 +182,8 @@ def _curves(losses: Floats) -> Curves:
     values = losses.reshape(-1, n_metrics)
     kept = until_missing(starts, values)
     # Where one loss is NaN, the training has diverged, whatever the others are.
-    values = np.where(np.isnan(values).any(axis=1)[:, None], np.nan, values)[kept]
+    diverged = np.asarray(np.isnan(values).any(axis=1))
+    values = np.where(diverged[:, None], np.nan, values)[kept]
     updates = np.tile(_UPDATES * np.arange(float(n_checkpoints)), n_rows)[kept]
     lengths = kept.reshape(n_rows, n_checkpoints).sum(axis=1)
     return Curves(
