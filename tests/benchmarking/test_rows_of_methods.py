@@ -27,6 +27,7 @@ from hpobench_nmt.methods import BUILT_IN
 KNOWN = Path(__file__).with_name("rows_of_methods.json")
 SHARED = Path(__file__).parents[3] / "shared"
 SEEDS = (0, 1, 2)
+OFTEN, ORACLE = ("quick", "parallel-4"), pytest.mark.oracle
 MOST_LOOKUPS = 120
 
 
@@ -79,7 +80,7 @@ def everything(tmp_path_factory):
         yield home
 
 
-@pytest.mark.parametrize("name", suite_files())
+@pytest.mark.parametrize("name", [n if n in OFTEN else pytest.param(n, marks=ORACLE) for n in suite_files()])
 def test_methods_look_up_the_rows_of_version_1(name, everything):
     known = json.loads(KNOWN.read_text())[name]
     if not (SHARED / nmthpo.NAME).is_dir() and load_suite(name).tables[0] in nmthpo.TABLES:
