@@ -28,7 +28,12 @@ from hpobench_nmt.methods import BUILT_IN
 KNOWN = Path(__file__).with_name("rows_of_methods.json")
 SHARED = Path(__file__).parents[3] / "shared"
 SEEDS = (0, 1, 2)
-OFTEN = ("quick", "cost", "parallel-4", "multi-fidelity")  # suites that are quick enough with their own methods
+OFTEN = (
+    "quick",
+    "cost",
+    "parallel-4",
+    "multi-fidelity",
+)  # suites that are quick enough with their own methods
 MOST_LOOKUPS = 120
 
 

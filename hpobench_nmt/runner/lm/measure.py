@@ -184,23 +184,34 @@ def _diverged(corpus: TextCorpus, nll: Floats, slack: float) -> bool:
 
 
 def loss_metrics(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
-    """Perplexities, or bits per character, by the metrics' names; without test's where test diverged.
-
-    Those of subwords are a token, a word and a character, so that vocabularies can be compared.
-    """
-    found = {}
+    """The scores of both parts by the metrics' names; without test's where test diverged."""
+    found: dict[str, float] = {}
     for part, tokens, nll in (("dev", corpus.dev, dev), ("test", corpus.test, test)):
         if part == "test" and _diverged(corpus, nll, _SLACK):
             continue
-        if corpus.unit == "character":
-            found[f"{part}_bpc{suffix}"] = bits(nll)
-            continue
-        found[f"{part}_ppl{suffix}"] = perplexity(nll)
-        if corpus.unit == "subword":
-            words, characters = words_and_characters(corpus.vocabulary, tokens[1:])
-            found[f"{part}_ppl_word{suffix}"] = perplexity(nll * (len(nll) / words))
-            found[f"{part}_bpc{suffix}"] = bits(nll * (len(nll) / characters))
+        found |= {f"{part}_{name}{suffix}": x for name, x in scores_of(corpus, tokens, nll).items()}
     return found
+
+
+def scores_of(corpus: TextCorpus, tokens: Tokens, nll: Floats) -> dict[str, float]:
+    """Perplexity ("ppl") of a stream of words, or bits per character ("bpc") of one of characters.
+
+    Subwords have a perplexity a token ("ppl") and a word ("ppl_word"), and bits per character, so that
+    vocabularies can be compared.
+
+    Args:
+        nll: negative log-likelihood (nats) of all tokens but the first.
+    """
+    if corpus.unit == "character":
+        return {"bpc": bits(nll)}
+    if corpus.unit == "word":
+        return {"ppl": perplexity(nll)}
+    words, characters = words_and_characters(corpus.vocabulary, tokens[1:])
+    return {
+        "ppl": perplexity(nll),
+        "ppl_word": perplexity(nll * (len(nll) / words)),
+        "bpc": bits(nll * (len(nll) / characters)),
+    }
 
 
 def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[str, float]]:
