@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import platform
 import re
 import shutil
 import stat
+import sys
 import tempfile
 import time
 import tomllib
@@ -20,6 +22,9 @@ from typing import Any
 
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.text import UNSAFE, escape
+
+if sys.platform != "win32":
+    import fcntl
 
 MAX_SETTINGS_BYTES = 64 * 2**20
 """The largest TOML or JSON file that is read."""
@@ -35,6 +40,9 @@ _LEFTOVER = re.compile(
     r"\.(?P<target>.+)\.(?P<machine>[A-Za-z0-9-]*)\.(?P<process>\d{1,10})\.[a-z0-9_]{8}" + re.escape(_SCRATCH)
 )
 _REPLACED = "replaced"
+
+NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What a file system without locks answers, or one, such as NFS, that locks no folders."""
 _DAY = 24 * 3600.0
 
 
@@ -132,6 +140,32 @@ def _new_scratch_folder(target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target.parent)
     return Path(tempfile.mkdtemp(prefix=_scratch_prefix(target.name), suffix=_SCRATCH, dir=target.parent))
+
+
+@contextmanager
+def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Keep other processes out of the same block for a folder; `waits` is called before it waits for one.
+
+    The system releases the lock however the process ends. Where there are no such locks, as on Windows and
+    on some network file systems, or no such folder, nothing is kept out.
+    """
+    if sys.platform == "win32" or not folder.is_dir():
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waits()
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(handle)
 
 
 def remove_leftovers(folder: Path) -> None:

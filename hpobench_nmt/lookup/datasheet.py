@@ -17,14 +17,17 @@ objectives        metrics to optimise by default; left out: the first metric
 [claims]          what the source says of the table, for `tables check` to verify: configurations (how many
                   were to be trained), failed (how many of them failed), complete (true: all were trained),
                   front (row numbers) and front_objectives; of a collection: collection (its name),
-                  collection_rows and collection_tables (how many it has in all)
+                  collection_rows and collection_tables (how many it has in all); sections_sha256 (the hash of
+                  objectives and columns without their texts, which is compared when it is read; whoever
+                  changes these by hand removes it)
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -64,6 +67,7 @@ class ReplicatesSection(Strict, frozen=True):
     seed: str | None = None
 
 
+_HASH = "sections_sha256"
 _Label = bool | Whole | Finite | str | list[Any] | dict[str, bool]
 _NONE = {"none": True}
 
@@ -163,6 +167,7 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     if written not in FORMATS or isinstance(written, bool):
         known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
+    _check_sections(content, path)
     sheet = checked(content, Datasheet, str(path))
     for key in ("hyperparameters", "metrics"):
         if not getattr(sheet, key):
@@ -183,6 +188,44 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return sheet
+
+
+def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
+    """A datasheet that claims the hash of its own sections."""
+    return {**sheet, "claims": {**sheet.get("claims", {}), _HASH: _sections_sha256(sheet)}}
+
+
+def _check_sections(content: dict[str, Any], path: Path) -> None:
+    """Remove the claimed hash of the sections, and compare it with theirs.
+
+    Not where the rows have no hash: then the datasheet was made by hand from another one.
+    """
+    claims, rows = content.get("claims"), content.get("rows")
+    if not isinstance(claims, dict) or _HASH not in claims:
+        return
+    content["claims"] = {key: value for key, value in claims.items() if key != _HASH}
+    if isinstance(rows, dict) and "sha256" in rows and claims[_HASH] != _sections_sha256(content):
+        raise InputError(
+            f"{path}: was changed: claims.{_HASH} is another one. Get the table again, or, if it was changed "
+            "on purpose, remove that line."
+        )
+
+
+def _sections_sha256(sheet: Mapping[str, Any]) -> str:
+    """The hash of what a datasheet says of its columns, but for texts and for what other hashes cover."""
+    covered = {
+        key: _without(sheet[key], ("count", "sha256")) for key in ("replicates", "curves") if key in sheet
+    }
+    for key in ("hyperparameters", "metrics"):
+        columns = sheet.get(key)
+        if isinstance(columns, dict):
+            covered[key] = {name: _without(each, ("unit", "description")) for name, each in columns.items()}
+    covered["objectives"] = sheet.get("objectives")
+    return hashlib.sha256(json.dumps(covered, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _without(section: Any, keys: Sequence[str]) -> Any:
+    return {k: v for k, v in section.items() if k not in keys} if isinstance(section, dict) else section
 
 
 def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:
