@@ -27,9 +27,8 @@ def verify_results(folder: str | Path, results: Results) -> list[str]:
         raise InputError(
             f"{folder}: has no hashes, because an earlier version wrote it. The same run again adds them."
         )
-    facts = [
-        f"{folder}: the hashes of the manifest and of {counted(len(results.trials), 'file')} of observations hold."
-    ]
+    files = counted(len(results.trials), "file")
+    facts = [f"{folder}: the hashes of the manifest and of {files} of observations hold."]
     for name, entry in manifest.tables.items():
         place = find_folder(entry.source or name)
         facts.append(f"{place}: the hashes of {', '.join(described_files(place))} hold.")

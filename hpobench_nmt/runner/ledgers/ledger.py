@@ -23,7 +23,7 @@ import msgspec
 from filelock import FileLock
 
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
 from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
@@ -236,6 +236,7 @@ def open_ledger(
     with locked(path):
         if not path.exists() or _mend(path) == 0:
             _write(path, {"ledger": FORMAT, "spec": spec, "corpus": dict(corpus)})
+            sync_folder(path.parent)
         found = read_ledger(path)
     refuse_other_spec(path, found, spec, usual)
     then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
