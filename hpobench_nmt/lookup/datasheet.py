@@ -167,8 +167,11 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     if written not in FORMATS or isinstance(written, bool):
         known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
-    _check_sections(content, path)
+    claimed = _claimed_hash(content)
     sheet = checked(content, Datasheet, str(path))
+    if claimed is not None and sheet.rows is not None and sheet.rows.sha256 is not None:
+        # Without a hash of its rows, it was made by hand from another datasheet.
+        _check_sections(content, claimed, path)
     for key in ("hyperparameters", "metrics"):
         if not getattr(sheet, key):
             raise InputError(f"{path}: needs a section [{key}.NAME].")
@@ -195,16 +198,17 @@ def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
     return {**sheet, "claims": {**sheet.get("claims", {}), _HASH: _sections_sha256(sheet)}}
 
 
-def _check_sections(content: dict[str, Any], path: Path) -> None:
-    """Remove the claimed hash of the sections, and compare it with theirs.
-
-    Not where the rows have no hash: then the datasheet was made by hand from another one.
-    """
-    claims, rows = content.get("claims"), content.get("rows")
+def _claimed_hash(content: dict[str, Any]) -> Any:
+    """Remove the claimed hash of the sections, and return it; None where there is none."""
+    claims = content.get("claims")
     if not isinstance(claims, dict) or _HASH not in claims:
-        return
+        return None
     content["claims"] = {key: value for key, value in claims.items() if key != _HASH}
-    if isinstance(rows, dict) and "sha256" in rows and claims[_HASH] != _sections_sha256(content):
+    return claims[_HASH]
+
+
+def _check_sections(content: dict[str, Any], claimed: Any, path: Path) -> None:
+    if claimed != _sections_sha256(content):
         raise InputError(
             f"{path}: was changed: claims.{_HASH} is another one. Get the table again, or, if it was changed "
             "on purpose, remove that line."
