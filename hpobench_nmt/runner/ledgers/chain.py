@@ -14,7 +14,8 @@ import re
 from hpobench_nmt.core.errors import InputError
 
 _MARK, _DIGITS, _END = b',"chain":"', 64, b'"}'
-_ENDING = len(_MARK) + _DIGITS + len(_END)
+_AT = _DIGITS + len(_END)
+_ENDING = len(_MARK) + _AT
 _LINE = re.compile(re.escape(_MARK) + rb"[0-9a-f]{%d}" % _DIGITS + re.escape(_END))
 _ADVICE = (
     "Take the ledger from a copy. If it was edited on purpose, begin a new chain: "
@@ -61,9 +62,9 @@ class Chain:
 
 def split(line: bytes) -> tuple[bytes, str]:
     """A line without its last brace and its hash, and the hash, empty where it has none."""
-    if not _LINE.fullmatch(line, max(0, len(line) - _ENDING)):
+    if line[-_ENDING:-_AT] != _MARK or line[-2:] != _END:
         return line.rstrip()[:-1], ""
-    return line[:-_ENDING], line[-_DIGITS - len(_END) : -len(_END)].decode()
+    return line[:-_ENDING], line[-_AT:-2].decode("latin-1")
 
 
 def chained(body: bytes, head: str) -> tuple[bytes, str]:
@@ -85,7 +86,9 @@ def refuse_damaged_end(torn: bytes, where: str) -> None:
 
 
 def _next(head: str, body: bytes) -> str:
-    return hashlib.sha256(head.encode() + body).hexdigest()
+    digest = hashlib.sha256(head.encode())
+    digest.update(body)
+    return digest.hexdigest()
 
 
 ENDING_BYTES = _ENDING + 1
