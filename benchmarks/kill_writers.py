@@ -1,6 +1,6 @@
-"""Kill a writer at each call that changes a file, and look at what is left: the old state or the new, never neither.
+"""Kill a writer at each call that changes a file: what is left must be the old state or the new, never neither.
 
-python benchmarks/kill_writers.py                       # all of it; needs strace and unshare, an hour on two cores
+python benchmarks/kill_writers.py                       # all of it, an hour; needs strace and unshare
 python benchmarks/kill_writers.py add build run         # the writers that are named
 python benchmarks/kill_writers.py containers --times 5  # tables are added in three PID namespaces at once
 python benchmarks/kill_writers.py pairs --times 5       # two runs into one folder
@@ -163,7 +163,8 @@ def containers(times: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         small_table(home, layers=2000)
-        again = f"for k in $(seq {times}); do {' '.join(HPO)} tables add toy.csv >/dev/null 2>>{name}/errors || echo fell; done"
+        add = f"{' '.join(HPO)} tables add toy.csv >/dev/null 2>>{name}/errors || echo fell"
+        again = f"for k in $(seq {times}); do {add}; done"
         environment = {**os.environ, "HPOBENCH_NMT_HOME": name}
         running = [
             subprocess.Popen(

@@ -208,6 +208,24 @@ def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Ite
         os.close(handle)
 
 
+@cache
+def why_no_locks(folder: Path) -> str:
+    """Why files in a folder cannot be locked, with advice; empty where they can."""
+    if sys.platform == "win32":
+        return ""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return (
+                f"{folder}: its file system has no locks ({error.strerror}), so that processes would write "
+                "into one another's files. Take a folder on another one, such as a local disk, or mount it "
+                "with locks (NFS: with lockd or local_lock=flock; Lustre: -o flock)."
+            )
+    return ""
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left in a folder: files and folders that were being written.
 

@@ -27,6 +27,7 @@ from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
 from hpobench_nmt.core.space import Value, short_label
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
+from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers.chain import ENDING_BYTES, Chain, chained, head_of, refuse_damaged_end, split
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
@@ -363,7 +364,7 @@ def release_reserve(folder: Path) -> None:
 
 def locked(path: Path) -> FileLock:
     """The lock of whoever writes a ledger."""
-    return FileLock(path.with_name(path.name + ".lock"))
+    return file_lock(path.with_name(path.name + ".lock"))
 
 
 def _mend(path: Path) -> int:
