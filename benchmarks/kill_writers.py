@@ -1,4 +1,4 @@
-"""Kill a writer at each call that changes a file: what is left must be the old state or the new, never neither.
+"""Kill a writer at each call that changes a file: what it leaves is the old state or the new, never neither.
 
 python benchmarks/kill_writers.py                       # all of it, an hour; needs strace and unshare
 python benchmarks/kill_writers.py add build run         # the writers that are named
