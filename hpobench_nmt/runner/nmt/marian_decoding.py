@@ -9,7 +9,7 @@ import torch
 
 from hpobench_nmt.runner.nmt.bpe import Bpe
 from hpobench_nmt.runner.nmt.marian_batches import mask_of
-from hpobench_nmt.runner.nmt.marian_numbers import decode, encode, padded
+from hpobench_nmt.runner.nmt.marian_numbers import END, decode, encode, padded
 from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
 
 _LONGER = 2, 10  # a translation has at most twice the source's subwords, and ten more
@@ -25,7 +25,7 @@ def translate_lines(
     """
     device = next(model.parameters()).device
     most = model.config.max_position_embeddings - 1
-    numbers = [line[: most - 1] + line[-1:] for line in encode(source, lines)]
+    numbers = [line if len(line) <= most else [*line[: most - 1], END] for line in encode(source, lines)]
     full = sorted((i for i, line in enumerate(numbers) if len(line) > 1), key=lambda i: -len(numbers[i]))
     found = [""] * len(lines)
     training = model.training
