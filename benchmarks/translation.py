@@ -32,6 +32,7 @@ SPEC: dict[str, Any] = {
     "num_hidden": 128,
     "num_heads": 4,
     "learning_rate": 0.004,
+    "learning_rate_scheduler": "linear-decay",
     "warmup": 100,
     "batch_size": 400,
     "max_length": 60,
@@ -48,7 +49,7 @@ CORPUS = {"name": "parallel", "source": "de", "target": "en"} | {
 METRICS = ("dev_bleu", "test_bleu", "dev_ppl", "train_time", "dev_cpu_time", "num_param")
 
 
-def write_language(folder: Path, words: int = 100) -> None:
+def write_language(folder: Path, words: int = 60) -> None:
     """Files of a language with so many words, of two to six letters, some of them more frequent."""
     draw = random.Random(1)
 
@@ -61,7 +62,7 @@ def write_language(folder: Path, words: int = 100) -> None:
 
     known = dict(zip(lexicon(), lexicon(), strict=True))
     weights = [1 / (rank + 5) for rank in range(words)]
-    for part, count in (("train", 2000), ("dev", 200), ("test", 200)):
+    for part, count in (("train", 6000), ("dev", 200), ("test", 200)):
         lines = [draw.choices(list(known), weights, k=draw.randint(3, 9)) for _ in range(count)]
         turned = [[known[word] for word in (line[-1], *line[:-1])] for line in lines]
         for side, text in (("source", lines), ("target", turned)):
