@@ -1,9 +1,8 @@
 """Sentence pairs as numbers, in batches of about as many target subwords each.
 
 A pass over the data draws an order. Pairs of like lengths come together, so that little is padding: they are
-sorted by the lengths of target and source in steps of eight, as Sockeye's buckets, and cut where a batch has
-its words.
-Then the batches are shuffled. The order depends on the seed and the number of the pass alone, so that a
+sorted by the lengths of target and source, in steps of eight, and cut where a batch has its words. Then the
+batches are shuffled. The order depends on the seed and the number of the pass alone, so that a
 training that is resumed need not remember it.
 """
 

@@ -2,15 +2,16 @@
 
 Normalisation comes before each sublayer (its class M2M100) or after the sum (its class Marian). In both,
 positions are sines and cosines, embeddings are multiplied by the root of the width, and the activation is
-ReLU. The rest is as in Sockeye, which reaches several BLEU more in a short training than the library's own
-choices (benchmarks/translation.py):
+ReLU. Initial weights are as in Sockeye:
 
     linear maps             uniform, +-sqrt(6 / (a + b)) for a inputs and b outputs (Glorot & Bengio 2010)
     q, k, v of attention    the same over sqrt(2), because they are one map of b = 3 a outputs
     embeddings              uniform, +-0.07; one that is also the output's is initialised as a linear map
-    biases                  0; the output has one, attention has one, too
+    biases                  0
 
-The library initialises all weights with a deviation of 0.02 or so, made for widths near 1,000.
+The multiplication matters most. Without it, which is the default of the library's Marian, small vectors of
+words are lost beside positions of size 1: on a tiny language, 320 updates reached BLEU 56 to 60 in place of
+90 (means of three seeds and more).
 """
 
 from __future__ import annotations
