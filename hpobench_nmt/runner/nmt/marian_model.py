@@ -10,8 +10,9 @@ ReLU. Initial weights are as in Sockeye:
     biases                  0
 
 The multiplication matters most. Without it, which is the default of the library's Marian, small vectors of
-words are lost beside positions of size 1: on a tiny language, 320 updates reached BLEU 56 to 60 in place of
-90 (means of three seeds and more).
+words are lost beside positions of size 1. With all weights drawn as in the library (deviation 0.02), 320
+updates on a tiny language reached BLEU 96 with it and 60 without (norm "pre"; 93 and 56 with "post"; means of
+three seeds).
 """
 
 from __future__ import annotations
