@@ -1,6 +1,7 @@
 """What several tests share: tables, an empty home for the package, and the command line."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,11 +145,19 @@ def home(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def toy_home(home) -> Path:
-    """A home with the toy tables "toy" and "toy-missing" installed."""
+@pytest.fixture(scope="session")
+def toy_tables(tmp_path_factory) -> Path:
+    """A home with the toy tables "toy" and "toy-missing", which no test may change."""
+    home = tmp_path_factory.mktemp("toys")
     save_folder(make_table(), home / "tables" / "toy")
     save_folder(make_table("toy-missing", missing=True), home / "tables" / "toy-missing")
+    return home
+
+
+@pytest.fixture
+def toy_home(home, toy_tables) -> Path:
+    """A home of a test's own with the toy tables "toy" and "toy-missing" installed."""
+    shutil.copytree(toy_tables, home)
     return home
 
 
@@ -194,11 +203,11 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_command():
     return command
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def contents():
     return files_below

@@ -54,12 +54,11 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     split = split_text(about.corpus, content, path, corpus.vocabulary)
     tokens, outside = numbered(corpus.vocabulary, split, str(path))
     found = run(kept, tokens, rule, cache)
-    score = "bpc" if corpus.unit == "character" else "ppl"
     if form == "json":
         rows = [
             {
                 "evaluation": each.name,
-                score: each.score if math.isfinite(each.score) else None,
+                **{name: x if math.isfinite(x) else None for name, x in each.scores.items()},
                 "seconds": each.seconds,
                 **each.used,
             }
@@ -71,8 +70,8 @@ def evaluate(model: Path, path: Path, rule: str, cache: bool, device: str, form:
     say(f"{describe_kept(about)}, trained on {corpus.name}")
     known = f"the vocabulary of {len(corpus.vocabulary):,}"
     say(f"{path}: {len(tokens):,} {corpus.unit}s, {outside:,} ({outside / len(tokens):.2%}) out of {known}")
-    cells = [(e.name, _shown(e.score), f"{e.seconds:.1f}") for e in found]
-    print_grid(("evaluation", score, "seconds"), cells, make_console())
+    cells = [(e.name, *map(_shown, e.scores.values()), f"{e.seconds:.1f}") for e in found]
+    print_grid(("evaluation", *found[0].scores, "seconds"), cells, make_console())
 
 
 def _shown(score: float) -> str:

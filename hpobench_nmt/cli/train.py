@@ -252,7 +252,8 @@ def _print_plan(
     from hpobench_nmt.core.space import short_label
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.specs.spec import describe
-    from hpobench_nmt.runner.training.run import infeasible, planned
+    from hpobench_nmt.runner.training.plan import planned
+    from hpobench_nmt.runner.training.run import infeasible
 
     path = folder / LEDGER
     ledger, todo = planned(spec, path, rows, shard)

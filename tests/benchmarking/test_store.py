@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,10 +31,18 @@ class Slow:
 """
 
 
+@pytest.fixture(scope="module")
+def undisturbed(toy_tables, run_command, tmp_path_factory):
+    """The folder of an undisturbed run, to be copied."""
+    out = tmp_path_factory.mktemp("undisturbed") / "reference"
+    run_command(*RUN, *METHODS, "--out", out, HPOBENCH_NMT_HOME=str(toy_tables))
+    return out
+
+
 @pytest.fixture
-def reference(toy_home, run_command, contents, tmp_path):
-    """Files of an undisturbed run."""
-    run_command(*RUN, *METHODS, "--out", tmp_path / "reference")
+def reference(toy_home, undisturbed, contents, tmp_path):
+    """Files of an undisturbed run, which stand in tmp_path / "reference"."""
+    shutil.copytree(undisturbed, tmp_path / "reference")
     return contents(tmp_path / "reference")
 
 
@@ -72,7 +81,7 @@ def test_every_method_starts_from_the_same_rows(reference, tmp_path):
         (("--jobs", "1"), {"PYTHONHASHSEED": "1"}),
         (("--jobs", "1"), {"PYTHONHASHSEED": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}),
         (("--jobs", "1"), {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}),
-        (("--jobs", "2", "--backend", "dask"), {}),
+        pytest.param(("--jobs", "2", "--backend", "dask"), {}, marks=pytest.mark.hosts),
     ],
     ids=["two workers", "hash seed 1", "hash seed 2, one BLAS thread", "two BLAS threads", "dask"],
 )
@@ -83,6 +92,7 @@ def test_the_same_bytes_however_it_is_run(reference, run_command, contents, tmp_
     assert contents(tmp_path / "again") == reference
 
 
+@pytest.mark.hosts
 def test_ray_gives_the_same_bytes(reference, run_command, contents, tmp_path):
     pytest.importorskip("ray", reason="Ray is an extra: pip install 'hpobench-nmt[ray]'")
     run_command(*RUN[:-2], *METHODS, "--jobs", "2", "--backend", "ray", "--out", tmp_path / "again")

@@ -52,6 +52,7 @@ def storage_of(kind, folder):
     return optuna.storages.JournalStorage(backend)
 
 
+@pytest.mark.hosts
 @pytest.mark.parametrize("kind", ["sqlite", "journal"])
 @pytest.mark.parametrize("method", ["BO_EI_M_std", "RS"])
 def test_processes_that_share_a_study_try_nothing_twice(kind, method, tmp_path):

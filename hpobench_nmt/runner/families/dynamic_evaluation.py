@@ -85,6 +85,7 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
     from hpobench_nmt.runner.lm.measure import (
         forget_peak,
         loss_metrics,
+        refuse_chaotic,
         refuse_diverged,
         rule_of,
         size_metrics,
@@ -102,9 +103,15 @@ def _train(job: Job[DynamicEvaluationSettings]) -> Outcome:
         started = seconds(device)
         dev = dynamic_nll(model, corpus.dev, rule, rms)
         taken = seconds(device) - started
-    test = dynamic_nll(model, corpus.test, rule, rms)
     refuse_diverged(corpus, dev)
     known = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
+    static = known["static"]
+    if "dev_ppl_static" in static:
+        unadapted = math.log(static["dev_ppl_static"])
+    else:
+        unadapted = static["dev_bpc_static"] * math.log(2.0)
+    refuse_chaotic(model, corpus.dev, rule, rms, unadapted, dev)
+    test = dynamic_nll(model, corpus.test, rule, rms)
     metrics = {
         **known["static"],
         **loss_metrics(corpus, "", dev, test),

@@ -22,7 +22,7 @@ from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger, refuse_misfit
-from hpobench_nmt.runner.ledgers.planned import planned_rows
+from hpobench_nmt.runner.ledgers.planned import placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
 
@@ -41,8 +41,9 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
     ledger = read_ledger(path)
     spec = load_spec(path.parent / SPEC, follow_link=False)
     refuse_misfit(path, ledger, spec, to_train=False)
-    own = {spec.row(record.config): record for record in ledger.records if record.replicate == 0}
-    ended = [own[row] for row in sorted(row for row in own if row is not None)]
+    records = placed(spec, ledger)
+    own = {row: record for row, record in records if record.replicate == 0}
+    ended = [own[row] for row in sorted(own)]
     done = [record for record in ended if record.status == "done"]
     if not done:
         raise InputError(f"{path}: no configuration has been trained with success yet.")
@@ -52,8 +53,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         raise InputError(f"{path}: no record has one of the spec's metrics ({wanted}).")
     names = [m.name for m in metrics]
     failed = [record for record in ended if record.status == "failed"]
-    rows_of_ledger = [row for row in own if row is not None]
-    planned = len(np.union1d(planned_rows(spec, ledger), np.array(rows_of_ledger, dtype=np.intp)))
+    planned = len({*planned_rows(spec, records).tolist(), *own})
     grid = {axis.name: {record.config[axis.name] for record in done} for axis in spec.axes}
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
@@ -76,9 +76,8 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         },
         curves=curves,
     )
-    rows = {spec.row(record.config) for record in done}
     # A configuration that failed has no row, though it may have succeeded with another seed.
-    with_row = [record for record in ledger.records if spec.row(record.config) in rows]
+    with_row = [record for row, record in records if row in own and own[row].status == "done"]
     table = table.with_replicates(_replicates(spec, with_row, names))
     told = "; ".join(filter(None, (_noise(table, name) for name in table.objectives)))
     if told:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.runner.ledgers.ledger import Ledger
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record
 from hpobench_nmt.runner.specs.spec import Spec
 
+Placed = Sequence[tuple[int, Record]]
+"""Records with their rows of a spec's grid."""
 
-def planned_rows(spec: Spec, ledger: Ledger) -> NDArray[np.intp]:
+
+def placed(spec: Spec, ledger: Ledger) -> list[tuple[int, Record]]:
+    """The records of a ledger whose configurations lie on the grid, in their order. Costs O(H) a record."""
+    rows = ((spec.row(record.config), record) for record in ledger.records)
+    return [(row, record) for row, record in rows if row is not None]
+
+
+def planned_rows(spec: Spec, records: Placed) -> NDArray[np.intp]:
     """Rows of the grid that are trained: the spec's sample, then the neighbours of its best.
 
     The neighbours are those of the best of the sample, so that they stay what they are as the ledger grows.
@@ -19,18 +28,15 @@ def planned_rows(spec: Spec, ledger: Ledger) -> NDArray[np.intp]:
     if not spec.neighbours:
         return spec.sample
     sample = set(spec.sample.tolist())
-    of_sample = [
-        record for record in ledger.records if record.replicate == 0 and spec.row(record.config) in sample
-    ]
+    of_sample = [(row, record) for row, record in records if record.replicate == 0 and row in sample]
     if len(of_sample) < len(sample):
         return spec.sample
-    best = best_rows(spec, replace(ledger, records=tuple(of_sample)), spec.neighbours)
-    near = {row for one in best for row in spec.neighbours_of(one)}
+    near = {row for best in best_rows(spec, of_sample, spec.neighbours) for row in spec.neighbours_of(best)}
     return np.append(spec.sample, np.array(sorted(near - sample), dtype=np.intp))
 
 
-def best_rows(spec: Spec, ledger: Ledger, count: int) -> list[int]:
-    """The best rows of a ledger by the first objective, so many of them, the best first.
+def best_rows(spec: Spec, records: Placed, count: int) -> list[int]:
+    """The `count` best rows by the first objective, the best first.
 
     Of equal ones, the first rows of the grid are taken. Rows without a value are never among them.
     """
@@ -39,8 +45,7 @@ def best_rows(spec: Spec, ledger: Ledger, count: int) -> list[int]:
     sign = 1.0 if metric.direction == "min" else -1.0
     losses = sorted(
         (sign * record.metrics[name], row)
-        for record in ledger.records
+        for row, record in records
         if record.replicate == 0 and name in record.metrics
-        if (row := spec.row(record.config)) is not None
     )
     return [row for _, row in losses[:count]]

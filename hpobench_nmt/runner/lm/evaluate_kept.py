@@ -18,10 +18,10 @@ from hpobench_nmt.runner.family import TrainingFailed
 from hpobench_nmt.runner.lm.clock import seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll
 from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
-from hpobench_nmt.runner.lm.measure import rule_of, statistics, tune_cache, tuned_rule
+from hpobench_nmt.runner.lm.measure import rule_of, scores_of, statistics, tune_cache, tuned_rule
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll
 from hpobench_nmt.runner.lm.settings import RULES, EvaluationSettings
-from hpobench_nmt.runner.lm.static import WARM_UP, bits, perplexity, static_nll
+from hpobench_nmt.runner.lm.static import WARM_UP, static_nll
 from hpobench_nmt.runner.settings import settings_of
 
 
@@ -31,12 +31,12 @@ class Evaluation:
 
     Attributes:
         name: "static", "cache", or the rule of dynamic evaluation.
-        score: perplexity a word, or bits a character; NaN or infinite where dynamic evaluation diverged.
+        scores: those of `scores_of` by name; NaN or infinite where dynamic evaluation diverged.
         seconds: processor time on a CPU, wall clock on a CUDA device.
     """
 
     name: str
-    score: float
+    scores: Mapping[str, float]
     seconds: float
     used: Mapping[str, float] = field(default_factory=dict)
 
@@ -102,10 +102,10 @@ def _timed(
     started = seconds(device)
     losses = nll(tokens)
     taken = seconds(device) - started
-    score = math.nan
-    if math.isfinite(losses.mean()):
-        score = bits(losses) if kept.corpus.unit == "character" else perplexity(losses)
-    return Evaluation(name, score, taken, used or {})
+    scores = scores_of(kept.corpus, tokens, losses)
+    if not math.isfinite(losses.mean()):
+        scores = dict.fromkeys(scores, math.nan)
+    return Evaluation(name, scores, taken, used or {})
 
 
 def _cache(kept: KeptLanguageModel) -> NeuralCache:

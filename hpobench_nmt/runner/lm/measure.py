@@ -7,7 +7,7 @@ import ctypes
 import gc
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from hpobench_nmt.runner.lm.clock import alone, lock_of, seconds
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms
 from hpobench_nmt.runner.lm.fit import fit
 from hpobench_nmt.runner.lm.kept_files import save_language_model
-from hpobench_nmt.runner.lm.language_model import parameter_count
+from hpobench_nmt.runner.lm.language_model import LanguageModel, parameter_count
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll, tuned_cache
 from hpobench_nmt.runner.lm.settings import DynamicSettings, EvaluationSettings
@@ -49,6 +49,8 @@ _HALVINGS = 4
 _MASK_SEED = 0
 # A loss of so many times that of a guess among all tokens is no model of them.
 _SLACK = 2.0
+# A change of the learning rate, as a share, and how much of the loss (nats) it may move.
+_NUDGE, _CHAOS = 1e-6, 1e-3
 
 
 def train_and_measure(job: Job[Any], architecture: Architecture[Any], corpus: TextCorpus) -> Outcome:
@@ -86,7 +88,12 @@ def measure(
     losses: dict[str, tuple[Floats, Floats]] = {}
     rms: list[Tensor] | None = None
 
-    def evaluate(suffix: str, clock: str, nll: Callable[[Tokens], Floats]) -> None:
+    def evaluate(
+        suffix: str,
+        clock: str,
+        nll: Callable[[Tokens], Floats],
+        refuse: Callable[[Floats], None] = lambda dev: None,
+    ) -> None:
         device = lm.output_weight.device
         with alone(lock):
             nll(corpus.dev[:WARM_UP])
@@ -94,6 +101,7 @@ def measure(
             dev = nll(corpus.dev)
             taken = seconds(device) - started
         refuse_diverged(corpus, dev, _SLACK)
+        refuse(dev)
         test = nll(corpus.test)
         metrics[clock] = taken
         metrics.update(loss_metrics(corpus, suffix, dev, test))
@@ -115,7 +123,8 @@ def measure(
         for halvings in range(1 + (_HALVINGS if len(tuning) > 1 else 0)):
             slower = replace(rule, learning_rate=rule.learning_rate / 2**halvings)
             with contextlib.suppress(TrainingFailed):
-                evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms))
+                chaotic = partial(refuse_chaotic, lm, corpus.dev, slower, rms, losses["static"][0].mean())
+                evaluate("_dynamic", "dynamic_time", partial(dynamic_nll, lm, rule=slower, rms=rms), chaotic)
                 used |= {"dynamic_learning_rate": slower.learning_rate, "dynamic_decay": slower.decay}
                 break
     if settings.mc_masks:
@@ -141,28 +150,68 @@ def refuse_diverged(corpus: TextCorpus, dev: Floats, slack: float = 1.0) -> None
         raise TrainingFailed(f"diverged: the loss on dev is {dev.mean():.4g} nats a token")
 
 
+def refuse_chaotic(
+    model: LanguageModel,
+    tokens: Tokens,
+    rule: UpdateRule,
+    rms: Sequence[Tensor] | None,
+    static: float,
+    adapted: Floats,
+) -> None:
+    """Raise TrainingFailed where rounding decides what dynamic evaluation comes to.
+
+    Near divergence, a change of the learning rate by a millionth can double the perplexity. Where adaptation
+    makes the loss worse, the tokens are therefore read again with such a rate.
+
+    Args:
+        static: the mean loss (nats) without adaptation.
+        adapted: the losses of `dynamic_nll` with this rule.
+    """
+    loss = float(adapted.mean())
+    if loss <= static:
+        return
+    nudged = replace(rule, learning_rate=rule.learning_rate * (1 + _NUDGE))
+    again = float(dynamic_nll(model, tokens, nudged, rms).mean())
+    if not math.isclose(loss, again, abs_tol=_CHAOS):
+        raise TrainingFailed(
+            f"chaotic: the loss on dev is {loss:.4g} nats a token, and {again:.4g} with a learning rate that "
+            "is a millionth larger"
+        )
+
+
 def _diverged(corpus: TextCorpus, nll: Floats, slack: float) -> bool:
     return not nll.mean() < slack * math.log(len(corpus.vocabulary))
 
 
 def loss_metrics(corpus: TextCorpus, suffix: str, dev: Floats, test: Floats) -> dict[str, float]:
-    """Perplexities, or bits per character, by the metrics' names; without test's where test diverged.
-
-    Those of subwords are a token, a word and a character, so that vocabularies can be compared.
-    """
-    found = {}
+    """The scores of both parts by the metrics' names; without test's where test diverged."""
+    found: dict[str, float] = {}
     for part, tokens, nll in (("dev", corpus.dev, dev), ("test", corpus.test, test)):
         if part == "test" and _diverged(corpus, nll, _SLACK):
             continue
-        if corpus.unit == "character":
-            found[f"{part}_bpc{suffix}"] = bits(nll)
-            continue
-        found[f"{part}_ppl{suffix}"] = perplexity(nll)
-        if corpus.unit == "subword":
-            words, characters = words_and_characters(corpus.vocabulary, tokens[1:])
-            found[f"{part}_ppl_word{suffix}"] = perplexity(nll * (len(nll) / words))
-            found[f"{part}_bpc{suffix}"] = bits(nll * (len(nll) / characters))
+        found |= {f"{part}_{name}{suffix}": x for name, x in scores_of(corpus, tokens, nll).items()}
     return found
+
+
+def scores_of(corpus: TextCorpus, tokens: Tokens, nll: Floats) -> dict[str, float]:
+    """Perplexity ("ppl") of a stream of words, or bits per character ("bpc") of one of characters.
+
+    Subwords have a perplexity a token ("ppl") and a word ("ppl_word"), and bits per character, so that
+    vocabularies can be compared.
+
+    Args:
+        nll: negative log-likelihood (nats) of all tokens but the first.
+    """
+    if corpus.unit == "character":
+        return {"bpc": bits(nll)}
+    if corpus.unit == "word":
+        return {"ppl": perplexity(nll)}
+    words, characters = words_and_characters(corpus.vocabulary, tokens[1:])
+    return {
+        "ppl": perplexity(nll),
+        "ppl_word": perplexity(nll * (len(nll) / words)),
+        "bpc": bits(nll * (len(nll) / characters)),
+    }
 
 
 def learning_curve(corpus: TextCorpus, training: TrainingSummary) -> list[dict[str, float]]:

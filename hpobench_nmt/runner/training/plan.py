@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.runner.ledgers.ledger import Ledger
-from hpobench_nmt.runner.ledgers.planned import best_rows, planned_rows
+from hpobench_nmt.runner.ledgers.ledger import Ledger, read_ledger, refuse_misfit
+from hpobench_nmt.runner.ledgers.planned import best_rows, placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 
 Training = tuple[int, int]
@@ -31,14 +32,15 @@ def pending(
     first, parts = shard[0] - 1, shard[1]
     chosen = np.zeros(spec.size, dtype=bool)
     chosen[np.asarray(rows, dtype=np.intp)] = True
-    finished = {(spec.row(record.config), record.replicate) for record in ledger.records}
+    records = placed(spec, ledger)
+    finished = {(row, record.replicate) for row, record in records}
     ended = np.zeros(spec.size, dtype=bool)
-    ended[[row for row, replicate in finished if row is not None and replicate == 0]] = True
+    ended[[row for row, replicate in finished if replicate == 0]] = True
     wanted = np.zeros(spec.size, dtype=bool)
-    wanted[planned_rows(spec, ledger)] = True
+    wanted[planned_rows(spec, records)] = True
     twice = list(spec.replicate_rows)
     if spec.best and ended[wanted].all():
-        twice += [row for row in best_rows(spec, ledger, spec.best) if row not in twice]
+        twice += [row for row in best_rows(spec, records, spec.best) if row not in twice]
     # Seed after seed of a row: jobs that run at once do not all wait for one model that a seed stands for.
     turns = [turn + 1 for turn in range(spec.replicated[1])]
     turns += [SAME_SEED + turn + 1 for turn in range(spec.same_seed)]
@@ -47,3 +49,17 @@ def pending(
     order = generator(spec.seed, "order").permutation(spec.size)[first::parts]
     todo = order[(chosen & wanted & ~ended)[order]].tolist()
     return [*((row, 0) for row in todo), *(training for training in again if training not in finished)]
+
+
+def planned(
+    spec: Spec, path: Path, rows: Sequence[int] | NDArray[np.intp], shard: tuple[int, int] = (1, 1)
+) -> tuple[Ledger, list[Training]]:
+    """The ledger as it is, empty if there is none, and the trainings that a run would do now.
+
+    Raises InputError if the ledger is of another spec.
+    """
+    ledger = Ledger({}, {}, ())
+    if path.exists():
+        ledger = read_ledger(path)
+        refuse_misfit(path, ledger, spec)
+    return ledger, pending(spec, ledger, rows, shard)

@@ -21,11 +21,11 @@ from hpobench_nmt.runner.devices import (
     first_devices,
     mixed_devices,
 )
-from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger, refuse_misfit
+from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger
 from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training import dispatch
-from hpobench_nmt.runner.training.plan import Training, pending
+from hpobench_nmt.runner.training.plan import pending
 from hpobench_nmt.runner.training.workspace import Workspace, open_workspace
 
 Shard = tuple[int, int]
@@ -139,20 +139,6 @@ def train_rows(
     # Not before, as on a CPU: to ask a GPU for its model opens CUDA in this process, too.
     mixed = mixed_devices(record.device for record in done) if run.devices != ["cpu"] else ""
     return Ended(done, len(ledger.records) - len(done), left, paused, mixed)
-
-
-def planned(
-    spec: Spec, path: Path, rows: Sequence[int] | NDArray[np.intp], shard: Shard
-) -> tuple[Ledger, list[Training]]:
-    """The ledger as it is, empty if there is none, and the trainings that a run would do now.
-
-    Raises InputError if the ledger is of another spec.
-    """
-    ledger = Ledger({}, {}, ())
-    if path.exists():
-        ledger = read_ledger(path)
-        refuse_misfit(path, ledger, spec)
-    return ledger, pending(spec, ledger, rows, shard)
 
 
 def infeasible(spec: Spec, cache: Path) -> list[str]:

@@ -10,9 +10,9 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.runner.disk.curve_file import read_curve
 from hpobench_nmt.runner.disk.locks import is_held
-from hpobench_nmt.runner.ledgers.ledger import Record, read_ledger, refuse_misfit
+from hpobench_nmt.runner.ledgers.ledger import Record
 from hpobench_nmt.runner.specs.spec import describe
-from hpobench_nmt.runner.training.plan import pending
+from hpobench_nmt.runner.training.plan import planned
 from hpobench_nmt.runner.training.workspace import Workspace, claim_path
 
 _LAST_BYTES = 4096
@@ -66,9 +66,7 @@ def read_status(workspace: Workspace, shard: tuple[int, int] = (1, 1)) -> Status
     path = workspace.ledger
     if not path.exists():
         raise InputError(f"{path}: there is no ledger yet: nothing has been trained there.")
-    ledger = read_ledger(path)
-    refuse_misfit(path, ledger, workspace.spec)
-    todo = pending(workspace.spec, ledger, range(workspace.spec.size), shard)
+    ledger, todo = planned(workspace.spec, path, range(workspace.spec.size), shard)
     running: list[Running] = []
     paused: list[Paused] = []
     held = {p.name for p in _entries(workspace.work) if p.is_dir() and is_held(claim_path(p))}

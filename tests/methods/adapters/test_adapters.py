@@ -21,7 +21,7 @@ from hpobench_nmt.methods import ADAPTERS, BUILT_IN, BuiltIn
 from hpobench_nmt.testing import CONFORMANCE_CHECKS, survives_small_tables
 
 # BoTorch's import warns of a function of torch that it uses.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 # These fit models for so long that a whole conformance check would take CI minutes.
 SLOW = [n for n in ADAPTERS if n in ("optuna.GP", "optuna.MOTPE", "botorch.LogEI", "botorch.LogEHVI")]

@@ -15,9 +15,12 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium (th
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"
-)
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"
+    ),
+]
 
 LUMINANCE = """
 const [r, g, b] = arguments[0].match(/[\\d.]+/g).map(Number).map((v) => v / 255)

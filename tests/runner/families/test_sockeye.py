@@ -91,6 +91,7 @@ def undisturbed(base, tmp_path_factory):
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
     import torch
 
@@ -162,6 +163,7 @@ def test_a_model_is_trained_decoded_and_scored(undisturbed, base):
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_paused_killed_and_gone_on_with_it_has_the_same_bits(undisturbed, job, tmp_path, capsys):
     _, expected = undisturbed
     state = tmp_path / "state"
@@ -210,6 +212,7 @@ def test_paused_killed_and_gone_on_with_it_has_the_same_bits(undisturbed, job, t
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_two_workers_train_one_model_and_go_on_with_the_same_bits(job, tmp_path):
     this = job(workers=2, dropout=0.1, checkpoint_interval=20, max_updates=40, checkpoint_sentences=0)
     prepared = prepare(
@@ -269,18 +272,21 @@ def test_more_workers_than_gpus(job):
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_training_that_diverges_says_so(job):
     with pytest.raises(TrainingFailed, match=r"diverged: dev perplexity \S+ after 20 updates"):
         sockeye.FAMILY.train(job(learning_rate=1.0, checkpoint_interval=20, checkpoint_sentences=0))
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_bleu_of_a_sample_at_checkpoints_has_a_name_of_its_own(job):
     outcome = sockeye.FAMILY.train(job(checkpoint_interval=20, max_updates=20, checkpoint_sentences=3))
     assert [set(point) for point in outcome.curve] == [{"update", "dev_ppl", "dev_bleu_sample", "seconds"}]
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_training_may_go_by_bleu_instead_of_perplexity(job):
     # No BLEU rises by more than 100, but perplexity falls from infinity to its first value.
     this = job(
@@ -340,6 +346,7 @@ def test_tables_have_the_names_of_the_published_ones():
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_sockeye_takes_every_setting_as_it_was_meant(job, tmp_path):
     from argparse import ArgumentParser
 
@@ -383,6 +390,7 @@ def test_mixed_precision_needs_a_gpu(job):
 
 
 @needs_sockeye
+@pytest.mark.hosts
 def test_gradients_are_added_and_the_rate_falls_linearly(job, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changes = {"update_interval": 2, "learning_rate_scheduler": "linear-decay", "checkpoint_sentences": 0}

@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -10,7 +11,7 @@ from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm.dynamic import UpdateRule, dynamic_nll, gradient_rms  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import parameter_count  # noqa: E402
 from hpobench_nmt.runner.lm.mc_dropout import mc_nll  # noqa: E402
-from hpobench_nmt.runner.lm.measure import learning_curve, measure, rule_of  # noqa: E402
+from hpobench_nmt.runner.lm.measure import learning_curve, measure, refuse_chaotic, rule_of  # noqa: E402
 from hpobench_nmt.runner.lm.neural_cache import NeuralCache, cache_nll  # noqa: E402
 from hpobench_nmt.runner.lm.settings import METRICS, EvaluationSettings  # noqa: E402
 from hpobench_nmt.runner.lm.static import bits, perplexity, static_nll  # noqa: E402
@@ -59,6 +60,18 @@ def test_dynamic_evaluation_that_diverges_has_no_metrics(tiny, learning_rate):
     found = metrics_of(tiny(), CORPUS, chosen)
     assert not [name for name in found if "dynamic" in name]
     assert found["dev_ppl"] > 1 and found["dev_ppl_cache"] > 1
+
+
+def test_adaptation_that_rounding_decides_is_refused_and_one_that_only_hurts_is_not(tiny):
+    model, tokens = tiny(), np.random.default_rng(0).integers(9, size=2000)
+    static = static_nll(model, tokens).mean()
+    for learning_rate, chaotic in ((6.0, False), (12.0, True)):
+        rule = UpdateRule("sgd", learning_rate)
+        adapted = dynamic_nll(model, tokens, rule)
+        assert static < adapted.mean()
+        refused = pytest.raises(TrainingFailed, match="chaotic") if chaotic else contextlib.nullcontext()
+        with refused:
+            refuse_chaotic(model, tokens, rule, None, static, adapted)
 
 
 def test_a_tuned_learning_rate_that_diverges_is_halved(tiny):

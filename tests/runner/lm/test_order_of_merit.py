@@ -26,6 +26,8 @@ from hpobench_nmt.runner.lm.fit import fit  # noqa: E402
 from hpobench_nmt.runner.lm.language_model import set_up  # noqa: E402
 from hpobench_nmt.runner.lm.static import perplexity, static_nll  # noqa: E402
 
+pytestmark = pytest.mark.oracle
+
 KEPT = Path(__file__).with_name("converged.npz")
 SECTION = {"name": "sotu", "since": 1961, "vocabulary": 2000, "dev_tokens": 10_000, "test_tokens": 500}
 SETTINGS = FAMILY.settings(

@@ -12,7 +12,7 @@ pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record
-from hpobench_nmt.runner.ledgers.planned import best_rows, planned_rows
+from hpobench_nmt.runner.ledgers.planned import best_rows, placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, configuration_key, copy_for, select, short_key
 from hpobench_nmt.runner.specs.spec_file import load_spec
 from hpobench_nmt.runner.training.plan import pending
@@ -269,7 +269,7 @@ def test_the_best_rows_are_trained_again_once_all_have_ended(load):
     # Losses are 0 for the rows 0, 5 and 10, of which the last has none; then 1 for 4 and 9.
     best = [(row, turn) for row in (0, 5, 4) if row not in spec.replicate_rows for turn in turns]
     assert pending(spec, Ledger({}, {}, tuple(done)), range(12)) == [*chosen, *best]
-    assert best_rows(spec, Ledger({}, {}, tuple(done)), 3) == [0, 5, 4]
+    assert best_rows(spec, placed(spec, Ledger({}, {}, tuple(done))), 3) == [0, 5, 4]
 
 
 POINTS = """
@@ -331,7 +331,7 @@ def test_the_neighbours_of_the_best_points_follow_them(tmp_path):
     # A neighbour that is better still has no neighbours of its own trained.
     later = [*done, *(record(row, 1.0) for row in near)]
     assert rows(later) == []
-    assert planned_rows(spec, Ledger({}, {}, tuple(later))).tolist() == sample + sorted(near)
+    assert planned_rows(spec, placed(spec, Ledger({}, {}, tuple(later)))).tolist() == sample + sorted(near)
 
 
 def test_the_same_seed_is_the_rows_own(load):

@@ -77,6 +77,7 @@ def rows(ledger):
     }
 
 
+@pytest.mark.hosts
 @pytest.mark.parametrize("backend", ["ray", "dask"])
 def test_the_same_rows_as_without_a_cluster(train, place, backend):
     module = {"dask": "distributed"}.get(backend, backend)
@@ -93,6 +94,7 @@ def test_the_same_rows_as_without_a_cluster(train, place, backend):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the worker in /proc")
 @needs_ray
+@pytest.mark.hosts
 def test_a_worker_that_is_killed_ends_the_run_in_one_line(place, start, train, wait_for):
     (place / "long.toml").write_text(SPEC.replace("max_epochs = 2", "max_epochs = 100000\npatience = 1000"))
     arguments = ("train", "long.toml", "--out", "killed", "--backend", "ray", "--jobs", "1", "--quiet")
@@ -109,6 +111,7 @@ def test_a_worker_that_is_killed_ends_the_run_in_one_line(place, start, train, w
 
 
 @needs_ray
+@pytest.mark.hosts
 @pytest.mark.parametrize(
     ("resources", "message"),
     [("{}", "Ray knows of no GPU"), ('{"GPU": 2}', "finds no CUDA device here")],

@@ -137,7 +137,7 @@ def test_the_corpus_own_text_has_the_scores_of_the_training(place, awd_lstm, fam
         found = evaluate(kept, tokens, kept.settings.dynamic_rule, cache="cache" in expected)
         assert {e.name for e in found} == {kept.settings.dynamic_rule, *expected} - {"dynamic"}
         for each, suffix in zip(found, expected.values(), strict=True):
-            assert each.score == metrics[f"{part}_{score}{suffix}"]
+            assert each.scores == {score: metrics[f"{part}_{score}{suffix}"]}
         for name, suffix in expected.items():
             mean = losses[f"{part}_{name}"].mean()
             assert losses[f"{part}_{name}"].shape == (len(tokens) - 1,)
@@ -150,7 +150,7 @@ def test_another_rule_is_tuned_on_the_kept_dev_part(place, awd_lstm):
     kept = load_language_model(awd_lstm[0], "cpu")
     tokens, _ = text_of(place, kept, "test")
     static, dynamic = evaluate(kept, tokens, "sparse")
-    assert dynamic.name == "sparse" and dynamic.score != static.score
+    assert dynamic.name == "sparse" and dynamic.scores != static.scores
     first = kept.settings.dynamic_learning_rate
     assert dynamic.used["dynamic_learning_rate"] != first  # 60 tokens of dev ask for a higher one
     untuned = replace(kept, settings=replace(kept.settings, tuning_tokens=0))
