@@ -209,7 +209,7 @@ def _update(run: _Run, course: _Course) -> None:
     run.scaler.update()
     if settings.ema:
         with torch.no_grad():
-            torch._foreach_lerp_(course.moving, run.parameters, 1 - settings.ema)
+            torch._foreach_lerp_(course.moving, [*run.parameters], 1 - settings.ema)
 
 
 def _next(run: _Run, course: _Course) -> Batch:
