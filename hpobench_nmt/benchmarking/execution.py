@@ -7,15 +7,16 @@ process or exceeds the time limit, it loses a trial, not the run. No other block
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from hpobench_nmt.benchmarking.opened_files import files_of, recorded
 from hpobench_nmt.benchmarking.plugins import NamedMethod
@@ -43,6 +44,7 @@ _GO_ON = (
     "with fewer --jobs."
 )
 
+T = TypeVar("T")
 Result = tuple[Block, list[Trajectory], float]
 OnOpened = Callable[[Block, frozenset[Path]], None]
 
@@ -304,14 +306,45 @@ def _source(method: NamedMethod) -> str | bytes:
 def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Iterator[Result]:
     if not blocks:
         return
+    with cluster(backend, jobs):
+        run = dask_results if backend == "dask" else _ray_results
+        for number, trajectories, seconds in run(_numbered, enumerate(blocks), jobs):
+            yield blocks[number], trajectories, seconds
+
+
+def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterator[T]:
+    """What a function returns for each task's arguments, as they end, on the Dask cluster that is connected.
+
+    At most `jobs` of them are submitted at a time, and run on whatever workers the cluster has then. Workers
+    that join later are used, and nothing runs in this process. Raises what the function raises.
+    """
+    import distributed
+
+    client: Any = distributed.get_client()
+    waiting = iter(tasks)
+
+    def submitted(count: int) -> list[Any]:
+        return [client.submit(function, *task, pure=False) for task in itertools.islice(waiting, count)]
+
+    futures = submitted(jobs)
+    ended: Any = distributed.as_completed(futures)
+    try:
+        for future in ended:
+            yield future.result()
+            futures.remove(future)
+            more = submitted(1)
+            futures += more
+            ended.update(more)
+    finally:
+        client.cancel(futures)
+
+
+def _ray_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterator[T]:
     import joblib
 
-    return_as = "list" if backend == "ray" else "generator_unordered"
-    with cluster(backend, jobs), joblib.parallel_config(backend=backend, n_jobs=jobs):
-        pool = joblib.Parallel(return_as=return_as, batch_size=1)
-        tasks = (joblib.delayed(_numbered)(number, block) for number, block in enumerate(blocks))
-        for number, trajectories, seconds in pool(tasks):
-            yield blocks[number], trajectories, seconds
+    with joblib.parallel_config(backend="ray", n_jobs=jobs):
+        pool = joblib.Parallel(return_as="list", batch_size=1)
+        yield from pool(joblib.delayed(function)(*task) for task in tasks)
 
 
 _problems: dict[tuple[object, ...], Problem] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -16,20 +17,22 @@ from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.benchmarking.transfer import transfer_tables_sha256
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.files import check_name, no_folder, read_json
+from hpobench_nmt.core.files import check_name, no_folder, parse_json, read_bytes
 from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Natural, Strict, checked
 
-FORMAT = 2
+FORMAT = 3
 """The newest format; see `hpobench_nmt.benchmarking.store`."""
 
 ANEW = "Run it again into another folder."
+_HASHED = 3
 _MOST_SHOWN = 3
 _BUT_READ = ", but trials read "
 _LIBRARIES = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 # The name of Suite.score_at in files of this format.
 _SCORE_AT = "budget"
+_OWN_HASH = b',\n "sha256": "%s"\n}\n'
 
 
 class TableEntry(Strict, frozen=True, kw_only=True):
@@ -96,7 +99,11 @@ class MethodEntry(Strict, frozen=True, kw_only=True):
 
 
 class Manifest(Strict, frozen=True):
-    """The content of manifest.json: the suite has neither tables nor methods, which are here by name."""
+    """The content of manifest.json: the suite has neither tables nor methods, which are here by name.
+
+    From format 3 on, it has the hash of each file of observations, by table and method, and ends with that
+    of its own bytes.
+    """
 
     format: int
     suite: Suite
@@ -104,6 +111,7 @@ class Manifest(Strict, frozen=True):
     tables: dict[str, TableEntry]
     methods: dict[str, MethodEntry]
     versions: dict[str, str]
+    observations: dict[str, dict[str, _Hash]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse names that are no file names, because paths are made of them."""
@@ -120,6 +128,27 @@ class Manifest(Strict, frozen=True):
         """The suite of the run."""
         return msgspec.structs.replace(self.suite, tables=tuple(self.tables), methods=tuple(self.methods))
 
+    def sha256_of(self, table: str, method: str) -> str | None:
+        """The hash of a file of observations, "" where it is missing, None in a format without hashes."""
+        return self.observations.get(table, {}).get(method, "") if self.hashed else None
+
+    @property
+    def hashed(self) -> bool:
+        """Whether files of observations have hashes."""
+        return self.format >= _HASHED
+
+    def with_hashes(self, hashes: Mapping[str, Mapping[str, str]]) -> Manifest:
+        """The manifest with the hashes of more files of observations, by table and method."""
+        every = {
+            table: {**self.observations.get(table, {}), **hashes.get(table, {})}
+            for table in {**self.observations, **hashes}
+        }
+        return msgspec.structs.replace(self, observations=every)
+
+    def with_hash(self, table: str, method: str, sha256: str) -> Manifest:
+        """The manifest with the hash of another file of observations."""
+        return self.with_hashes({table: {method: sha256}})
+
     def to_json(self) -> bytes:
         """The content of the file."""
         content = msgspec.to_builtins(self)
@@ -129,7 +158,16 @@ class Manifest(Strict, frozen=True):
             for key in ("source", "curves", "sources", "trainings"):
                 if not entry[key]:
                     del entry[key]
-        return (json.dumps(content, indent=1) + "\n").encode()
+        if self.hashed:  # in an order that does not depend on which block ended first
+            content["observations"] = {
+                table: {method: of_table[method] for method in self.methods if method in of_table}
+                for table in self.tables
+                if (of_table := self.observations.get(table))
+            }
+        else:
+            del content["observations"]
+        written = json.dumps(content, indent=1).encode() + b"\n"
+        return _sealed(written) if self.hashed else written
 
 
 def manifest_of(
@@ -141,7 +179,7 @@ def manifest_of(
 ) -> Manifest:
     """The manifest of a run, with the folders of tables that are not installed."""
     return Manifest(
-        format=2 if suite.timed or suite.sources else 1,
+        format=FORMAT,
         suite=suite.without_names,
         seed=seed,
         tables={name: TableEntry.of(each, table_folders.get(name, "")) for name, each in instances.items()},
@@ -161,12 +199,17 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder}: {no_folder(folder)}.{_runs_in(folder.parent)}")
     if not path.is_file():
         raise InputError(f"{folder}: has no manifest.json, so it is not a results folder.{_runs_in(folder)}")
-    content = read_json(path, follow_link=False)
+    written = read_bytes(path, follow_link=False)
+    content = parse_json(written, str(path))
     number = content.get("format") if isinstance(content, dict) else None
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InputError(f"{path}: is damaged: it has no format number. {ANEW}")
     if number > FORMAT:
         raise InputError(f"{path}: has format {number}, newer than this version reads: update hpobench-nmt.")
+    if number >= _HASHED and "sha256" in content:
+        if _sealed(written) != written:
+            raise InputError(f"{path}: was changed: it has not the SHA-256 that it ends with. {ANEW}")
+        del content["sha256"]
     settings = content.get("suite")
     if isinstance(settings, dict) and _SCORE_AT in settings:
         content["suite"] = {"score_at" if k == _SCORE_AT else k: v for k, v in settings.items()}
@@ -174,6 +217,13 @@ def read_manifest(folder: Path) -> Manifest:
         return checked(content, Manifest, str(path))
     except InputError as error:
         raise InputError(f"{error} {ANEW}") from None
+
+
+def _sealed(written: bytes) -> bytes:
+    """The content with the hash of all before it as its last key, instead of one that it has."""
+    end = len(_OWN_HASH % (b"0" * 64))
+    at = len(written) - (end if written[-end:].startswith(_OWN_HASH[:13]) else len(b"\n}\n"))
+    return written[:at] + _OWN_HASH % hashlib.sha256(written[:at]).hexdigest().encode()
 
 
 def _runs_in(folder: Path) -> str:

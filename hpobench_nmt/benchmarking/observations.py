@@ -23,6 +23,7 @@ A trial without a look-up, such as that of a method that fails at once where the
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,9 @@ from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Timeline, Trials
 
-_MAX_BYTES = 2**32
+MAX_OBSERVATIONS = 2**32
+"""The bytes of the largest file that is read."""
+
 # Column, attribute of a Timeline, and type.
 _TIMES = {
     "resource": ("resources", "float64"),
@@ -48,8 +51,11 @@ _TIMES = {
 }
 
 
-def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
-    """The content of a file: the trials of a method on a table, the number of the first one being `first`."""
+def to_parquet(table: str, method: str, first: int, trials: Trials, checksums: bool = False) -> bytes:
+    """The content of a file: the trials of a method on a table, the number of the first one being `first`.
+
+    With `checksums`, its pages have some, for a file without a hash elsewhere.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,16 +93,18 @@ def to_parquet(table: str, method: str, first: int, trials: Trials) -> bytes:
     if trials.timing is not None:
         columns |= {name: spread(getattr(trials.timing, each), 0) for name, (each, _) in _TIMES.items()}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
+    pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=checksums)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def read_trials(path: Path, first: int, n_trials: int, method: str, instance: Instance) -> Trials:
+def read_trials(
+    path: Path, first: int, n_trials: int, method: str, instance: Instance, sha256: str | None = None
+) -> Trials:
     """The trials in a file.
 
     It must hold so many trials of this method on the instance's table, numbered from `first`, with its
-    losses.
+    losses, and have this SHA-256, if it is not None.
 
     Raises:
         InputError: it cannot be read, or holds anything else than that.
@@ -107,7 +115,14 @@ def read_trials(path: Path, first: int, n_trials: int, method: str, instance: In
         return InputError(f"{path}: {what}. Delete it and run again.")
 
     most_rows = n_trials * len(instance.trainings.costs)  # every checkpoint of every row, once
-    columns = _columns(path, instance.losses.shape[1], not instance.problem.counts_lookups, most_rows)
+    content = read_bytes(path, MAX_OBSERVATIONS)
+    if sha256 is not None:
+        found = hashlib.sha256(content).hexdigest()
+        if not sha256:
+            raise wrong("the manifest has no hash of it")
+        if found != sha256:
+            raise wrong(f"was changed: its SHA-256 is {found[:12]}…, in the manifest {sha256[:12]}…")
+    columns = _columns(content, instance.losses.shape[1], not instance.problem.counts_lookups, most_rows)
     if columns is None:
         raise wrong("is damaged")
     held = [columns[key].unique().to_pylist() for key in ("table", "method")]
@@ -194,10 +209,14 @@ def wrong_times(
         return "its trainings are not in the order of finishing"
     if (timing.workers < 0).any() or (timing.workers >= workers).any():
         return f"its workers are not numbered from 0 to {workers - 1}"
+    order = np.lexsort((np.arange(len(rows)), timing.workers, trials))
+    follows = (np.diff(trials[order]) == 0) & (np.diff(timing.workers[order]) == 0)
+    if (timing.starts[order][1:] < timing.finishes[order][:-1])[follows].any():
+        return "a worker in it trains two rows at a time"
     return ""
 
 
-def _columns(path: Path, n_losses: int, timed: bool, most_rows: int) -> dict[str, Any] | None:
+def _columns(content: bytes, n_losses: int, timed: bool, most_rows: int) -> dict[str, Any] | None:
     """The columns in their types and without nulls; None where the file has others, too many rows, or damage.
 
     A few bytes of a compressed file may stand for any number of rows, so these are counted first.
@@ -211,9 +230,8 @@ def _columns(path: Path, n_losses: int, timed: bool, most_rows: int) -> dict[str
     types |= {"failed": pa.bool_(), "failure": text}
     if timed:
         types |= {name: getattr(pa, kind)() for name, (_, kind) in _TIMES.items()}
-    content = read_bytes(path, _MAX_BYTES)
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         if file.metadata.num_rows > most_rows:
             return None
         found = file.read()

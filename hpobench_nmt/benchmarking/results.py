@@ -93,13 +93,17 @@ class Results:
         if self.manifest is None:
             raise InputError("only results of a run can be saved: a folder records how they were made.")
         files = ResultsFolder(Path(folder))
-        files.start(self.manifest)
+        with files.writing():
+            self._save(files, self.manifest)
+        return files.path
+
+    def _save(self, files: ResultsFolder, manifest: Manifest) -> None:
+        files.start(manifest)
         for (table, method), found in self.trials.items():
             trials = Trials.of(self.instances[table].losses, found, self.instances[table].numbers)
             steps = sum(max(len(trial.rows) - self.suite.n_initial, 0) for trial in trials)
             seconds = steps * self.step_seconds.get((table, method), math.nan)
             files.keep_all(table, method, trials, Took(seconds, seconds, 0 if math.isnan(seconds) else steps))
-        return files.path
 
     def all_failed(self) -> list[tuple[str, str]]:
         """(table, method) where every trial failed."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -14,10 +15,10 @@ import msgspec
 
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
-from hpobench_nmt.benchmarking.observations import read_trials, to_parquet
+from hpobench_nmt.benchmarking.observations import MAX_OBSERVATIONS, read_trials, to_parquet
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import read_bytes, remove_leftovers, write_whole
+from hpobench_nmt.core.files import locked_folder, read_bytes, remove_leftovers, write_whole
 from hpobench_nmt.core.trajectory import Trials
 
 # A line for each block of trials.
@@ -33,6 +34,15 @@ class ResultsFolder:
     """The files of a run. It holds nothing but the path; the state of a run is in its files."""
 
     path: Path
+
+    @contextlib.contextmanager
+    def writing(self, notify: Callable[[str], None] = lambda message: None) -> Iterator[None]:
+        """Wait until no other run writes into the folder; `notify` is told that this one waits."""
+        with contextlib.suppress(OSError):  # `start` reports it
+            self.path.mkdir(parents=True, exist_ok=True)
+        told = f"another run writes into {self.path}: waiting until it has ended."
+        with locked_folder(self.path, lambda: notify(told)):
+            yield
 
     def start(self, manifest: Manifest, notify: Callable[[str], None] = lambda message: None) -> None:
         """Make the folder ready for a run: new, or resuming the same run.
@@ -59,7 +69,10 @@ class ResultsFolder:
                     for table in old.tables:
                         self._remove(table, name)
             tables, methods = old.tables | manifest.tables, old.methods | manifest.methods
-            manifest = msgspec.structs.replace(manifest, tables=tables, methods=methods)
+            own = manifest.observations
+            manifest = msgspec.structs.replace(
+                manifest, tables=tables, methods=methods, observations=self._hashes(old)
+            ).with_hashes(own)
         elif self._has_other_files():
             raise InputError(f"{self.path}: not empty and not a results folder. Choose another with --out.")
         self._write(self._inside("manifest.json"), manifest.to_json())
@@ -70,6 +83,30 @@ class ResultsFolder:
         new = msgspec.structs.replace(old, methods=old.methods | {name: entry})
         self._write(self._inside("manifest.json"), new.to_json())
 
+    def _hashes(self, manifest: Manifest) -> dict[str, dict[str, str]]:
+        """Those of a manifest; of one that has none, those of the files as they are."""
+        if manifest.hashed:
+            return manifest.observations
+        pairs = [(table, method) for table in manifest.tables for method in manifest.methods]
+        for pair in pairs:
+            if (path := self.observations(*pair)).exists():
+                content = read_bytes(path, MAX_OBSERVATIONS)
+                manifest = manifest.with_hash(*pair, hashlib.sha256(content).hexdigest())
+        return manifest.observations
+
+    def _keep(self, table: str, method: str, trials: Trials) -> str:
+        """Write all trials of a method on a table, and before that the file's hash into the manifest.
+
+        A run that is killed in between has no file, and makes it again. Returns the hash.
+        """
+        path = self.observations(table, method)
+        content = to_parquet(table, method, 0, trials)
+        digest = hashlib.sha256(content).hexdigest()
+        manifest = read_manifest(self.path).with_hash(table, method, digest)
+        self._write(self._inside("manifest.json"), manifest.to_json())
+        self._write(path, content)
+        return digest
+
     def _has_other_files(self) -> bool:
         if not self.path.exists():
             return False
@@ -79,11 +116,13 @@ class ResultsFolder:
     def finished(self, blocks: Sequence[Block], instances: Mapping[str, Instance]) -> dict[Key, Trials]:
         """The trials of the blocks that are done; InputError where a file is damaged or not of this run."""
         done: dict[Key, Trials] = {}
+        manifest = read_manifest(self.path)
         for (table, method), group in groupby(blocks, key=lambda block: (block.table, block.method.name)):
             own = list(group)
             path = self.observations(table, method)
             if path.exists():
-                whole = read_trials(path, 0, own[-1].stop, method, instances[table])
+                sha256 = manifest.sha256_of(table, method)
+                whole = read_trials(path, 0, own[-1].stop, method, instances[table], sha256)
                 done |= {block.key: whole.part(block.first, block.stop) for block in own}
                 continue
             for block in own:
@@ -96,12 +135,12 @@ class ResultsFolder:
 
     def keep(self, block: Block, trials: Trials, took: Took) -> None:
         """Write a block of trials that is done, and what it took."""
-        self._write(self._part(block.key), to_parquet(*block.key, trials))
+        self._write(self._part(block.key), to_parquet(*block.key, trials, checksums=True))
         self._note(*block.key, len(trials), took)
 
     def keep_all(self, table: str, method: str, trials: Trials, took: Took) -> None:
         """Write all trials of a method on a table, and what they took."""
-        self._write(self.observations(table, method), to_parquet(table, method, 0, trials))
+        self._keep(table, method, trials)
         self._note(table, method, 0, len(trials), took)
 
     def _note(self, table: str, method: str, first: int, n_trials: int, took: Took) -> None:
@@ -121,15 +160,19 @@ class ResultsFolder:
                     blocks[cells[0]] = Took(float(cells[2]), float(cells[3]), int(cells[4][:18]))
         return seconds_a_step(blocks.values())
 
-    def merge(self, blocks: Sequence[Block], done: Mapping[Key, Trials]) -> None:
-        """Join all blocks of a table and method into their one file, if all of them are done."""
+    def merge(self, blocks: Sequence[Block], done: Mapping[Key, Trials]) -> str:
+        """Join all blocks of a table and method into their one file, if all of them are done.
+
+        Returns the hash of the file, empty where there is none yet.
+        """
         if not all(block.key in done for block in blocks):
-            return
+            return ""
         table, method = blocks[0].table, blocks[0].method.name
         trials = Trials.joined([done[block.key] for block in blocks])
-        self._write(self.observations(table, method), to_parquet(table, method, 0, trials))
+        digest = self._keep(table, method, trials)
         for block in blocks:
             _unlink(self._part(block.key))
+        return digest
 
     def close(self, blocks: Iterable[Block]) -> None:
         """Remove what only an unfinished run needs, but nothing of methods that are not in these blocks."""

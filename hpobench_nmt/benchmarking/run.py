@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -41,7 +42,8 @@ def run_suite(
         seed: root seed; the same seed gives the same bytes for any jobs and backend.
         jobs, backend, timeout: as in execution.run_blocks.
         folder: results folder, new or of the same run, which keeps every block of trials as it ends (see
-            hpobench_nmt.benchmarking.store); None: the results are in memory alone.
+            hpobench_nmt.benchmarking.store); None: the results are in memory alone. While another run
+            writes into it, this one waits.
         table_folders: folder of each table that is not installed, by its name.
         progress: called with (work done, work in all) as blocks end.
         notify: called with each message for the user.
@@ -51,55 +53,59 @@ def run_suite(
     blocks = plan(suite, instances, methods, seed)
     manifest = manifest_of(suite, instances, methods, seed, table_folders or {})
     files = None if folder is None else ResultsFolder(folder)
-    done: dict[tuple[str, str, int], Trials] = {}
-    if files:
-        files.start(manifest, notify)
-        done = files.finished(blocks, instances)
-
-    def on_opened(block: Block, opened: frozenset[Path]) -> None:
-        nonlocal manifest
-        name, entry = block.method.name, manifest.methods[block.method.name]
-        files_too = block.method.not_covered(opened) if files else []
-        if files and files_too and not entry.not_covered:
-            entry = entry.marked(files_too)
-            manifest = msgspec.structs.replace(manifest, methods=manifest.methods | {name: entry})
-            files.mark(name, entry)
-            notify(
-                f"method {name!r} reads {entry.not_covered} in its trials, but not when it is loaded or "
-                "made. The results are kept, but the next run will make them again."
-            )
-
-    together: dict[tuple[str, str], list[Block]] = {(t, m.name): [] for t in instances for m in methods}
-    for block in blocks:
-        together[block.table, block.method.name].append(block)
-    took: dict[tuple[str, str], list[Took]] = {pair: [] for pair in together}
-    total = sum(block.work for block in blocks)
-    worked = sum(block.work for block in blocks if block.key in done)
-    progress = progress or (lambda done, total: None)
-    progress(worked, total)
-    todo = [block for block in blocks if block.key not in done]
-    for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):
-        pair = block.table, block.method.name
-        done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
-        took[pair].append(Took.of(found, seconds, suite.n_initial))
+    with files.writing(notify) if files else nullcontext():
+        done: dict[tuple[str, str, int], Trials] = {}
         if files:
-            files.keep(block, done[block.key], took[pair][-1])
-            files.merge(together[pair], done)
-        worked += block.work
+            files.start(manifest, notify)
+            done = files.finished(blocks, instances)
+
+        def on_opened(block: Block, opened: frozenset[Path]) -> None:
+            nonlocal manifest
+            name, entry = block.method.name, manifest.methods[block.method.name]
+            files_too = block.method.not_covered(opened) if files else []
+            if files and files_too and not entry.not_covered:
+                entry = entry.marked(files_too)
+                manifest = msgspec.structs.replace(manifest, methods=manifest.methods | {name: entry})
+                files.mark(name, entry)
+                notify(
+                    f"method {name!r} reads {entry.not_covered} in its trials, but not when it is loaded or "
+                    "made. The results are kept, but the next run will make them again."
+                )
+
+        together: dict[tuple[str, str], list[Block]] = {(t, m.name): [] for t in instances for m in methods}
+        for block in blocks:
+            together[block.table, block.method.name].append(block)
+        took: dict[tuple[str, str], list[Took]] = {pair: [] for pair in together}
+        total = sum(block.work for block in blocks)
+        worked = sum(block.work for block in blocks if block.key in done)
+        progress = progress or (lambda done, total: None)
         progress(worked, total)
-    if files:
-        files.close(blocks)
-        files.start(manifest)  # a run of other methods that began at the same time may have left these out
-    return Results(
-        suite,
-        seed,
-        dict(instances),
-        tuple(method.name for method in methods),
-        {pair: Trials.joined([done[block.key] for block in own]) for pair, own in together.items()},
-        {method.name: method for method in methods},
-        {pair: files.step_seconds(*pair) if files else seconds_a_step(took[pair]) for pair in together},
-        manifest,
-    )
+        todo = [block for block in blocks if block.key not in done]
+        for block, found, seconds in run_blocks(todo, jobs, backend, timeout, on_opened):
+            pair = block.table, block.method.name
+            done[block.key] = Trials.of(block.data.losses, found, block.data.numbers)
+            took[pair].append(Took.of(found, seconds, suite.n_initial))
+            if files:
+                files.keep(block, done[block.key], took[pair][-1])
+                if digest := files.merge(together[pair], done):
+                    manifest = manifest.with_hash(*pair, digest)
+            worked += block.work
+            progress(worked, total)
+        if files:
+            files.close(blocks)
+            files.start(
+                manifest
+            )  # a run of other methods that began at the same time may have left these out
+        return Results(
+            suite,
+            seed,
+            dict(instances),
+            tuple(method.name for method in methods),
+            {pair: Trials.joined([done[block.key] for block in own]) for pair, own in together.items()},
+            {method.name: method for method in methods},
+            {pair: files.step_seconds(*pair) if files else seconds_a_step(took[pair]) for pair in together},
+            manifest,
+        )
 
 
 def check_methods(suite: Suite, methods: Iterable[NamedMethod]) -> None:

@@ -1,4 +1,4 @@
-"""Results on disk, format 1 or 2. A run that was killed resumes and ends in the same files.
+"""Results on disk, format 1, 2 or 3. A run that was killed resumes and ends in the same files.
 
     DIR/manifest.json                      format, suite settings, seed, versions, tables and methods by hash
     DIR/observations/TABLE/METHOD.parquet  all look-ups of a method on a table, once all its trials are done
@@ -10,10 +10,14 @@
 `observations` has the columns of the Parquet files, `manifest` the keys of the manifest. Every file is there
 whole or not at all: it is written under another name and renamed.
 
-Compatibility: the format is 1, or 2 for suites on a clock, whose files also have columns for the times, and
-for suites with sources. It changes when a reader of the old format would misread or refuse the new files. A
-version reads its own format and all before it, and refuses a newer one with the advice to update. A run
-resumes only in a folder of the same suite, seed, tables and library versions, which never mixes computations.
+Hashes: the manifest holds the SHA-256 of each file of observations, which is written after it, and of itself.
+Reading checks them. Timings have none, and unfinished blocks the checksums of Parquet's pages.
+
+Compatibility: the format is 3. Earlier versions wrote 1, or 2 for suites on a clock and for suites with
+sources, without hashes; a run that resumes in such a folder adds them. The format changes when a reader of
+the old format would misread or refuse the new files. A version reads its own format and all before it, and
+refuses a newer one with the advice to update. A run resumes only in a folder of the same suite, seed, tables
+and library versions, which never mixes computations.
 
 Safety: a results folder may come from somebody else. Everything in it is checked before it is used. Names
 that paths are made of must be plain file names, nothing is read, written or removed outside the folder, also
@@ -81,7 +85,8 @@ def load_results(folder: str | Path, methods: Iterable[MethodSpec] = ()) -> Resu
         for method in manifest.methods:
             path = files.observations(name, method)
             if path.exists():
-                trials[name, method] = read_trials(path, 0, suite.trials, method, instances[name])
+                sha256 = manifest.sha256_of(name, method)
+                trials[name, method] = read_trials(path, 0, suite.trials, method, instances[name], sha256)
     if not trials:
         raise InputError(f"{folder}: nothing is finished yet. Run the same command again to resume.")
     step_seconds = {pair: files.step_seconds(*pair) for pair in trials}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -11,6 +12,7 @@ import click
 
 from hpobench_nmt.cli.common import make_console, say
 from hpobench_nmt.core.errors import InputError, RunError
+from hpobench_nmt.core.files import why_no_locks
 
 _DISTRIBUTION = "hpobench-nmt"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -24,6 +26,11 @@ _EXPECTED = {
     "GB_EIF_M": [30, 92, 106, 94, 67, 58, 91, 85, 95, 142, 82, 93],
 }
 _LOOKUPS = 12
+_CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+_NO_LIMIT = 2**60
 _TABLE = "sotu-awd-lstm"
 
 
@@ -82,9 +89,37 @@ def _places() -> list[tuple[str, str]]:
         ("corpora and states of trainings", str(training_cache())),
         ("compiled code", compiled),
     ]
+    for what, folder in (("training cache", training_cache()), ("working folder", Path.cwd())):
+        places.append((f"locks in the {what}", _locks(folder)))
+    places += [("memory limit", limit) for limit in _memory_limits()]
     if more := os.environ.get("HPOBENCH_NMT_TABLES"):
         places.append(("HPOBENCH_NMT_TABLES", more))
     return places
+
+
+def _locks(folder: Path) -> str:
+    """Whether files in a folder, or where it will be made, can be locked."""
+    there = next(place for place in (folder, *folder.parents) if place.is_dir())
+    if not os.access(there, os.W_OK):
+        return f"{there}: cannot be written"
+    return why_no_locks(there) or "yes"
+
+
+def _memory_limits() -> list[str]:
+    """Limits of this process's memory: of the shell (ulimit -v), and of its control group."""
+    found = []
+    with contextlib.suppress(ImportError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            found.append(f"{limit / 2**20:,.0f} MiB of addresses (ulimit -v)")
+    for path in _CGROUP_LIMITS:
+        with contextlib.suppress(OSError):
+            text = path.read_text(encoding="ascii").strip()
+            if text.isdecimal() and int(text) < _NO_LIMIT:
+                found.append(f"{int(text) / 2**20:,.0f} MiB (control group, {path})")
+    return found or ["none"]
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:

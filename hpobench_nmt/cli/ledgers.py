@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,7 +21,7 @@ def build(ledger: Path) -> None:
     from hpobench_nmt.runner.ledgers.build_table import build as make
 
     with writing(ledger):
-        table, folder = make(ledger)
+        table, folder = make(ledger, lambda message: say(message, err=True))
     claims = table.claims
     say(
         f"{folder}: table {table.name!r}, {len(table)} of "
@@ -41,7 +42,13 @@ def ledger() -> None:
 @click.argument("ledgers", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="Folder of the merged ledger.")
 @click.option("--mix-devices", is_flag=True, help="Rows of different devices are no conflict.")
-def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
+@click.option(
+    "--keep",
+    type=click.Choice(["first"]),
+    help="Two different lines for one training are no conflict: the first ledger's counts.",
+)
+@click.option("--edited", is_flag=True, help="Lines were edited on purpose: begin a new chain of hashes.")
+def merge(ledgers: tuple[Path, ...], out: Path, **given: Any) -> None:
     """Merge LEDGERS of one spec, such as those of shards, into one.
 
     Where they do not belong together, every conflict is named and no ledger is written. A ledger that is in
@@ -50,7 +57,9 @@ def merge(ledgers: tuple[Path, ...], out: Path, mix_devices: bool) -> None:
     require_installed("filelock")
     from hpobench_nmt.runner.ledgers.merge import merge as run
 
-    merged = run(ledgers, out, mix_devices)
+    merged = run(ledgers, out, **given)
+    for note in merged.notes:
+        say(note, err=True)
     for conflict in merged.conflicts:
         say(f"Conflict: {conflict}", err=True)
     if merged.conflicts:

@@ -17,8 +17,14 @@ from hpobench_nmt.core.text import counted
 @click.command()
 @click.argument("folder", type=PATH)
 @click.option("--format", "form", default="text", show_default=True, help="text, csv, json or latex.")
-def score(folder: Path, form: str) -> None:
-    """Show the scores of a results FOLDER."""
+@click.option("--verify", is_flag=True, help="Check all hashes, and stop if a file has none.")
+def score(folder: Path, form: str, verify: bool) -> None:
+    """Show the scores of a results FOLDER.
+
+    The hashes of its files are checked in any case. With --verify, the tables' files and ledgers are checked
+    too, files without a hash, which earlier versions wrote, are an error, and the command prints what it
+    checked.
+    """
     from hpobench_nmt.benchmarking.store import load_results, unfinished
     from hpobench_nmt.render.data_text import scores_csv, scores_json
     from hpobench_nmt.render.latex import run_latex
@@ -28,6 +34,11 @@ def score(folder: Path, form: str) -> None:
     if form not in formats:
         raise unknown("format", form, formats)
     results = load_results(folder)
+    if verify:
+        from hpobench_nmt.benchmarking.verification import verify_results
+
+        for fact in verify_results(folder, results):
+            say(fact, err=True)
     missing = unfinished(results)
     if missing:
         say(f"Not finished, and left out: {pairs_text(missing)}.", err=True)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import json
 import os
 import platform
 import re
 import shutil
 import stat
+import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.text import UNSAFE, escape
+
+if sys.platform != "win32":
+    import fcntl
 
 MAX_SETTINGS_BYTES = 64 * 2**20
 """The largest TOML or JSON file that is read."""
@@ -35,7 +41,11 @@ _LEFTOVER = re.compile(
     r"\.(?P<target>.+)\.(?P<machine>[A-Za-z0-9-]*)\.(?P<process>\d{1,10})\.[a-z0-9_]{8}" + re.escape(_SCRATCH)
 )
 _REPLACED = "replaced"
+
+NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What a file system without locks answers, or one, such as NFS, that locks no folders."""
 _DAY = 24 * 3600.0
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 def check_name(kind: str, name: str) -> str:
@@ -94,6 +104,7 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         Path(name).chmod(0o644)
         Path(name).replace(path)
+        sync_folder(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -112,12 +123,49 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 def replace_folder(new: Path, target: Path) -> None:
     """Move a finished folder into place; an older one goes only when the new one is there.
 
-    If the process is killed between the two steps, or neither can be put into place, the older one stays in a
-    scratch folder, from which `remove_leftovers` restores it.
+    Linux exchanges the two in one step. Elsewhere it takes two: if the process is killed between them, or
+    neither folder can be put into place, the older one stays in a scratch folder, from which
+    `remove_leftovers` restores it. The new folder is on the disk when this returns.
     """
+    sync_folder(new)
     if not target.exists():
         new.rename(target)
-        return
+    elif _exchange(new, target):
+        shutil.rmtree(new, ignore_errors=True)
+    else:
+        _replace_in_two_steps(new, target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can tell."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; False where the system or the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:  # an old C library
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(error, os.strerror(error), str(one))
+
+
+def _replace_in_two_steps(new: Path, target: Path) -> None:
     aside = _new_scratch_folder(target)
     try:
         target.rename(aside / _REPLACED)
@@ -134,10 +182,55 @@ def _new_scratch_folder(target: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=_scratch_prefix(target.name), suffix=_SCRATCH, dir=target.parent))
 
 
+@contextmanager
+def locked_folder(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Keep other processes out of the same block for a folder; `waits` is called before it waits for one.
+
+    The system releases the lock however the process ends. Where there are no such locks, as on Windows and
+    on some network file systems, or no such folder, nothing is kept out.
+    """
+    if sys.platform == "win32" or not folder.is_dir():
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waits()
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(handle)
+
+
+@cache
+def why_no_locks(folder: Path) -> str:
+    """Why files in a folder cannot be locked, with advice; empty where they can."""
+    if sys.platform == "win32":
+        return ""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return (
+                f"{folder}: its file system has no locks ({error.strerror}), so that processes would write "
+                "into one another's files. Take a folder on another one, such as a local disk, or mount it "
+                "with locks (NFS: with lockd or local_lock=flock; Lustre: -o flock)."
+            )
+    return ""
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left in a folder: files and folders that were being written.
 
-    Their names hold the machine and the process. They go once that process is gone, or after a day.
+    Their names hold the machine (see `_machine`) and the process. They go once that process is gone, or after
+    a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -178,7 +271,22 @@ def _scratch_prefix(name: str) -> str:
 
 
 def _machine() -> str:
-    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40]
+    """The place where a process's number means something: a machine since its boot, or a container on it.
+
+    Containers may share a home and the name of their machine, and each counts its processes from 1.
+    """
+    place = _boot_id()
+    with contextlib.suppress(OSError):
+        place += str(Path("/proc/self/ns/pid").readlink())
+    name = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40]
+    return f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:10]}"
+
+
+@cache
+def _boot_id() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    return ""
 
 
 def read_bytes(path: Path, limit: int = MAX_SETTINGS_BYTES, follow_link: bool = True) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown, warn
-from hpobench_nmt.core.files import no_folder, read_toml
+from hpobench_nmt.core.files import no_folder, read_toml, remove_leftovers
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 from hpobench_nmt.lookup.folder import DATASHEET, load_folder, summary
 from hpobench_nmt.lookup.table import Table
@@ -54,6 +54,7 @@ def _tables_in(roots: list[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in roots:
         if root.is_dir():
+            remove_leftovers(root)  # among them may be a table that a killed process was replacing
             for folder in sorted(root.iterdir()):
                 if (folder / DATASHEET).is_file() and not folder.name.startswith("."):
                     found.setdefault(folder.name, folder)

@@ -51,7 +51,7 @@ def check_table(table: Table, folder: Path | None = None) -> list[Finding]:
     curves = () if table.curves is None else curve_facts(table, table.curves)
     facts: list[Fact] = [*_facts(table), *curves]
     if folder:
-        facts += [*_ledger(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
+        facts += [*ledger_facts(table, folder), *(("warning", *each) for each in undescribed_files(folder))]
     if not any(kind == "warning" for kind, _, _ in facts):
         facts.append(("ok", "hash, types and ranges are in order", "nothing to watch for."))
     return [Finding(table.name, *fact) for fact in facts]
@@ -339,7 +339,7 @@ def _trained(table: Table) -> Iterator[Fact]:
         )
 
 
-def _ledger(table: Table, folder: Path) -> Iterator[Fact]:
+def ledger_facts(table: Table, folder: Path) -> Iterator[Fact]:
     """Whether the table was built from the ledger that lies beside it."""
     claimed, path = table.provenance.get("ledger_sha256"), folder / LEDGER
     if claimed is None or not path.is_file():

@@ -23,14 +23,17 @@ split_by          columns of a CSV file whose values tell tables apart: `tables 
                   curves), trainings (rows and replicates), configurations (how many were to be trained),
                   failed (how many of them failed), complete (true: all were trained),
                   front (row numbers) and front_objectives; of a collection: collection (its name),
-                  collection_rows and collection_tables (how many it has in all)
+                  collection_rows and collection_tables (how many it has in all); sections_sha256 (the hash of
+                  objectives and columns without their texts, which is compared when it is read; whoever
+                  changes these by hand removes it)
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +77,7 @@ class ReplicatesSection(Strict, frozen=True):
     seed: str | None = None
 
 
+_HASH = "sections_sha256"
 _Label = bool | Whole | Finite | str | list[Any] | dict[str, bool]
 _NONE = {"none": True}
 
@@ -190,7 +194,11 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     if written not in FORMATS or isinstance(written, bool):
         known = f"{', '.join(map(str, FORMATS[:-1]))} and {FORMATS[-1]}"
         raise InputError(f"{path}: format {written!r} is not supported; this version reads {known}.")
+    claimed = _claimed_hash(content)
     sheet = checked(content, Datasheet, str(path))
+    if claimed is not None and sheet.rows is not None and sheet.rows.sha256 is not None:
+        # Without a hash of its rows, it was made by hand from another datasheet.
+        _check_sections(content, claimed, path)
     for key in ("hyperparameters", "metrics"):
         if not getattr(sheet, key):
             raise InputError(f"{path}: needs a section [{key}.NAME].")
@@ -218,6 +226,45 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return sheet
+
+
+def with_sections_hash(sheet: Mapping[str, Any]) -> dict[str, Any]:
+    """A datasheet that claims the hash of its own sections."""
+    return {**sheet, "claims": {**sheet.get("claims", {}), _HASH: _sections_sha256(sheet)}}
+
+
+def _claimed_hash(content: dict[str, Any]) -> Any:
+    """Remove the claimed hash of the sections, and return it; None where there is none."""
+    claims = content.get("claims")
+    if not isinstance(claims, dict) or _HASH not in claims:
+        return None
+    content["claims"] = {key: value for key, value in claims.items() if key != _HASH}
+    return claims[_HASH]
+
+
+def _check_sections(content: dict[str, Any], claimed: Any, path: Path) -> None:
+    if claimed != _sections_sha256(content):
+        raise InputError(
+            f"{path}: was changed: claims.{_HASH} is another one. Get the table again, or, if it was changed "
+            "on purpose, remove that line."
+        )
+
+
+def _sections_sha256(sheet: Mapping[str, Any]) -> str:
+    """The hash of what a datasheet says of its columns, but for texts and for what other hashes cover."""
+    covered = {
+        key: _without(sheet[key], ("count", "sha256")) for key in ("replicates", "curves") if key in sheet
+    }
+    for key in ("hyperparameters", "metrics"):
+        columns = sheet.get(key)
+        if isinstance(columns, dict):
+            covered[key] = {name: _without(each, ("unit", "description")) for name, each in columns.items()}
+    covered["objectives"] = sheet.get("objectives")
+    return hashlib.sha256(json.dumps(covered, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _without(section: Any, keys: Sequence[str]) -> Any:
+    return {k: v for k, v in section.items() if k not in keys} if isinstance(section, dict) else section
 
 
 def provenance_of(sheet: Datasheet, path: Path) -> dict[str, str]:

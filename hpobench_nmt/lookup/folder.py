@@ -27,7 +27,14 @@ from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scrat
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
-from hpobench_nmt.lookup.datasheet import Datasheet, ReplicatesSection, RowsSection, datasheet, read_datasheet
+from hpobench_nmt.lookup.datasheet import (
+    Datasheet,
+    ReplicatesSection,
+    RowsSection,
+    datasheet,
+    read_datasheet,
+    with_sections_hash,
+)
 from hpobench_nmt.lookup.described_rows import build_table
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES, ROWS
 from hpobench_nmt.lookup.file_names import DATASHEET as DATASHEET
@@ -151,7 +158,7 @@ def _files(table: Table, progress: Progress = lambda share: None) -> dict[str, b
     if table.curves is not None and len(table.curves.costs):  # no row may have one
         files[CURVES] = curves_csv(table.curves)
         sheet["curves"] = curves_section(table.curves, table.metrics, files[CURVES])
-    return files | {DATASHEET: tomli_w.dumps(sheet).encode()}
+    return files | {DATASHEET: tomli_w.dumps(with_sections_hash(sheet)).encode()}
 
 
 def add_table(

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import signal
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -508,3 +509,35 @@ def test_a_cluster_that_is_not_installed_is_named(monkeypatch):
     with execution.cluster("local", 1):
         pass
     assert list(run_blocks([], 1, "dask")) == []
+
+
+def _where(number):
+    time.sleep(0.2)
+    return number, os.getpid()
+
+
+def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed):
+    """As one of jobs with one core each; joblib would compute in this process."""
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    found = []
+    with distributed.LocalCluster(**settings) as local, distributed.Client(local):
+        for result in execution.dask_results(_where, ((number,) for number in range(40)), 4):
+            found.append(result)
+            if len(found) == 2:
+                local.scale(2)
+    assert sorted(number for number, _ in found) == list(range(40))
+    processes = {process for _, process in found}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+def _fails(number):
+    if number == 2:
+        raise InputError("nothing to train")
+    return number
+
+
+def test_an_error_on_a_cluster_is_raised_as_it_is(distributed):
+    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**settings), pytest.raises(InputError, match="nothing to train"):
+        list(execution.dask_results(_fails, ((number,) for number in range(9)), 2))

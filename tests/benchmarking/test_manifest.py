@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from importlib.metadata import version
 
@@ -43,7 +44,7 @@ def write(folder, manifest):
 def test_what_is_written(made, two):
     content = made.to_json()
     assert content.endswith(b"}\n")
-    assert content.startswith(b'{\n "format": 1,\n "suite": {\n  "name": "s",')
+    assert content.startswith(b'{\n "format": 3,\n "suite": {\n  "name": "s",')
     names = [m.fingerprint for m in resolve_methods(["RS", "BO_EI_M"])]
     best = {t.name: int(np.sum(t.column("bleu") == np.nanmax(t.column("bleu")))) for t in two}
     libraries = ("hpobench-nmt", "numpy", "scipy", "george", "numba", "pymoo", "moocore", "pandas", "pyarrow")
@@ -56,8 +57,11 @@ def test_what_is_written(made, two):
         }
         for t in two
     ]
-    assert json.loads(content) == {
-        "format": 1,
+    written = json.loads(content)
+    own = b',\n "sha256": "'
+    assert written.pop("sha256") == hashlib.sha256(content[: content.rindex(own)]).hexdigest()
+    assert written == {
+        "format": 3,
         "suite": {
             "name": "s",
             "scores": ["ftb", "fb"],
@@ -78,6 +82,7 @@ def test_what_is_written(made, two):
             "BO_EI_M": {"spec": "BO_EI_M", "fingerprint": names[1]},
         },
         "versions": {library: version(library) for library in libraries},
+        "observations": {},
     }
 
 
@@ -89,6 +94,7 @@ def test_what_is_written_is_read(made, tmp_path):
     assert found.make_suite() == changed(SUITE, methods=("RS", "BO_EI_M"))
     # score_at is read under its own name too.
     content = json.loads(made.to_json())
+    del content["sha256"]
     content["suite"]["score_at"] = content["suite"].pop("budget")
     write(tmp_path, content)
     assert read_manifest(tmp_path) == made
@@ -118,7 +124,7 @@ def test_targets_are_those_of_each_score(toy):
         ({"format": True}, "is damaged: it has no format number"),
         ({"format": 0}, "is damaged: it has no format number"),
         ({"format": 1.0}, "is damaged: it has no format number"),
-        ({"format": 3}, "has format 3, newer than this version reads: update hpobench-nmt."),
+        ({"format": 4}, "has format 4, newer than this version reads: update hpobench-nmt."),
         ({"format": 1, "suite": 3}, ": suite must be a section, not 3. Run it again into another folder."),
         ({"format": 1}, "suite is missing"),
     ],

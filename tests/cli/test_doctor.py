@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ def test_all_is_well_here(home, run_command):
     said = run_command("doctor").stdout
     assert "All is well." in said
     assert str(home) in "".join(said.split())  # a long path is wrapped
+    assert re.search(r"locks in the training cache +\W? *yes", said)
+    assert "memory limit" in said
     assert "numpy" in said
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hpobench_nmt.core import files
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import (
     _abandoned,
@@ -77,6 +78,7 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "f").write_bytes(b"old")
     killed(
+        "files._exchange = lambda one, other: False\n"
         "rename = Path.rename\n"
         "Path.rename = lambda path, to: die() if path.name == 'new' else rename(path, to)\n"
         "(folder / 'new').mkdir()\nfiles.replace_folder(folder / 'new', folder / 't')",
@@ -121,7 +123,8 @@ def test_an_older_folder_does_not_come_back_where_there_is_a_new_one(tmp_path):
 def test_leftovers_are_known_whatever_the_machine_is_called(tmp_path, monkeypatch):
     monkeypatch.setattr("platform.node", lambda: "Büro.pc_1 " * 10)
     with scratch_folder(tmp_path / "t.2") as work:
-        assert work.name.startswith(f".t.2.{'B-ro-pc-1-' * 4}.{os.getpid()}.")
+        assert work.name.startswith(f".t.2.{'B-ro-pc-1-' * 4}-")
+        assert f".{os.getpid()}." in work.name
         (tmp_path / work.name.replace(f".{os.getpid()}.", ".999999999.")).mkdir()
         remove_leftovers(tmp_path)
         assert names(tmp_path) == [work.name]
@@ -247,6 +250,7 @@ def test_a_folder_stays_where_ctrl_c_comes_while_it_is_replaced(tmp_path, monkey
             raise KeyboardInterrupt
         return rename(path, to)
 
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
     monkeypatch.setattr(Path, "rename", stopped)
     with pytest.raises(KeyboardInterrupt):
         replace_folder(tmp_path / "new", tmp_path / "t")
@@ -264,6 +268,7 @@ def test_a_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
         return rename(path, to)
 
     with monkeypatch.context() as failures:
+        failures.setattr(files, "_exchange", lambda one, other: False)
         failures.setattr(Path, "rename", failing)
         with pytest.raises(OSError, match="no more names"):
             replace_folder(tmp_path / "new", tmp_path / "t")
@@ -273,3 +278,49 @@ def test_a_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
     remove_leftovers(tmp_path)
     assert names(tmp_path) == ["new", "t"]
     assert (tmp_path / "t" / "f").read_text() == "t"
+
+
+@pytest.mark.usefixtures("old_and_new")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders in one step")
+def test_a_folder_is_never_absent_while_it_is_replaced(tmp_path):
+    """Whatever the call at which the process is killed: the target is the old folder or the new one."""
+    killed(
+        "files.shutil.rmtree = lambda *a, **k: die()\nfiles.replace_folder(folder / 'new', folder / 't')",
+        tmp_path,
+    )
+    assert (tmp_path / "t" / "f").read_text() == "new"
+    assert (tmp_path / "new" / "f").read_text() == "t"
+
+
+_IN_A_CONTAINER = """
+import sys, time
+from pathlib import Path
+from hpobench_nmt.core import files
+folder = Path(sys.argv[1])
+with files.scratch_folder(folder / "t") as work:
+    (work / "f").write_bytes(b"")
+    (folder / "ready").write_bytes(b"")
+    deadline = time.monotonic() + 30
+    while not (folder / "stop").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    sys.exit(0 if (work / "f").exists() else 3)
+"""
+
+
+def test_a_container_keeps_its_scratch_files(tmp_path):
+    """It has the name of this machine and a folder in common with it, but its own numbers for processes."""
+    container = ["unshare", "-rpf", "--mount-proc"]
+    try:
+        subprocess.run([*container, "true"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no namespaces can be made here")
+    number = next(n for n in range(3, 9999) if not Path(f"/proc/{n}").exists())  # no process has it here
+    until = f'{"/bin/true; " * (number - 2)} "$@"; exit $?'
+    command = [*container, "sh", "-c", until, "sh", sys.executable, "-c", _IN_A_CONTAINER, tmp_path]
+    with subprocess.Popen(command) as running:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        remove_leftovers(tmp_path)
+        (tmp_path / "stop").write_bytes(b"")
+        assert running.wait(30) == 0

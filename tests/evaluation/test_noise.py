@@ -11,6 +11,7 @@ from scipy.stats import kendalltau
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.evaluation import noise
 from hpobench_nmt.evaluation.noise import (
     _agreement,
     _Group,
@@ -331,3 +332,11 @@ def test_too_few_trainings_are_refused_in_words():
     with pytest.raises(InputError, match=r"^the trainings share so many seeds"):
         pooled_noise([np.array([1.0, 2.0])], effects=1)
     assert pooled_noise([np.array([1.0, 2.0, 4.0])], effects=1).df == 1
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_chosen_configurations_go_from_the_best_to_the_median_one(sign):
+    chosen = noise._some({(float(i),): sign * i for i in range(101)}, sign)
+    values = [sign * value for value in chosen.values()]
+    assert values == sorted(values)
+    assert (len(values), values[0], values[-1]) == (50, 0, 50)

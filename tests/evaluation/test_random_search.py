@@ -14,7 +14,11 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.hypervolume import hypervolume
-from hpobench_nmt.evaluation.random_search import exact_random_search
+from hpobench_nmt.evaluation.random_search import (
+    exact_random_search,
+    random_search_attainment,
+    random_search_regret,
+)
 from hpobench_nmt.evaluation.scores import SCORES, answer, make_goal
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.random_search import RandomSearch
@@ -206,3 +210,10 @@ def test_simulated_random_search_has_its_exact_cost():
     mean, std = exact_random_search(goal, 0, costs=costs)
     assert abs(np.mean(times) - mean) < 3.5 * std / 1000**0.5
     np.testing.assert_allclose(np.std(times), std, rtol=0.1)
+
+
+def test_a_quantile_is_reached_where_the_chance_is_just_the_level():
+    """Of two rows, one draw finds the best with probability 0.5."""
+    assert random_search_regret(np.array([1.0, 0.0]), 1, [0.5]).quantiles.tolist() == [[0.0]]
+    losses = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert sorted(random_search_attainment(losses, 1).tolist()) == [[0.0, 1.0], [1.0, 0.0]]

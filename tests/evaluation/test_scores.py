@@ -456,3 +456,10 @@ def test_a_training_that_failed_has_no_gap():
         assert answer(goal, done, 0, 99) == gap
     only = Trajectory(np.array([0]), given.losses[:1], "", Timeline.of_lookups(1))
     assert np.isnan(answer(make_goal("fb", given, score_at=1.0), only, 0))
+
+
+def test_a_row_as_good_as_a_best_of_zero_is_within_a_tolerance_of_zero():
+    """There is no slack for rounding there."""
+    losses = np.array([[0.5], [0.0], [0.0], [1e-300]])
+    goal = make_goal("ftc", Trainings.whole(losses), tolerance=0.0)
+    assert goal.targets.tolist() == [False, True, True, False]

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup import parquet_rows
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 
 PATH = Path("rows.parquet")
@@ -103,3 +104,14 @@ def test_a_column_that_is_there_twice_is_refused():
     with pytest.raises(InputError) as error:
         parquet_columns(content_of(twice), ["a", "b"], PATH)
     assert str(error.value) == "rows.parquet: column 'a' is there twice."
+
+
+@pytest.mark.parametrize(("most", "fits"), [(12, True), (11, False)])
+def test_cells_are_counted_by_rows_and_columns(monkeypatch, most, fits):
+    monkeypatch.setattr(parquet_rows, "_MOST_CELLS", most)
+    columns = {name: [1.0, 2.0, 3.0, 4.0] for name in "abc"}
+    if fits:
+        assert len(columns_of(list("abc"), **columns)) == 3
+    else:
+        with pytest.raises(InputError, match="4 rows are too many for 3 columns"):
+            columns_of(list("abc"), **columns)

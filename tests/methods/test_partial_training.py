@@ -26,10 +26,10 @@ def test_all_of_them_can_be_named():
     assert {method.load() for method in BUILT_IN.values() if method.partial} >= set(METHODS)
 
 
-def curves(seed, n_rows=60, longest=27, uneven=True, resume=True, failing=0.0, ties=False):
+def curves(seed, n_rows=60, longest=27, uneven=True, resume=True, failing=0.0, ties=False, shortest=9):
     """Falling curves with noise, some of which end early or fail."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(longest // 3, longest + 1, n_rows) if uneven else np.full(n_rows, longest)
+    lengths = rng.integers(shortest, longest + 1, n_rows) if uneven else np.full(n_rows, longest)
     parts = [
         rng.uniform(1, 3) + rng.uniform(0.5, 3) / np.arange(1, n + 1) ** 0.7 + rng.normal(0, 0.1, n)
         for n in lengths
@@ -151,6 +151,15 @@ class NaiveASHA:
             came.append(max(there, default=-1) + 1)
         for k in sorted(set(came) - set(there)):
             self.rungs[k].append((loss, self.arrived, progress.row))
+
+
+def test_asha_looks_from_the_top_again_when_an_ended_training_moves_up():
+    """The row may complete a share of the level above, from which another one is then promoted."""
+    for seed in range(12):
+        given = curves(seed, n_rows=40, shortest=1)
+        ours, naive = run(ASHA, given, 3, seed), run(NaiveASHA, given, 3, seed)
+        assert ours.rows.tolist() == naive.rows.tolist()
+        assert ours.timeline.finishes.tolist() == naive.timeline.finishes.tolist()
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,19 @@ def test_a_source_is_poor_above_the_95th_percentile_of_the_problems_own_model():
         np.testing.assert_allclose(found, [1 - weight, weight])
 
 
+def test_each_objective_is_weighed_by_its_own_losses(monkeypatch):
+    given = [source(0.3, 1, 2), source(0.5, 2, 2)]
+    problem = problem_with(given, 2)
+    method = RGPE(problem, np.random.default_rng(0))
+    for row in (5, 6, 7, 8):
+        method.tell(row, smooth(problem.features, 0.3, 2)[row])
+    y = np.array([[1.0, -1.0, 0.5, -0.5], [-1.0, 1.0, 0.25, -0.25]])
+    asked, weights = [], method.weights
+    monkeypatch.setattr(method, "weights", lambda t, own: asked.append((t, own.tolist())) or weights(t, own))
+    method.belief(y, method.posterior.var)
+    assert asked == [(0, y[0].tolist()), (1, y[1].tolist())]
+
+
 def test_the_ensemble_is_the_weighted_sum():
     given = [source(0.3, 1, 2), source(0.5, 2, 2)]
     problem = problem_with(given, 2)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hpobench_nmt.core.files import scratch_folder
+from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.files import NO_LOCKS, scratch_folder, why_no_locks
 
 if sys.platform != "win32":
     import fcntl
@@ -20,8 +21,18 @@ if sys.platform != "win32":
 def exclusive(path: Path) -> Iterator[None]:
     """Wait until no other process is inside for the same path: for measuring times one at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path):
+    with file_lock(path):
         yield
+
+
+def file_lock(path: Path, blocking: bool = True) -> FileLock:
+    """The lock of a file in a folder that is there; RunError where the file system has no locks.
+
+    Without them, two processes would train the same row or write into one ledger.
+    """
+    if why := why_no_locks(path.parent.absolute()):
+        raise RunError(why)
+    return FileLock(path, blocking=blocking)
 
 
 def measuring_lock(cache: Path) -> Path:
@@ -50,6 +61,10 @@ def is_held(path: Path) -> bool:
         return False
     except BlockingIOError:
         return True
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            raise RunError(why_no_locks(path.parent.absolute())) from None
+        raise
     return False
 
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,14 @@ from hpobench_nmt.lookup.folder import LEDGER, SPEC, write_into_folder
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.runner.devices import mixed_devices
 from hpobench_nmt.runner.ledgers.build_curves import ledger_curves
-from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, read_ledger, refuse_misfit
+from hpobench_nmt.runner.ledgers.ledger import (
+    Ledger,
+    Record,
+    parse_ledger,
+    read_content,
+    refuse_misfit,
+    uncovered_note,
+)
 from hpobench_nmt.runner.ledgers.planned import placed, planned_rows
 from hpobench_nmt.runner.specs.spec import SAME_SEED, Spec
 from hpobench_nmt.runner.specs.spec_file import load_spec
@@ -29,16 +36,20 @@ from hpobench_nmt.runner.specs.spec_file import load_spec
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(e[+-]?\d+)?(?!\w)")
 
 
-def build(ledger_path: Path) -> tuple[Table, Path]:
+def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: None) -> tuple[Table, Path]:
     """Write table.csv, datasheet.toml and, where there are any, replicates.csv beside a ledger.
 
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
     measured are left out too.
 
-    The path is the ledger's, or its folder's, which also has spec.toml. Returns the table and its folder.
+    The path is the ledger's, or its folder's, which also has spec.toml. `notify` is told where the ledger has
+    no hashes. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
-    ledger = read_ledger(path)
+    content = read_content(path)
+    ledger = parse_ledger(content, path)
+    if ledger.uncovered:
+        notify(uncovered_note(path, ledger))
     spec = load_spec(path.parent / SPEC, follow_link=False)
     refuse_misfit(path, ledger, spec, to_train=False)
     records = placed(spec, ledger)
@@ -68,7 +79,7 @@ def build(ledger_path: Path) -> tuple[Table, Path]:
         configs=Space(axes).encode_all(record.config for record in done),
         values=np.array([[record.metrics.get(name, np.nan) for name in names] for record in done]),
         objectives=tuple(o for o in spec.objectives if o in names),
-        provenance=_provenance(spec, ledger, path, done, failed, planned),
+        provenance=_provenance(spec, ledger, content, done, failed, planned),
         claims={
             "configurations": planned,
             "failed": len(failed),
@@ -120,7 +131,7 @@ def _noise(table: Table, metric: str) -> str:
 
 
 def _provenance(
-    spec: Spec, ledger: Ledger, path: Path, done: Sequence[Record], failed: Sequence[Record], planned: int
+    spec: Spec, ledger: Ledger, content: bytes, done: Sequence[Record], failed: Sequence[Record], planned: int
 ) -> dict[str, str]:
     trained = [*done, *failed]
     seconds = [record.seconds for record in trained]
@@ -143,7 +154,7 @@ def _provenance(
         "first": min(record.started for record in trained),
         "last": max(record.started for record in trained),
         "seconds": f"{statistics.median(seconds):.0f} a training in the median, {sum(seconds):.0f} in all",
-        "ledger_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "ledger_sha256": hashlib.sha256(content).hexdigest(),
         "reproduce": "hpobench-nmt train spec.toml, with the spec that lies beside the ledger",
         "reproducible": _reproducible(done),
     }

@@ -2,11 +2,15 @@
 
 Lines are only ever appended, under a lock, and flushed one at a time. A training that has a line is never
 done again, and tables are built from the ledger alone. Its first line names its spec and its corpus.
+
+Lines are chained by hashes (`chain.py`). In format 1, the lines that earlier versions wrote have none; lines
+that are added to such a ledger have, so that the first of them covers all before it.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -19,14 +23,18 @@ import msgspec
 from filelock import FileLock
 
 from hpobench_nmt.core.errors import InputError, RunError
-from hpobench_nmt.core.files import parse_json, read_bytes
+from hpobench_nmt.core.files import parse_json, read_bytes, sync_folder
 from hpobench_nmt.core.space import Value, short_label
-from hpobench_nmt.core.text import printable
+from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.core.validation import Finite, Natural, NonNegative, Strict, Whole, checked
+from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
+from hpobench_nmt.runner.ledgers.chain import ENDING_BYTES, Chain, chained, head_of, refuse_damaged_end, split
 from hpobench_nmt.runner.specs.spec import Configuration, Spec, configuration_key
 
-_FORMAT = 1
+FORMAT = 2
+"""The newest format, in which every line has a hash. In format 1, the first lines may have none."""
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2**20
@@ -44,6 +52,7 @@ class _Header(msgspec.Struct, frozen=True):
     ledger: Whole
     spec: dict[str, Any]
     corpus: dict[str, str] = msgspec.field(default_factory=dict)
+    merged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse sections of the spec that are none."""
@@ -99,11 +108,21 @@ def training_key(config: Configuration, replicate: int) -> tuple[str, int]:
 class Ledger:
     """The content of a ledger file: the identity of its spec (Spec.identity), where the corpus came from,
     with its hash, and the first record of each training, in the order they were written.
+
+    Attributes:
+        head: the hash of the last line, which covers the file; of all bytes where no line has a hash.
+        uncovered: how many lines no hash covers, because an earlier version wrote them.
+        merged: heads of the ledgers that this one was merged from.
+        torn: bytes of a last line that was cut short.
     """
 
     spec: Mapping[str, Any]
     corpus: Mapping[str, str]
     records: tuple[Record, ...]
+    head: str = ""
+    uncovered: int = 0
+    merged: tuple[str, ...] = ()
+    torn: int = 0
 
     def finished(self) -> dict[tuple[str, int], Record]:
         """Records by key."""
@@ -113,7 +132,8 @@ class Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger. A last line that was cut short is left out: its training never ended.
 
-    Raises InputError if there is no ledger, or with its number for a line that is no record of a training.
+    Raises InputError if there is no ledger, or with its number for a line that is no record of a training, or
+    whose hash is not the one that follows from the line before.
     """
     return parse_ledger(read_content(path), path)
 
@@ -123,30 +143,62 @@ def read_content(path: Path) -> bytes:
     return read_bytes(path, _LARGEST_BYTES, follow_link=False)
 
 
-def parse_ledger(content: bytes, path: Path) -> Ledger:
-    """The ledger that these bytes are, as `read_ledger`; the path is for errors."""
-    *lines, _ = content.split(b"\n")  # what follows the last line end is no line yet
+def parse_ledger(content: bytes, path: Path, checked_chain: bool = True) -> Ledger:
+    """The ledger that these bytes are, as `read_ledger`; the path is for errors.
+
+    With `checked_chain=False`, hashes are not compared: of a ledger whose lines were edited on purpose.
+    """
+    *lines, torn = content.split(b"\n")  # what follows the last line end is no line yet
     if not lines:
         raise InputError(f"{path}: is empty, not a ledger.")
     where = f"{path}, line 1"
-    header = checked(parse_json(lines[0], where), _Header, where)
-    if header.ledger != _FORMAT:
-        raise InputError(f"{where}: format {header.ledger}; this version reads format {_FORMAT}.")
+    header = checked(_parsed(lines[0], where), _Header, where)
+    if not 1 <= header.ledger <= FORMAT:
+        raise InputError(f"{where}: format {header.ledger}; this version reads formats up to {FORMAT}.")
+    chain = Chain(checked_chain)
+    chain.follow(lines[0], where)
+    if header.ledger == FORMAT and chain.uncovered and checked_chain:
+        raise InputError(f"{where}: has no hash, which every line of format {FORMAT} has.")
     records: dict[tuple[str, int], Record] = {}
     for number, line in enumerate(lines[1:], start=2):
-        record = parse_record(line, f"{path}, line {number}")
+        where = f"{path}, line {number}"
+        record = parse_record(line, where)
+        chain.follow(line, where)
         records.setdefault(record.key, record)
-    return Ledger(header.spec, header.corpus, tuple(records.values()))
+    if checked_chain:
+        refuse_damaged_end(torn, str(path))
+    return Ledger(
+        header.spec,
+        header.corpus,
+        tuple(records.values()),
+        chain.head,
+        chain.uncovered,
+        header.merged,
+        len(torn),
+    )
+
+
+def uncovered_note(path: Path, ledger: Ledger) -> str:
+    """One sentence on a ledger whose lines have no hashes."""
+    return (
+        f"{path}: no hashes, because an earlier version wrote its {counted(ledger.uncovered, 'line')}: "
+        "a change in them would not be noticed."
+    )
 
 
 def parse_record(line: bytes, where: str) -> Record:
     """The record that a line is; raises InputError with `where` if it is none."""
     try:
-        return checked(parse_json(line, where), Record, where)
+        return checked(_parsed(line, where), Record, where)
     except InputError as error:
         raise InputError(
-            f"{error} If the line cannot be mended, remove it: that training is then done again."
+            f"{error} If the line cannot be restored, remove it: that training is then done again."
         ) from None
+
+
+def _parsed(line: bytes, where: str) -> Any:
+    body, digest = split(line)
+    return parse_json(body + b"}" if digest else line, where)
 
 
 def refuse_misfit(path: Path, ledger: Ledger, spec: Spec, to_train: bool = True) -> None:
@@ -184,7 +236,8 @@ def open_ledger(
         refuse_link(path.with_name(name))
     with locked(path):
         if not path.exists() or _mend(path) == 0:
-            _write(path, {"ledger": _FORMAT, "spec": spec, "corpus": dict(corpus)})
+            _write(path, {"ledger": FORMAT, "spec": spec, "corpus": dict(corpus)})
+            sync_folder(path.parent)
         found = read_ledger(path)
     refuse_other_spec(path, found, spec, usual)
     then, now = (str(c.get("sha256"))[:12] for c in (found.corpus, corpus))
@@ -311,7 +364,7 @@ def release_reserve(folder: Path) -> None:
 
 def locked(path: Path) -> FileLock:
     """The lock of whoever writes a ledger."""
-    return FileLock(path.with_name(path.name + ".lock"))
+    return file_lock(path.with_name(path.name + ".lock"))
 
 
 def _mend(path: Path) -> int:
@@ -325,6 +378,7 @@ def _mend(path: Path) -> int:
         whole = file.read().rfind(b"\n") + 1
         file.seek(whole)
         torn = file.read()
+        refuse_damaged_end(torn, str(path))
         with path.with_name(path.name + ".torn").open("ab") as aside:
             aside.write(torn + b"\n")
         file.truncate(whole)
@@ -332,7 +386,8 @@ def _mend(path: Path) -> int:
 
 
 def _write(path: Path, entry: Mapping[str, Any]) -> None:
-    line = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    body = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    line = chained(body, _head(path))[0] + b"\n"
     with path.open("ab", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         written = 0
@@ -343,3 +398,16 @@ def _write(path: Path, entry: Mapping[str, Any]) -> None:
         except OSError:
             file.truncate(before)
             raise
+
+
+def _head(path: Path) -> str:
+    """What the hash of the next line follows. Reads the whole file only where its last line has none."""
+    if not path.exists():
+        return Chain().head
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - ENDING_BYTES))
+        if found := head_of(file.read()):
+            return found
+        file.seek(0)
+        return hashlib.sha256(file.read()).hexdigest()

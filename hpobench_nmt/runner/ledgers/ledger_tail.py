@@ -6,6 +6,7 @@ import os
 import threading
 from pathlib import Path
 
+from hpobench_nmt.runner.ledgers.chain import Chain
 from hpobench_nmt.runner.ledgers.ledger import Record, parse_ledger, parse_record, read_content
 
 _CHECKED_BYTES = 256
@@ -20,6 +21,7 @@ class _Tail:
         self._file = (0, 0)
         self._offset = self._lines = 0
         self._last = b""
+        self._chain = Chain()
         self._records: dict[tuple[str, int], Record] = {}
 
     def record(self, key: tuple[str, int]) -> Record | None:
@@ -44,7 +46,9 @@ class _Tail:
                 return False
             *lines, _ = file.read().split(b"\n")  # what follows the last line end is no line yet
         for line in lines:
-            record = parse_record(line, f"{self._path}, line {self._lines + 1}")
+            where = f"{self._path}, line {self._lines + 1}"
+            record = parse_record(line, where)
+            self._chain.follow(line, where)
             self._records.setdefault(record.key, record)
             self._lines += 1
             self._offset += len(line) + 1
@@ -57,6 +61,9 @@ class _Tail:
         status = self._path.stat()
         self._records = parse_ledger(content, self._path).finished()
         whole = content[: content.rfind(b"\n") + 1]
+        self._chain = Chain()
+        for line in whole.split(b"\n")[:-1]:
+            self._chain.follow(line, str(self._path))
         self._file = (status.st_dev, status.st_ino)
         self._offset, self._lines, self._last = len(whole), whole.count(b"\n"), whole[-_CHECKED_BYTES:]
 

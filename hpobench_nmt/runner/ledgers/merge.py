@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.devices import device_model
 from hpobench_nmt.runner.disk.user_paths import refuse_link
+from hpobench_nmt.runner.ledgers.chain import Chain, chained, split
 from hpobench_nmt.runner.ledgers.ledger import (
+    FORMAT,
     Ledger,
     Record,
     locked,
@@ -19,6 +24,7 @@ from hpobench_nmt.runner.ledgers.ledger import (
     parse_record,
     read_content,
     refuse_misfit,
+    uncovered_note,
 )
 from hpobench_nmt.runner.specs.spec import Spec, copy_for, describe
 from hpobench_nmt.runner.specs.spec_file import load_spec
@@ -31,16 +37,18 @@ class Merged:
     """The findings of a merge: how many trainings the merged ledger holds, and how many of them are new.
 
     Each conflict is a reason why the ledgers do not belong together. If there is one, nothing was written.
+    Each note is a fact about one of them that its owner should know.
     """
 
     conflicts: tuple[str, ...]
     records: int
     new: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A ledger's file with its lines."""
+    """A ledger's file with its lines, without their hashes (`chain.split`)."""
 
     path: Path
     head: bytes
@@ -48,15 +56,26 @@ class _Source:
     ledger: Ledger
 
 
-def merge(ledgers: Sequence[Path], out: Path, mix_devices: bool = False) -> Merged:
-    """Write the trainings of several ledgers into one, line by line as they are.
+def merge(
+    ledgers: Sequence[Path],
+    out: Path,
+    mix_devices: bool = False,
+    keep: Literal["first"] | None = None,
+    edited: bool = False,
+) -> Merged:
+    """Write the trainings of several ledgers into one, line by line as they are but for their hashes.
 
-    If `out` holds a ledger already, its lines come first and stay. A line that is in two ledgers is taken
+    The merged ledger begins a chain of hashes, and its first line names the heads of the ledgers. If `out`
+    holds a ledger already, its lines come first and stay. A line that is in two ledgers is taken
     once. These are conflicts: another spec, another corpus, another kind or model of device, a row that is
     not on the first ledger's grid, and two different lines for one training.
 
-    The ledgers are files, or the folders that hold them, each with its spec.toml. With `mix_devices`, rows of
-    different devices are no conflict, although their times differ.
+    Args:
+        ledgers: files, or the folders that hold them, each with its spec.toml.
+        out: folder of the merged ledger.
+        mix_devices: rows of different devices are no conflict, although their times differ.
+        keep: "first": two different lines for one training are no conflict; that of the first ledger counts.
+        edited: hashes are not compared, because lines were edited on purpose.
 
     Raises:
         InputError: a file that is no ledger.
@@ -65,32 +84,65 @@ def merge(ledgers: Sequence[Path], out: Path, mix_devices: bool = False) -> Merg
     paths = [path / LEDGER if path.is_dir() else path for path in ledgers]
     target = refuse_link(out / LEDGER)
     # Before the folder is made: it may be that one of them is missing or damaged.
-    others = [_read(path) for path in paths if not (target.exists() and path.resolve() == target.resolve())]
+    others = [
+        _read(path, edited) for path in paths if not (target.exists() and path.resolve() == target.resolve())
+    ]
     try:
         out.mkdir(parents=True, exist_ok=True)
         with locked(target):
-            sources = [_read(target), *others] if target.exists() else others
+            sources = [_read(target, edited), *others] if target.exists() else others
             first = sources[0]
             spec = load_spec(first.path.parent / SPEC, follow_link=False)
             held = len(first.ledger.records) if first.path == target else 0
             conflicts = _conflicts(spec, sources, mix_devices)
             lines, twice = _union(sources)
-            if conflicts or twice:
-                return Merged((*conflicts, *twice), held, 0)
+            notes = _notes(sources, twice if keep else ())
+            if conflicts or (twice and not keep):
+                return Merged((*conflicts, *twice), held, 0, notes)
             if not (out / SPEC).exists():
                 write_whole(out / SPEC, copy_for(spec, out).encode())
-            write_whole(target, b"".join(line + b"\n" for line in [first.head, *lines]))
-            return Merged((), len(lines), len(lines) - held)
+            if len(lines) > held or edited:
+                write_whole(target, _joined(sources, lines))
+            return Merged((), len(lines), len(lines) - held, notes)
     except OSError as error:
         raise RunError(f"{error.filename or out}: cannot be written: {error.strerror}.") from error
 
 
-def _read(path: Path) -> _Source:
+def _read(path: Path, edited: bool) -> _Source:
     content = read_content(path)
-    ledger = parse_ledger(content, path)
-    head, *lines = content.split(b"\n")[:-1]
-    numbered = [(n, line, parse_record(line, f"{path}, line {n}")) for n, line in enumerate(lines, start=2)]
+    ledger = parse_ledger(content, path, checked_chain=not edited)
+    head, *lines = (split(line)[0] for line in content.split(b"\n")[:-1])
+    numbered = [
+        (n, line, parse_record(line + b"}", f"{path}, line {n}")) for n, line in enumerate(lines, start=2)
+    ]
     return _Source(path, head, tuple(numbered), ledger)
+
+
+def _joined(sources: Sequence[_Source], lines: Sequence[bytes]) -> bytes:
+    """The merged ledger: the first one's head and these lines, in a chain of their own."""
+    heads = dict.fromkeys(head for s in sources for head in (*s.ledger.merged, s.ledger.head))
+    entry = json.loads(sources[0].head + b"}") | {"ledger": FORMAT, "merged": list(heads)}
+    head, written = Chain().head, []
+    for body in (json.dumps(entry, separators=(",", ":")).encode()[:-1], *lines):
+        line, head = chained(body, head)
+        written.append(line + b"\n")
+    return b"".join(written)
+
+
+def _notes(sources: Sequence[_Source], kept: Sequence[str]) -> tuple[str, ...]:
+    """Facts about the ledgers that are no conflicts."""
+    notes = []
+    for source in sources:
+        if source.ledger.torn:
+            notes.append(
+                f"{source.path}: its last line was cut short after {counted(source.ledger.torn, 'byte')} "
+                "and is left out: that training is not in the merged ledger."
+            )
+        if source.ledger.uncovered:
+            notes.append(uncovered_note(source.path, source.ledger))
+    if kept:
+        notes.append(f"{counted(len(kept), 'training')} had two different lines: the first one counts.")
+    return tuple(notes)
 
 
 def _conflicts(spec: Spec, sources: Sequence[_Source], mix_devices: bool) -> list[str]:
@@ -140,7 +192,7 @@ def _union(sources: Sequence[_Source]) -> tuple[list[bytes], list[str]]:
                 again = f" (again, {record.replicate})" if record.replicate else ""
                 conflicts.append(
                     f"{source.path}, line {number}, and {where}: two lines for {describe(record.config)}"
-                    f"{again}: {_difference(other, record)}. Remove one of them."
+                    f"{again}: {_difference(other, record)}. To take the first, say --keep first."
                 )
     return lines, conflicts
 

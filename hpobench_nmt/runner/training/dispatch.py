@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any, Literal
 
-from hpobench_nmt.benchmarking.execution import Backend, cluster, known_backend
+from hpobench_nmt.benchmarking.execution import Backend, cluster, dask_results, known_backend
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
@@ -160,11 +160,7 @@ def _run_on_cluster(
 
 
 def _run_on_dask(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
-    import joblib
-
-    with joblib.parallel_config(backend="dask", n_jobs=jobs):
-        pool = joblib.Parallel(batch_size=1, return_as="generator_unordered")
-        yield from pool(joblib.delayed(_train_remotely)(training, *place) for training in trainings)
+    yield from dask_results(_train_remotely, ((training, *place) for training in trainings), jobs)
 
 
 def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:

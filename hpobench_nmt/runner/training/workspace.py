@@ -16,6 +16,7 @@ from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.lookup.file_names import LEDGER, SPEC
 from hpobench_nmt.runner.disk.kept_model import MODELS
+from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 from hpobench_nmt.runner.ledgers import ledger as ledgers
 from hpobench_nmt.runner.ledgers.ledger import Ledger, refuse_rows_off_the_grid
@@ -112,7 +113,7 @@ def open_workspace(
 
 def claim(training_folder: Path) -> FileLock:
     """The lock of whoever trains in this folder. The system releases it when that process ends."""
-    return FileLock(refuse_link(claim_path(training_folder)))
+    return file_lock(refuse_link(claim_path(training_folder)))
 
 
 def claim_path(training_folder: Path) -> Path:

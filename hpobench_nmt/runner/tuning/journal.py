@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import parse_json, read_bytes
 from hpobench_nmt.core.validation import Natural, NonNegative, Positive, Strict, checked
+from hpobench_nmt.runner.disk.locks import file_lock
 from hpobench_nmt.runner.disk.user_paths import refuse_link
 
 _MOST_BYTES = 2**30
@@ -59,7 +60,7 @@ class Journal:
 
         Raises InputError if such a run is at work.
         """
-        lock = FileLock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
+        lock = file_lock(refuse_link(self.path.with_name(f"{self.path.name}.lock")), blocking=False)
         try:
             acquired = lock.acquire()
         except Timeout:

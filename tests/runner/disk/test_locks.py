@@ -1,5 +1,7 @@
 """Files that several processes need are made once, and a killed maker leaves nothing behind."""
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -8,6 +10,10 @@ import pytest
 
 pytest.importorskip("filelock", reason="the runner needs: pip install 'hpobench-nmt[train]'")
 
+from hpobench_nmt.core import files
+from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.files import locked_folder, why_no_locks
+from hpobench_nmt.runner.disk import locks
 from hpobench_nmt.runner.disk.locks import exclusive, is_held, make_once
 
 _MAKER = """
@@ -70,3 +76,27 @@ def test_who_asks_is_not_inside(tmp_path):
     ]
     assert [each.communicate()[0] for each in asking] == ["begun\n0\n"] * 2
     assert not is_held(path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_refused_with_advice(tmp_path, monkeypatch, number):
+    """But results, whose files are written whole, are written there."""
+    with exclusive(tmp_path / "a.lock"):
+        pass
+
+    def flock(handle, operation):
+        raise OSError(number, os.strerror(number))
+
+    why_no_locks.cache_clear()
+    for module in (files, locks):
+        monkeypatch.setattr(module.fcntl, "flock", flock)
+    for lock in (lambda path: exclusive(path).__enter__(), is_held):
+        with pytest.raises(RunError, match=r"has no locks \(.*local_lock=flock") as error:
+            lock(tmp_path / "a.lock")
+        assert str(tmp_path) in str(error.value)
+    with locked_folder(tmp_path, lambda: pytest.fail("it waits")):
+        pass
+    monkeypatch.undo()
+    why_no_locks.cache_clear()
+    with exclusive(tmp_path / "a.lock"):
+        assert is_held(tmp_path / "a.lock")

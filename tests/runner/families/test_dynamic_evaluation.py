@@ -1,5 +1,6 @@
 import dataclasses
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from hpobench_nmt.core.files import remove_leftovers  # noqa: E402
 from hpobench_nmt.runner.families import dynamic_evaluation  # noqa: E402
 from hpobench_nmt.runner.family import TrainingFailed  # noqa: E402
 from hpobench_nmt.runner.lm import fit as lm_fit  # noqa: E402
+from hpobench_nmt.runner.lm import measure  # noqa: E402
 
 # For tests/runner/test_every_family.py.
 SPEC = """
@@ -88,3 +90,28 @@ def test_a_model_that_cannot_be_trained_fails_its_configurations_and_is_tried_on
     with pytest.raises(TrainingFailed, match=r"the model cannot be trained: .*too short"):
         family.train(small_job(family, batch_size=3000, dynamic_learning_rate=0.5))
     assert kept.stat().st_mtime_ns == before
+
+
+def test_statistics_are_kept_for_all_that_they_depend_on(small_job, tmp_path, monkeypatch):
+    """One part of the key left out, and a configuration would take the statistics of another."""
+    made = []
+
+    def statistics(model, tokens, rule, settings):
+        made.append(settings)
+        return [torch.full((1,), float(len(made)))]
+
+    monkeypatch.setattr(measure, "statistics", statistics)
+    model = SimpleNamespace(output_weight=torch.zeros(1))
+    corpus = SimpleNamespace(train=None)
+
+    def kept(segment=5, name="rms", **changes):
+        job = small_job(dynamic_evaluation.FAMILY, **changes)
+        rule = SimpleNamespace(needs_rms=True, name=name, segment=segment)
+        return dynamic_evaluation._statistics(job, tmp_path / "model", model, corpus, rule)[0].item()
+
+    usual = kept()
+    found = [usual, kept(segment=6), kept(dynamic_batch=7), kept(dynamic_statistics=77)]
+    found += [kept(name="sparse", dynamic_units=units) for units in (3, 4)]
+    assert len(set(found)) == len(found) == len(made)
+    assert kept() == usual
+    assert kept(dynamic_units=4) == usual  # of the sparse rule alone

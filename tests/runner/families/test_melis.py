@@ -184,3 +184,12 @@ def test_sensible_settings_are_not_refused():
         {"depth": 4, "dropout_layer": 0.3},
     ):
         FAMILY.check(settings(**changes))
+
+
+@pytest.mark.parametrize(
+    ("how", "recurrent", "lamb"),
+    [("variational", False, False), ("recurrent", True, False), ("recurrent-lamb", True, True)],
+)
+def test_each_dropout_of_the_state_is_the_one_that_is_named(how, recurrent, lamb):
+    made = build(resolved(settings(state_dropout=how), "word"), 50, "word", torch.Generator())
+    assert (made.rates.recurrent, made.rates.lamb) == (recurrent, lamb)

@@ -92,3 +92,9 @@ def test_curves_that_make_no_sense_are_refused():
     twice = Record({"x": 2}, 0, 0, "done", metrics={}, curve=[{"update": 1, "dev_ppl": 5.0}] * 2)
     with pytest.raises(InputError, match="row 0, checkpoint 2: update must increase"):
         ledger_curves([twice], [PPL])
+
+
+def test_a_row_without_a_value_is_one_with_its_diverged_last_checkpoint():
+    diverged = record([9.0, 1e200], 0.0)
+    lost = Record({"x": 2}, 0, 0, "done", metrics={}, curve=diverged.curve)
+    assert ledger_curves([record([9.0, 8.0, 8.5], 8.5), lost], [PPL]).own == ("last",)

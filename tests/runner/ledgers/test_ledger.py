@@ -386,3 +386,12 @@ def test_a_full_disk_costs_no_record(tmp_path):
     first, second = done.stdout.splitlines()
     assert "Nothing is lost" in first
     assert "no room left" in second
+
+
+def test_every_line_that_was_cut_short_is_kept_aside(path):
+    for number, torn in enumerate([b'{"config":{"a"', b'{"config":{"b"']):
+        with path.open("ab") as file:
+            file.write(torn)
+        append(path, record(number))
+    assert path.with_name(LEDGER + ".torn").read_bytes() == b'{"config":{"a"\n{"config":{"b"\n'
+    assert len(read_ledger(path).records) == 2

@@ -23,6 +23,18 @@ def path(tmp_path):
     return tmp_path / LEDGER
 
 
+@pytest.fixture
+def old(tmp_path):
+    """A ledger of an earlier version, without hashes."""
+    (tmp_path / LEDGER).write_text('{"ledger":1,"spec":{"name":"t"},"corpus":{"sha256":"ab"}}\n')
+    return tmp_path / LEDGER
+
+
+def old_line(number, value=1.0):
+    entry = {"config": {"a": number}, "replicate": 0, "seed": 7, "status": "done", "metrics": {"ppl": value}}
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+
+
 def agrees(path):
     """Whether every training is found as `read_ledger` finds it."""
     finished = read_ledger(path).finished()
@@ -44,7 +56,8 @@ def test_what_is_appended_is_found_and_only_that_is_read(path, monkeypatch):
     assert [where for _, where in parsed] == [f"{path}, line {n}" for n in range(2, 8)]
 
 
-def test_a_line_without_an_end_is_no_record_yet(path):
+def test_a_line_without_an_end_is_no_record_yet(old):
+    path = old
     line = json.dumps({"config": {"a": 3}, "replicate": 0, "seed": 1, "status": "done"}).encode() + b"\n"
     assert agrees(path)
     for cut in (10, len(line) - 1):
@@ -58,9 +71,10 @@ def test_a_line_without_an_end_is_no_record_yet(path):
 
 
 @pytest.mark.parametrize("how", ["in place", "replaced"])
-def test_a_line_that_was_removed_or_changed_is_noticed(path, how):
-    for number in range(4):
-        append(path, record(number))
+def test_a_line_that_was_removed_or_changed_is_noticed(old, how):
+    path = old
+    with path.open("ab") as file:
+        file.writelines(map(old_line, range(4)))
     assert agrees(path)
     head, *lines = path.read_bytes().splitlines(keepends=True)
     for changed in (
@@ -93,3 +107,17 @@ def test_errors_are_those_of_the_whole_file_and_pass(path):
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):
         recorded(path, training_key({"a": 1}, 0))
+
+
+def test_hashes_are_followed_as_lines_are_appended_to_an_old_ledger_or_a_new_one(path):
+    new, old = path, path.with_name("old.jsonl")
+    old.write_bytes(b'{"ledger":1,"spec":{"name":"t"},"corpus":{"sha256":"ab"}}\n' + old_line(1))
+    for ledger in (new, old):
+        assert recorded(ledger, training_key({"a": 5}, 0)) is None
+        append(ledger, record(5))
+        append(ledger, record(6))
+        assert recorded(ledger, training_key({"a": 6}, 0)).metrics == {"ppl": 1.0}
+        with ledger.open("ab") as file:
+            file.write(old_line(7))
+        with pytest.raises(InputError, match="has no hash, although the line before it has one"):
+            recorded(ledger, training_key({"a": 7}, 0))

@@ -11,6 +11,7 @@ from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.file_names import LEDGER
 from hpobench_nmt.runner.devices import mixed_devices
+from hpobench_nmt.runner.ledgers.chain import split
 from hpobench_nmt.runner.ledgers.ledger import Ledger, Record, append, open_ledger, read_ledger
 from hpobench_nmt.runner.ledgers.merge import merge
 from hpobench_nmt.runner.specs.spec_file import load_spec
@@ -62,6 +63,10 @@ def shard(tmp_path):
     return make
 
 
+def bodies(folder):
+    return [split(line)[0] for line in (folder / LEDGER).read_bytes().splitlines()]
+
+
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 9])
 def test_each_training_is_in_one_shard_whatever_has_been_trained(shard, parts):
     spec = load_spec(shard("a", []) / "spec.toml")
@@ -79,14 +84,16 @@ def test_the_lines_of_all_are_there_once_and_as_they_were(shard, tmp_path):
     a, b = shard("a", [0, 1]), shard("b", [2])
     merged = merge([a, b / LEDGER], tmp_path / "c")
     assert (merged.conflicts, merged.records, merged.new) == ((), 3, 3)
-    lines = (tmp_path / "c" / LEDGER).read_bytes().splitlines()
-    assert lines == (a / LEDGER).read_bytes().splitlines() + (b / LEDGER).read_bytes().splitlines()[1:]
+    lines, of_a, of_b = (bodies(folder)[1:] for folder in (tmp_path / "c", a, b))
+    assert lines == of_a + of_b
+    assert read_ledger(tmp_path / "c" / LEDGER).merged == tuple(read_ledger(f / LEDGER).head for f in (a, b))
     before = (tmp_path / "c" / LEDGER).read_bytes()
     assert merge([b, a], tmp_path / "c").new == 0
     assert (tmp_path / "c" / LEDGER).read_bytes() == before
     shard("b", [3])
     assert merge([a, b], tmp_path / "c").new == 1
-    assert (tmp_path / "c" / LEDGER).read_bytes().startswith(before)
+    assert bodies(tmp_path / "c")[1:4] == lines
+    assert len(read_ledger(tmp_path / "c" / LEDGER).merged) == 4  # both, c as it was, and b as it is now
     spec = load_spec(tmp_path / "c" / "spec.toml")
     assert [spec.row(r.config) for r in read_ledger(tmp_path / "c" / LEDGER).records] == [0, 1, 2, 3]
 
@@ -119,6 +126,49 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
     assert "their metrics are the same, but not when or how" in found
     assert all("\n" not in conflict for conflict in merged.conflicts)
     assert not merge([first, shard("gpu2", [2], device=GPU)], tmp_path / "d", mix_devices=True).conflicts
+
+
+def test_the_first_of_two_lines_counts_where_that_is_asked_for(shard, tmp_path, run_command):
+    first, second = shard("a", [0, 1]), shard("b", [1, 2], value=0.5)
+    done = run_command("ledger", "merge", first, second, "--out", tmp_path / "c", check=2)
+    assert "To take the first, say --keep first." in done.stderr
+    done = run_command("ledger", "merge", first, second, "--keep", "first", "--out", tmp_path / "c")
+    assert "1 training had two different lines: the first one counts." in done.stderr
+    values = [r.metrics["dev_ppl"] for r in read_ledger(tmp_path / "c" / LEDGER).records]
+    assert values == [10.0, 11.0, 12.5]
+
+
+def test_a_last_line_that_was_cut_short_is_reported(shard, tmp_path):
+    first, second = shard("a", [0]), shard("b", [1])
+    (second / LEDGER).write_bytes((second / LEDGER).read_bytes()[:-40])
+    merged = merge([first, second], tmp_path / "c")
+    assert merged.records == 1
+    (note,) = merged.notes
+    assert str(second / LEDGER) in note
+    assert "its last line was cut short after" in note
+
+
+def test_lines_that_were_edited_on_purpose_begin_a_new_chain(shard, tmp_path):
+    folder = shard("a", [0, 1, 2])
+    lines = (folder / LEDGER).read_bytes().splitlines(keepends=True)
+    (folder / LEDGER).write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    with pytest.raises(InputError, match=r"line 3: its hash is not the one .* --edited"):
+        merge([folder], tmp_path / "c")
+    assert merge([folder], tmp_path / "c", edited=True).records == 2
+    assert len(read_ledger(tmp_path / "c" / LEDGER).records) == 2
+    assert merge([folder], folder, edited=True).records == 2
+    assert len(read_ledger(folder / LEDGER).records) == 2
+
+
+def test_a_ledger_of_an_earlier_version_is_merged_and_reported(shard, tmp_path):
+    folder = shard("a", [0, 1])
+    head, *lines = bodies(folder)
+    old = [head.replace(b'"ledger":2', b'"ledger":1'), *lines]
+    (folder / LEDGER).write_bytes(b"".join(line + b"}\n" for line in old))
+    merged = merge([folder], tmp_path / "c")
+    assert "no hashes, because an earlier version wrote its 3 lines" in merged.notes[0]
+    assert bodies(tmp_path / "c")[1:] == lines
+    assert read_ledger(tmp_path / "c" / LEDGER).uncovered == 0
 
 
 def test_two_gpus_of_one_model_are_one_device(shard, tmp_path):

@@ -48,7 +48,7 @@ def test_loss_and_gradients_are_those_of_cross_entropy(n, v, d, seed, factor):
     leaves = [x.clone().requires_grad_() for x in inputs]
     loss = linear_cross_entropy(*leaves, targets)
     (factor * loss).backward()
-    assert torch.allclose(loss.double(), each.mean(), rtol=1e-5)
+    assert torch.allclose(loss.double(), each.mean(), rtol=1e-5, atol=1e-6)  # one of two words costs near 0
     for leaf, gradient in zip(leaves, gradients, strict=True):
         assert torch.allclose(leaf.grad.double(), gradient, atol=1e-5)
     assert torch.allclose(linear_nll(*inputs, targets).double(), each, rtol=1e-4, atol=1e-4)

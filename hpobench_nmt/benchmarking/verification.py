@@ -1,0 +1,39 @@
+"""Hashes from a results folder down to the trainings of its tables, compared on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpobench_nmt.benchmarking.manifest import read_manifest
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.lookup.catalogue import find_folder
+from hpobench_nmt.lookup.checks import ledger_facts
+from hpobench_nmt.lookup.folder import described_files
+
+
+def verify_results(folder: str | Path, results: Results) -> list[str]:
+    """What was compared for results that were loaded from a folder, a sentence each.
+
+    `load_results` has compared the manifest and the observations. This also reads the files of each table and
+    the ledger that lies beside them.
+
+    Raises:
+        InputError: something has no hash, or another one.
+    """
+    manifest = read_manifest(Path(folder))
+    if not manifest.hashed:
+        raise InputError(
+            f"{folder}: has no hashes, because an earlier version wrote it. The same run again adds them."
+        )
+    files = counted(len(results.trials), "file")
+    facts = [f"{folder}: the hashes of the manifest and of {files} of observations hold."]
+    for name, entry in manifest.tables.items():
+        place = find_folder(entry.source or name)
+        facts.append(f"{place}: the hashes of {', '.join(described_files(place))} hold.")
+        for status, fact, advice in ledger_facts(results.instances[name].table, place):
+            if status != "ok":
+                raise InputError(f"{place}: {fact}: {advice}")
+            facts.append(f"{place}: {fact}.")
+    return facts

@@ -1,0 +1,95 @@
+"""Hashes that chain the lines of a ledger: a line that was changed, removed or added is noticed.
+
+Each line ends in `,"chain":"HASH"}`. HASH is the SHA-256, in 64 hexadecimal digits, of the hash before it
+followed by the line without that ending. The first line that has a hash follows the SHA-256 of all bytes
+before it: of none in a new ledger, and of all its lines in a ledger that an earlier version began.
+What a chain cannot show is that lines are missing at the end of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from hpobench_nmt.core.errors import InputError
+
+_MARK, _DIGITS, _END = b',"chain":"', 64, b'"}'
+_AT = _DIGITS + len(_END)
+_ENDING = len(_MARK) + _AT
+_LINE = re.compile(re.escape(_MARK) + rb"[0-9a-f]{%d}" % _DIGITS + re.escape(_END))
+_ADVICE = (
+    "Take the ledger from a copy. If it was edited on purpose, begin a new chain: "
+    "hpobench-nmt ledger merge FOLDER --edited --out NEW."
+)
+
+
+class Chain:
+    """Follows the lines of a ledger from the first."""
+
+    def __init__(self, checked: bool = True) -> None:
+        self._checked = checked
+        self._plain = 0
+        self._head = ""
+        self._before = hashlib.sha256()
+
+    @property
+    def head(self) -> str:
+        """What the next line's hash follows: the last hash, or that of all bytes where there is none."""
+        return self._head or self._before.hexdigest()
+
+    @property
+    def uncovered(self) -> int:
+        """How many lines no hash covers: all of an earlier version's, until one with a hash follows them."""
+        return 0 if self._head else self._plain
+
+    def follow(self, line: bytes, where: str) -> None:
+        """Go on to a line without its line end; InputError, with `where`, where its hash is not the next."""
+        body, found = split(line)
+        if not found:
+            if self._head and self._checked:
+                raise InputError(f"{where}: has no hash, although the line before it has one. {_ADVICE}")
+            self._plain += 1
+            if not self._head:
+                self._before.update(line + b"\n")
+            return
+        if self._checked and found != _next(self.head, body):
+            raise InputError(
+                f"{where}: its hash is not the one that follows from the line before it, so that a line was "
+                f"changed, removed or added here. {_ADVICE}"
+            )
+        self._head = found
+
+
+def split(line: bytes) -> tuple[bytes, str]:
+    """A line without its last brace and its hash, and the hash, empty where it has none."""
+    if line[-_ENDING:-_AT] != _MARK or line[-2:] != _END:
+        return line.rstrip()[:-1], ""
+    return line[:-_ENDING], line[-_AT:-2].decode("latin-1")
+
+
+def chained(body: bytes, head: str) -> tuple[bytes, str]:
+    """A line for this body (see `split`) after that head, and the new head."""
+    digest = _next(head, body)
+    return body + _MARK + digest.encode() + _END, digest
+
+
+def head_of(content_end: bytes) -> str:
+    """The hash of the last line, given the end of a file that holds it; empty where it has none."""
+    return split(content_end.rstrip(b"\n").rsplit(b"\n", 1)[-1])[1]
+
+
+def refuse_damaged_end(torn: bytes, where: str) -> None:
+    """Raise InputError where the last line is not one that was cut short, but a whole one and more."""
+    found = _LINE.search(torn)
+    if found and found.end() < len(torn):
+        raise InputError(f"{where}: its last line does not end where it should. {_ADVICE}")
+
+
+def _next(head: str, body: bytes) -> str:
+    digest = hashlib.sha256(head.encode())
+    digest.update(body)
+    return digest.hexdigest()
+
+
+ENDING_BYTES = _ENDING + 1
+"""The last bytes of a ledger that hold the hash of its last line."""
