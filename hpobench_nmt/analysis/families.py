@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
@@ -50,6 +49,8 @@ def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
 
 
 def _ranks(means: list[float], score: str) -> list[float]:
+    from scipy.stats import rankdata  # takes long to import
+
     losses = np.array(means) if SCORES[score].lower_is_better else -np.array(means)
     ranks: list[float] = rankdata(np.where(np.isnan(losses), np.inf, losses)).tolist()
     return ranks

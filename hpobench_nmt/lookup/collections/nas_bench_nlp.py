@@ -64,7 +64,7 @@ class _Node(msgspec.Struct, frozen=True):
 
 
 class _Log(msgspec.Struct, frozen=True):
-    recepie: str
+    recipe: str = msgspec.field(name="recepie")  # codespell:ignore recepie
     recepie_id: int
     init_time: str
     experiment_id: int
@@ -135,7 +135,7 @@ def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, flo
 def _read(name: str, content: bytes) -> _Training:
     try:
         log = msgspec.json.decode(content.replace(b"NaN", b"null"), type=_Log, strict=False)
-        nodes = msgspec.json.decode(log.recepie, type=dict[str, _Node])
+        nodes = msgspec.json.decode(log.recipe, type=dict[str, _Node])
     except msgspec.MsgspecError as error:
         raise InputError(f"{FILE}, {name}: {error}.") from None
     cell = msgspec.json.encode(dict(sorted((key, [n.op, n.input]) for key, n in nodes.items())))
