@@ -20,7 +20,7 @@ FOLDERS = {
     "hpobench_nmt/evaluation": ROOT / "evaluation",
     "hpobench_nmt/tables": ROOT / "tables",
 }
-LEFT_BY_TRAINING = {"ledger.jsonl.lock", "ledger.jsonl.torn", "reserve", "work"}
+NOT_PACKED = {"ledger.jsonl", "ledger.jsonl.lock", "ledger.jsonl.torn", "reserve", "work"}
 LINKS = {"methods", "evaluation", "tables"}
 
 USE = """
@@ -45,7 +45,7 @@ def expected_files() -> set[str]:
         for path in folder.rglob("*"):
             inside = path.relative_to(folder)
             skipped = "__pycache__" in path.parts or (package == "hpobench_nmt" and inside.parts[0] in LINKS)
-            if path.is_file() and not skipped and not LEFT_BY_TRAINING & set(inside.parts):
+            if path.is_file() and not skipped and not NOT_PACKED & set(inside.parts):
                 files.add(f"{package}/{inside.as_posix()}")
     return files
 
