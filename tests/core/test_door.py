@@ -1,4 +1,4 @@
-"""Files from elsewhere are read through core/files.py, which limits their size and takes only regular ones."""
+"""Files from elsewhere are read through core/files.py, which limits their size and refuses pipes."""
 
 import ast
 from pathlib import Path
