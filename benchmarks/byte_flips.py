@@ -52,7 +52,7 @@ def a_ledger(folder: Path, rows: int) -> Path:
     path = folder / LEDGER
     ledger.open_ledger(path, {"name": "t", "seed": 1}, {"sha256": "ab" * 32})
     rng = np.random.default_rng(0)
-    os.fsync = lambda handle: None  # the disk's time is not the hashes'
+    os.fsync = lambda fd: None  # the disk's time is not the hashes'
     versions = {"torch": "2.9.0", "python": "3.11.9"}
     for row in range(rows):
         config = {"a": row, "b": 0.5}
