@@ -109,7 +109,7 @@ def test_importing_the_package_is_fast_and_loads_no_library():
 
 def test_what_there_is_to_run_is_listed_in_frames(toy_home):
     tables, methods, suites = hb.list_tables(), hb.list_methods(), hb.list_suites()
-    assert list(tables) == ["table", "rows", "hyperparameters", "objectives", "folder"]
+    assert list(tables) == ["table", "rows", "hyperparameters", "objectives", "folder", "group"]
     assert tables.set_index("table").loc["toy"].tolist()[:3] == [36, 3, "bleu, seconds"]
     assert "sotu-ngram" in set(tables["table"])
     methods = methods.set_index("method")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from hpobench_nmt.core.space import label
+
+if TYPE_CHECKING:  # it takes long to import
+    import pandas as pd
 
 VAST = 1e15
 """From here on numbers are written as 2.17e+18."""
@@ -32,6 +34,8 @@ def with_interval(value: float, low: float, high: float) -> str:
 
 def cell_text(value: Any, digits: int | None = None) -> str:
     """A cell: a dash for no value, true and false as in tables, and numbers with so many digits, if any."""
+    import pandas as pd
+
     if pd.isna(value):
         return NONE
     if isinstance(value, bool | np.bool_):
@@ -41,6 +45,8 @@ def cell_text(value: Any, digits: int | None = None) -> str:
 
 def column_text(values: pd.Series) -> list[str]:
     """A column with five digits and the same number of decimals in every line; a dash where there is none."""
+    import pandas as pd
+
     if not pd.api.types.is_float_dtype(values):
         return [cell_text(v) for v in values]
     known = values.dropna().abs()

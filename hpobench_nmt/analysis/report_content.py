@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.families import family_sentences
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
@@ -188,6 +189,7 @@ def headline(run: Run) -> list[str]:
             )
     if len(run.results.instances) > 1 and len(run.results.methods) > 2:
         lines += [outcome.sentence for outcome in statistics.ranks]
+    lines += family_sentences(run.results, statistics)
     if len(judged) <= len(suite.scores):
         lines += [v.sentence for v in statistics.verdicts]
     return lines or [v.sentence for v in statistics.verdicts]

@@ -20,7 +20,7 @@ from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, unknown, warn
 from hpobench_nmt.core.validation import checked
 from hpobench_nmt.evaluation.scores import SCORES, score_names
-from hpobench_nmt.lookup.catalogue import collections, installed
+from hpobench_nmt.lookup.catalogue import groups, installed
 from hpobench_nmt.lookup.folder import table_name
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.methods import BUILT_IN, KNOWN
@@ -245,7 +245,7 @@ def _spec(table: str | Path) -> str:
 
 def _folders(specs: Iterable[str]) -> dict[str, str]:
     """Where tables that were given as folders are, so that their results can be read later."""
-    known = {INSTALLED, *installed(), *collections()}
+    known = {INSTALLED, *installed(), *groups()}
     folders = [Path(spec).resolve() for spec in specs if spec not in known]
     return {table_name(folder): str(folder) for folder in folders}
 

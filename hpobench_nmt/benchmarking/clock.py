@@ -105,7 +105,14 @@ def clocked_rows(suite: Suite, table: Table) -> Table:
         rows = rows_with_curve(table)
         if table.curves is not None and len(rows) < len(table):
             curves = table.curves.of_rows(rows)
-            table = replace(table, configs=table.configs[rows], values=table.values[rows], curves=curves)
+            described = table.descriptors and table.descriptors.of_rows(rows)
+            table = replace(
+                table,
+                configs=table.configs[rows],
+                values=table.values[rows],
+                curves=curves,
+                descriptors=described,
+            )
     return _with_metrics_of_curves(table, suite.objectives) if suite.curves else table
 
 

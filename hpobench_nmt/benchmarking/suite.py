@@ -21,7 +21,7 @@ from hpobench_nmt.core.files import check_label, read_bytes, read_toml
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Amount, Natural, NonNegative, Positive, Strict, checked
 from hpobench_nmt.evaluation.scores import SCORES, Ties, score_names
-from hpobench_nmt.lookup.catalogue import collections
+from hpobench_nmt.lookup.catalogue import groups
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def _own_published(suite: Path, name: str) -> Path:
 
 def _stands_for_others(table: str) -> bool:
     """Whether a table is named as a folder or with its collection, and so not by its own name."""
-    return os.sep in table or "/" in table or table in (*collections(), *COLLECTIONS)
+    return os.sep in table or "/" in table or table in (*groups(), *COLLECTIONS)
 
 
 def published_figures(suite: Suite) -> dict[tuple[str, str, str], tuple[float, float]]:

@@ -39,10 +39,10 @@ def method_names() -> Iterable[str]:
 
 
 def table_names() -> Iterable[str]:
-    """The installed tables, and their collections."""
-    from hpobench_nmt.lookup.catalogue import collections, installed
+    """The installed tables, and their groups."""
+    from hpobench_nmt.lookup.catalogue import groups, installed
 
-    return [*installed(), *collections()]
+    return [*installed(), *groups()]
 
 
 def collection_names() -> Iterable[str]:
@@ -53,7 +53,7 @@ def collection_names() -> Iterable[str]:
 
 
 def removable_names() -> Iterable[str]:
-    """The tables that were added or fetched."""
-    from hpobench_nmt.lookup.catalogue import own_tables
+    """The tables that were added or fetched, and their groups."""
+    from hpobench_nmt.lookup.catalogue import collections, own_tables
 
-    return own_tables()
+    return [*own_tables(), *collections()]

@@ -109,9 +109,9 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
 
     require_installed("filelock", "torch")
     about = read_kept(model)
-    require_family(load_family(about.family))
+    family = load_family(about.family)
+    require_family(family)
     from hpobench_nmt.runner.families.kept import load_translation_model
-    from hpobench_nmt.runner.nmt.translate_kept import translate as run
 
     kept = load_translation_model(model)
     name = path or Path("stdin")
@@ -119,7 +119,8 @@ def translate(model: Path, path: Path | None, out: Path | None, device: str) -> 
     if len(content) > LARGEST_TEXT:
         raise InputError(f"{name}: larger than {LARGEST_TEXT:,} bytes.")
     lines = split_text(about.corpus, content, name)
-    found = run(kept, lines, one_device(device))
+    assert family.translator is not None  # or there was no kept translation model
+    found = family.translator.translate(kept, lines, one_device(device))
     text = "".join(line + "\n" for line in found.lines)
     if out:
         with writing(out):

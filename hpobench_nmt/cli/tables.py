@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,12 @@ from hpobench_nmt.cli.ledgers import build
 from hpobench_nmt.cli.options import COUNT, PATH, constraint_option, listed
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import counted
+
+if TYPE_CHECKING:
+    from hpobench_nmt.lookup.table import Table
+
+# So many tables of a collection are named.
+_MOST_NAMES = 8
 
 
 @click.group(cls=Commands)
@@ -25,17 +32,21 @@ def tables_list() -> None:
     """List the installed tables."""
     from hpobench_nmt.lookup import catalogue
     from hpobench_nmt.lookup.collections import COLLECTIONS
-    from hpobench_nmt.render.terminal.grids import print_frame
+    from hpobench_nmt.render.terminal.grids import print_grid
 
-    there = catalogue.list_tables(lambda message: say(message, err=True))
-    if len(there):
-        print_frame(there, make_console(), wrapped=("folder",))
+    there = catalogue.table_rows(lambda message: say(message, err=True))
+    if there:
+        lines = [tuple(map(str, line)) for line in there]
+        right = ("rows", "hyperparameters")
+        print_grid(catalogue.COLUMNS, lines, make_console(), right=right, wrapped=("folder",))
     found = catalogue.installed()
     for collection in COLLECTIONS.values():
         absent = [name for name in collection.tables if name not in found]
         if absent:
+            more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
             say(
-                f"Not installed: {', '.join(absent)}. Get them with 'hpobench-nmt tables fetch "
+                f"Not installed: {', '.join(absent[:_MOST_NAMES])}{more}. Get them with "
+                f"'hpobench-nmt tables fetch "
                 f"{collection.name}': {collection.title}.",
                 err=True,
             )
@@ -46,17 +57,22 @@ def tables_list() -> None:
 @click.option("--rows", type=COUNT, default=5, show_default=True, help="How many of the best rows.")
 @constraint_option("Best rows and front only of rows that keep this bound")
 def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
-    """Show what a table holds, its best rows and its front."""
+    """Show what a table holds, its best rows and its front.
+
+    NAME is a table, or a group such as nmthpo.
+    """
     from hpobench_nmt.benchmarking.instance import table_violations
-    from hpobench_nmt.lookup.catalogue import load_table
+    from hpobench_nmt.lookup.catalogue import load_table, members
     from hpobench_nmt.render.terminal.table_charts import print_charts
     from hpobench_nmt.render.terminal.table_summary import print_summary
 
-    table, console = load_table(name), make_console()
-    table_violations(table, constraints)  # what is wrong is said before anything is shown
-    print_summary(table, console, rows, constraints)
-    console.print()
-    print_charts(table, console, constraints=constraints)
+    several, console = [load_table(member) for member in members(name)], make_console()
+    for table in several:
+        table_violations(table, constraints)  # what is wrong is said before anything is shown
+    for table in several:
+        print_summary(table, console, rows, constraints)
+        console.print()
+        print_charts(table, console, constraints=constraints)
 
 
 @tables.command("analyze")
@@ -80,7 +96,7 @@ def tables_analyze(
 ) -> None:
     """Analyse tables: importance, fronts, noise and more.
 
-    NAME is a table or a collection. Shown are the importance of the hyperparameters, the Pareto
+    NAME is a table or a group. Shown are the importance of the hyperparameters, the Pareto
     front, the sensitivity of the best row, the noise of the seed, and the learning curves; of several
     tables also how alike they rank configurations.
     """
@@ -110,7 +126,7 @@ def tables_analyze(
 def tables_check(name: str) -> None:
     """Check a table, and say what that means for a benchmark.
 
-    NAME is a table, or a collection such as nmthpo.
+    NAME is a table, or a group such as nmthpo.
     """
     from hpobench_nmt.lookup.catalogue import find_folder, load_table, members
     from hpobench_nmt.lookup.checks import find_check
@@ -135,15 +151,17 @@ def tables_check(name: str) -> None:
 def tables_card(name: str, out: Path | None) -> None:
     """Write metadata of a table for dataset catalogues.
 
-    The format is Croissant (JSON-LD). The file belongs into the folder of the table.
+    The format is Croissant (JSON-LD). The file belongs into the folder of the table. Of a group, it is a list
+    of the cards of its tables.
     """
     import json
 
     from hpobench_nmt.core.files import write_whole
     from hpobench_nmt.lookup.card import croissant
-    from hpobench_nmt.lookup.catalogue import find_folder
+    from hpobench_nmt.lookup.catalogue import find_folder, members
 
-    text = json.dumps(croissant(find_folder(name)), indent=2, ensure_ascii=False) + "\n"
+    cards = [croissant(find_folder(member)) for member in members(name)]
+    text = json.dumps(cards[0] if len(cards) == 1 else cards, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)
         return
@@ -178,7 +196,8 @@ def tables_fetch(name: str, source: Path | None, mirror: str) -> None:
 @tables.command("add")
 @click.argument("source", metavar="FOLDER_OR_FILE", type=PATH)
 @click.option("--datasheet", type=PATH, help="Datasheet of the file.  [default: the same name, .toml]")
-def tables_add(source: Path, datasheet: Path | None) -> None:
+@click.option("--ignore-other", is_flag=True, help="Leave out columns that the datasheet does not describe.")
+def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None:
     """Install a table of your own, with its datasheet.
 
     It is a table folder, or a CSV or Parquet file with a short datasheet in TOML.
@@ -199,7 +218,12 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
                      active_if (such as {optimizer = ["adam"]}; elsewhere its cells are empty),
                      default (the value that it counts as for models where it is inactive)
         of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
-                     missing (the number that stands for "no value")
+                     missing (the number or word that stands for "no value")
+        ignore = ["run_id"]                    # at the top: columns that are left out
+        split_by = ["model", "tokens"]         # at the top: a table for each of their values, and a
+                                               # group of all that has the datasheet's name
+        [features.depth]                       # a column that models see and nobody chooses, with
+                                               # values, scale, unit and kind
     \b
     Where configurations were trained several times, name the column of the seeds:
         [replicates]
@@ -216,17 +240,27 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
         [curves]
         resource = "update"        # the column that says how far a training is
         cost_unit = "s"            # of its column cost
+        truncate_at = "nan"        # a curve ends at the first checkpoint that lacks a metric
         [curves.metrics.dev_ppl]   # a section for each column of a metric
         own = "best"               # the row has the best of its curve; or "last"; or left out
     """
     from hpobench_nmt.lookup import catalogue
-    from hpobench_nmt.lookup.folder import add_table
+    from hpobench_nmt.lookup.adding import add_tables
     from hpobench_nmt.lookup.user_folders import added_folder
 
     before, there = catalogue.installed(), {path.name for path in added_folder().glob("*")}
     with writing(added_folder()), late_progress_bar(source.name) as progress:
         notify = lambda message: say(f"Left out: {message}", err=True)  # noqa: E731
-        table, folder = add_table(source, datasheet, added_folder(), progress, notify)
+        added = add_tables(source, datasheet, added_folder(), progress, notify, ignore_other)
+    for table, folder in added:
+        _tell_added(table, folder, before, there)
+    if len(added) > 1:
+        say(f"They are the group {added[0][0].claims['collection']!r}, which can be given for all of them.")
+
+
+def _tell_added(table: Table, folder: Path, before: Mapping[str, Path], there: Collection[str]) -> None:
+    from hpobench_nmt.lookup import catalogue
+
     means = ", means over seeds" if table.replicates and table.replicates.averaged else ""
     other = before.get(table.name, folder)
     done = "Replaced" if table.name in there else "Installed"
@@ -244,15 +278,16 @@ def tables_add(source: Path, datasheet: Path | None) -> None:
 @tables.command("remove")
 @click.argument("name", shell_complete=completing(removable_names))
 def tables_remove(name: str) -> None:
-    """Remove a table that was added or fetched."""
-    from hpobench_nmt.lookup.catalogue import installed, remove_table
+    """Remove a table that was added or fetched, or a group of them."""
+    from hpobench_nmt.lookup.catalogue import installed, remove_tables
     from hpobench_nmt.lookup.user_folders import added_folder
 
     with writing(added_folder()):
-        folder = remove_table(name)
-    say(f"Removed {folder}.")
-    if name in installed():
-        say(f"The table of the same name in {installed()[name]} is used from now on.")
+        folders = remove_tables(name)
+    for folder in folders:
+        say(f"Removed {folder}.")
+        if folder.name in installed():
+            say(f"The table of the same name in {installed()[folder.name]} is used from now on.")
 
 
 tables.add_command(build)

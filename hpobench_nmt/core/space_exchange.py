@@ -10,6 +10,13 @@ grid of numbers               Ordinal of the numbers          IntDistribution wi
 ordered labels                Ordinal                         CategoricalDistribution, which has no order
 categories                    Categorical                     CategoricalDistribution
 condition (active_if)         InCondition                     none: ask only for what is active
+
+ConfigSpace keeps what it has no word for, such as the scale of a grid, in the `meta` of a hyperparameter,
+also in its files. Optuna has no such place: the dictionary that `to_optuna` gives remembers the
+hyperparameters, so that they come back whole from it. Of other distributions, and of spaces that were made
+there, kind and scale of a list of values are inferred: ascending numbers are a grid, on a log scale where
+their ratios vary less than their differences; all else are categories. A copy of that dictionary loses
+conditions, units and the order of labels.
 """
 
 from __future__ import annotations
@@ -22,13 +29,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.hyperparameter import Hyperparameter, Value
+from hpobench_nmt.core.hyperparameter import Hyperparameter, Scale, Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna.distributions import BaseDistribution
 
 _MOST_STEPS = 100_000
+_OWN = "hpobench-nmt"
+"""The key of what this package adds to the meta of ConfigSpace's hyperparameters."""
+# Two numbers have one ratio and one difference, which tell nothing; nor do rounding errors.
+_FEWEST = 3
+_CLEARLY = 1e-9
 
 
 def library(name: str, extra: str) -> ModuleType:
@@ -37,6 +49,22 @@ def library(name: str, extra: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError:
         raise InputError(f"{name} is not installed: pip install 'hpobench-nmt[{extra}]'.") from None
+
+
+class Distributions(dict[str, "BaseDistribution"]):
+    """Optuna's distributions by name, which remembers the hyperparameters that they were made from."""
+
+    def __init__(self, made: Mapping[str, BaseDistribution], axes: Sequence[Hyperparameter]) -> None:
+        super().__init__(made)
+        self._origin = {h.name: (made[h.name], h) for h in axes}
+
+    def origin(self) -> tuple[Hyperparameter, ...] | None:
+        """The hyperparameters, None if a distribution was changed, added or removed since."""
+        if self.keys() != self._origin.keys():
+            return None
+        if any(self[name] != made for name, (made, _) in self._origin.items()):
+            return None
+        return tuple(h for _, h in self._origin.values())
 
 
 def to_configspace(axes: Sequence[Hyperparameter], seed: int | None = None) -> ConfigurationSpace:
@@ -82,11 +110,15 @@ def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
                 whole = isinstance(axis, cs.UniformIntegerHyperparameter)
                 axes.append(_range(axis.name, axis.lower, axis.upper, axis.log, whole, about))
             case cs.OrdinalHyperparameter():
-                axes.append(_listed(axis.name, axis.sequence, "ordinal", about))
+                axes.append(
+                    _told(axis, axis.sequence, about) or _listed(axis.name, axis.sequence, "ordinal", about)
+                )
             case cs.CategoricalHyperparameter():
                 axes.append(_listed(axis.name, axis.choices, "categorical", about))
             case cs.Constant():
-                axes.append(_listed(axis.name, [axis.value], "categorical", about))
+                axes.append(
+                    _told(axis, [axis.value], about) or _listed(axis.name, [axis.value], "categorical", about)
+                )
             case _:
                 raise InputError(f"{axis.name}: a {type(axis).__name__} cannot be expressed here.")
     return tuple(axes)
@@ -95,7 +127,7 @@ def from_configspace(space: ConfigurationSpace) -> tuple[Hyperparameter, ...]:
 def to_optuna(axes: Sequence[Hyperparameter]) -> dict[str, BaseDistribution]:
     """Hyperparameters as Optuna's distributions by name, for `study.ask(fixed_distributions)`."""
     distributions = library("optuna", "optuna").distributions
-    return {h.name: _optuna_axis(distributions, h) for h in axes}
+    return Distributions({h.name: _optuna_axis(distributions, h) for h in axes}, axes)
 
 
 def suggested_by_optuna(
@@ -121,13 +153,18 @@ def _suggested(trial: Any, name: str, axis: Any) -> Any:
 
 
 def from_optuna(distributions: Mapping[str, BaseDistribution]) -> tuple[Hyperparameter, ...]:
-    """Optuna's distributions by name as hyperparameters: numbers with a step are a grid, others a range."""
+    """Optuna's distributions by name as hyperparameters: numbers with a step are a grid, others a range.
+
+    Those that `to_optuna` gave come back as they were. Choices that are ascending numbers are a grid.
+    """
+    if isinstance(distributions, Distributions) and (whole_space := distributions.origin()) is not None:
+        return whole_space
     known = library("optuna", "optuna").distributions
     axes = []
     for name, given in distributions.items():
         match given:
             case known.CategoricalDistribution():
-                axes.append(_listed(name, given.choices, "categorical", {}))
+                axes.append(_listed(name, given.choices, _kind_of(given.choices), {}))
             case known.FloatDistribution() | known.IntDistribution():
                 whole = isinstance(given, known.IntDistribution)
                 if given.step is None or (whole and given.step == 1):
@@ -149,10 +186,36 @@ def _configspace_axis(cs: ModuleType, h: Hyperparameter) -> Any:
         kind = cs.UniformIntegerHyperparameter if h.whole else cs.UniformFloatHyperparameter
         return kind(h.name, *values, log=h.scale == "log")
     if len(values) == 1:
-        return cs.Constant(h.name, values[0])
+        return cs.Constant(h.name, values[0], meta=_meta(h))
     if h.kind == "categorical":
         return cs.CategoricalHyperparameter(h.name, values)
-    return cs.OrdinalHyperparameter(h.name, values)
+    return cs.OrdinalHyperparameter(h.name, values, meta=_meta(h))
+
+
+def _meta(h: Hyperparameter) -> dict[str, Any]:
+    """What ConfigSpace has no word for."""
+    told: dict[str, Any] = {"kind": h.kind, "scale": h.scale}
+    if h.unit:
+        told["unit"] = h.unit
+    if h.integer is not None:
+        told["integer"] = h.integer
+    return {_OWN: told}
+
+
+def _told(axis: Any, values: Iterable[Any], about: Mapping[str, Any]) -> Hyperparameter | None:
+    """The hyperparameter that the meta of one of ConfigSpace's tells of; None if it does not, or wrongly."""
+    told = (axis.meta or {}).get(_OWN)
+    if not isinstance(told, dict) or not {"kind", "scale"} <= told.keys() <= {
+        "kind",
+        "scale",
+        "unit",
+        "integer",
+    }:
+        return None
+    try:
+        return Hyperparameter(axis.name, tuple(map(_plain, values)), **told, **about)
+    except (InputError, TypeError):
+        return None
 
 
 def _optuna_axis(distributions: ModuleType, h: Hyperparameter) -> Any:
@@ -185,10 +248,28 @@ def _range(
 def _listed(name: str, values: Any, kind: Any, about: Mapping[str, Any]) -> Hyperparameter:
     """A hyperparameter of labels; ascending numbers that are called ordinal are a numeric one."""
     plain = tuple(map(_plain, values))
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain)
-    if kind == "ordinal" and numbers and list(plain) == sorted(set(plain)):
-        return Hyperparameter(name, plain, **about)
+    if kind == "ordinal" and _ascending(plain):
+        return Hyperparameter(name, plain, _scale_of(plain), **about)
     return Hyperparameter(name, plain, kind=kind, **about)
+
+
+def _kind_of(values: Sequence[Any]) -> str:
+    plain = tuple(map(_plain, values))
+    return "ordinal" if len(plain) > 1 and _ascending(plain) else "categorical"
+
+
+def _ascending(values: Sequence[Any]) -> bool:
+    """Whether values are numbers, each above the one before."""
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return numbers and list(values) == sorted(set(values))
+
+
+def _scale_of(values: Sequence[float]) -> Scale:
+    """The scale of a grid of ascending numbers: log where their ratios vary less than their differences."""
+    if len(values) < _FEWEST or values[0] <= 0:
+        return "linear"
+    steps, ratios = np.diff(values), np.diff(np.log(values))
+    return "log" if ratios.std() / ratios.mean() < steps.std() / steps.mean() - _CLEARLY else "linear"
 
 
 def _plain(value: Any) -> Any:

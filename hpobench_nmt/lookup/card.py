@@ -114,6 +114,9 @@ def _records(table: Table, file: str, content: bytes) -> dict[str, Any]:
     records = Path(file).stem if file != ROWS else "rows"
     columns = next(csv.reader(io.StringIO(content[: content.index(b"\n")].decode())))
     known = {h.name: _axis(h) for h in table.hyperparameters}
+    for h in table.descriptors.axes if table.descriptors else ():
+        kind, words = _axis(h)
+        known[h.name] = kind, words.replace("hyperparameter", "feature", 1)
     for m in table.metrics:
         # Of the files, only the rows have a number for it; the others leave the cell empty.
         missing = "" if m.missing is None or file != ROWS else f"{m.missing:g} where missing"

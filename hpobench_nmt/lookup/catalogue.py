@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING
 from hpobench_nmt.core.errors import InputError, RunError, unknown, warn
 from hpobench_nmt.core.files import no_folder, read_toml, remove_leftovers
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
-from hpobench_nmt.lookup.folder import DATASHEET, load_folder
+from hpobench_nmt.lookup.folder import DATASHEET, load_folder, summary
 from hpobench_nmt.lookup.table import Table
 from hpobench_nmt.lookup.user_folders import added_folder, fetched_folder
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+SHIPPED = "shipped"
+"""The group of the tables that come with the package."""
 
 
 def shipped_folder() -> Path:
@@ -80,14 +84,31 @@ def _claimed_collection(sheet: Path, about: tuple[int, ...]) -> str | None:
     return collection if isinstance(collection, str) else None
 
 
+def groups() -> dict[str, list[str]]:
+    """Names of installed tables by group: the collections, and those that ship with the package."""
+    shipped = [name for name, folder in installed().items() if folder.parent == shipped_folder()]
+    own = {SHIPPED: shipped} if shipped and SHIPPED not in installed() else {}
+    return {**own, **collections()}
+
+
+def family_of(table: Table) -> str:
+    """The group of a table, under which it is summed up with others; its own name if it has none."""
+    collection = table.claims.get("collection")
+    if isinstance(collection, str):
+        return collection
+    return SHIPPED if (shipped_folder() / table.name / DATASHEET).is_file() else table.name
+
+
 def members(name: str) -> list[str]:
-    """The tables of a collection, or just the name that was given.
+    """The tables of a group, or just the name that was given.
 
     Raises InputError where some are absent, and a datasheet that may be one of theirs cannot be read.
     """
-    found = collections().get(name)
+    found = groups().get(name)
     if found is None:
         return [name]
+    if name not in collections():
+        return found
     claimed = read_toml(installed()[found[0]] / DATASHEET)["claims"].get("collection_tables")
     if isinstance(claimed, int) and len(found) < claimed:
         for folder in installed().values():
@@ -96,22 +117,35 @@ def members(name: str) -> list[str]:
 
 
 def list_tables(notify: Callable[[str], None] = warn) -> pd.DataFrame:
-    """The installed tables: table, rows, hyperparameters, objectives, folder.
+    """The installed tables: table, rows, hyperparameters, objectives, folder, group (its own name if none).
 
     Tables that cannot be used are left out; `notify` is called with each reason (left out: it warns).
     """
     import pandas as pd
 
+    return pd.DataFrame(table_rows(notify), columns=COLUMNS)
+
+
+COLUMNS = ("table", "rows", "hyperparameters", "objectives", "folder", "group")
+
+
+def table_rows(notify: Callable[[str], None] = warn) -> list[tuple[str, int, int, str, str, str]]:
+    """The lines of `list_tables`."""
     rows = []
     for name, folder in installed().items():
         try:
-            table = load_table(name)
+            table = summary(folder)
+            if table.name != name:
+                raise InputError(
+                    f"{folder}: the folder is named {name!r}, its datasheet says {table.name!r}."
+                )
         except InputError as error:
             notify(f"Cannot be used: {error}")
             continue
+        group = table.collection or (SHIPPED if folder.parent == shipped_folder() else name)
         objectives = ", ".join(table.objectives)
-        rows.append((name, len(table), len(table.hyperparameters), objectives, str(folder)))
-    return pd.DataFrame(rows, columns=["table", "rows", "hyperparameters", "objectives", "folder"])
+        rows.append((name, table.rows, table.hyperparameters, objectives, str(folder), group))
+    return rows
 
 
 def fetch(collection: str, source: str | Path | None = None, mirror: str = "") -> list[str]:
@@ -167,13 +201,27 @@ def find_folder(name_or_folder: str | Path) -> Path:
         return tables[text]
     if (Path(text) / DATASHEET).is_file():
         return Path(text)
-    if text in collections():
-        raise InputError(f"{text!r} is a collection: take one of {', '.join(collections()[text])}.")
+    if text in groups():
+        raise InputError(f"{text!r} is a group: take one of {', '.join(groups()[text])}.")
     published = COLLECTIONS.get(text) or collection_of(text)
     if published:
         advice = f"Get it with 'hpobench-nmt tables fetch {published.name}'."
         raise InputError(f"table {text!r} is not installed. {advice}")
     raise unknown("table", text, tables, "('hpobench-nmt tables list' shows what is installed)")
+
+
+def remove_tables(name: str) -> list[Path]:
+    """Delete a table that was added or fetched, or all of a group, and return their folders.
+
+    Raises InputError for other names, and where a table of the group was neither added nor fetched.
+    """
+    several = members(name)
+    absent = [member for member in several if member not in own_tables()]
+    if several != [name] and absent:
+        raise InputError(
+            f"{name!r}: its table {absent[0]!r} was neither added nor fetched. Nothing is removed."
+        )
+    return [remove_table(member) for member in several]
 
 
 def remove_table(name: str) -> Path:
@@ -184,8 +232,8 @@ def remove_table(name: str) -> Path:
             raise InputError(
                 f"table {name!r} was neither added nor fetched: {installed()[name]} is left as it is."
             )
-        if name in collections():
-            raise InputError(f"{name!r} is a collection: name one of {', '.join(collections()[name])}.")
+        if name in groups():
+            raise InputError(f"{name!r} is a group: name one of {', '.join(groups()[name])}.")
         raise unknown("table", name, installed())
     folder = tables[name]
     if folder.is_symlink():

@@ -25,6 +25,7 @@ from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.outliers import far_rows, variance_share
 from hpobench_nmt.lookup.rows import MAX_BYTES
+from hpobench_nmt.lookup.surface_checks import surface_facts
 from hpobench_nmt.lookup.table import Table
 
 # Two trainings that agree to the last digit in this many metrics are hardly two trainings.
@@ -210,9 +211,12 @@ def _facts(table: Table) -> Iterator[Fact]:
     if others:
         fact = f"nothing verifies the claim{'s' * (len(others) > 1)} {printable(listed(others))}"
         yield "note", fact, f"what can be verified is {', '.join(Claims.__struct_fields__)}."
+    yield from _counts(table)
     yield from _trained(table)
     yield from _published_front(table)
     yield from _twins(table)
+    if table.objectives:
+        yield from surface_facts(table, table.objectives[0])
 
 
 def _with_checkpoints(table: Table, metric: str, values: Floats) -> int:
@@ -288,14 +292,36 @@ def _published_front(table: Table) -> Iterator[Fact]:
         )
 
 
+def _counts(table: Table) -> Iterator[Fact]:
+    """Whether the table holds as many rows, trainings and checkpoints as its source says."""
+    again = 0 if table.replicates is None else int((table.replicates.rows.numbers != 0).sum())
+    averaged = table.replicates is not None and table.replicates.averaged
+    held = {
+        "rows": len(table),
+        "trainings": again if averaged else len(table) + again,
+        "checkpoints": 0 if table.curves is None else len(table.curves.costs),
+    }
+    for key, count in held.items():
+        claimed = table.claims.get(key)
+        if claimed == count:
+            yield "ok", f"{counted(count, key[:-1])}, as the source says", "none is lacking."
+        elif claimed is not None:
+            yield (
+                "warning",
+                f"{counted(count, key[:-1])}, and the source speaks of {claimed:,}",
+                "the table is not what its datasheet says: get it again.",
+            )
+
+
 def _trained(table: Table) -> Iterator[Fact]:
     """Whether the table holds what its datasheet says was trained."""
     if "configurations" not in table.claims:
         return
     wanted, failed = int(table.claims["configurations"]), int(table.claims.get("failed", 0))
+    plan = "source" if "collection" in table.claims else "spec"
     ended = len(table) + failed
     if table.claims.get("complete") and ended == wanted:
-        fact = f"all {wanted:,} configurations of its spec were trained; {failed:,} failed and have no row"
+        fact = f"all {wanted:,} configurations of its {plan} were trained; {failed:,} failed and have no row"
         yield "ok", fact, "what is not in the table cannot be trained."
     elif table.claims.get("complete"):
         yield (
@@ -307,7 +333,8 @@ def _trained(table: Table) -> Iterator[Fact]:
     else:
         yield (
             "warning",
-            f"{ended:,} of the {wanted:,} configurations of its spec were trained so far ({failed:,} failed)",
+            f"{ended:,} of the {wanted:,} configurations of its {plan} were trained so far "
+            f"({failed:,} failed)",
             "the best configuration may not be in it yet.",
         )
 

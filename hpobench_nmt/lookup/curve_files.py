@@ -16,6 +16,7 @@ are. Its count and sha256 are written by `tables add`:
     resource = "update"          # the column that says how far a training is
     resource_unit = "updates"
     cost_unit = "updates"
+    truncate_at = "nan"          # for `tables add`: a curve ends at the first checkpoint that lacks a metric
     [curves.metrics.dev_ppl]
     own = "best"                 # the row's own dev_ppl is the best of its curve; or "last", or left out
     [curves.metrics.sample_bleu]
@@ -37,10 +38,10 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.objectives import Metric, measured
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.validation import Natural, Strict
-from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.curves import Curves, until_missing
 from hpobench_nmt.lookup.rows import csv_of, parse_columns
 
 # A file is turned into numbers in parts of so many bytes, so that not all of its text is numbers at once.
@@ -65,6 +66,7 @@ class CurvesSection(Strict, frozen=True):
     sha256: str | None = None
     resource_unit: str = ""
     cost_unit: str = ""
+    truncate_at: Literal["nan"] | None = None
 
 
 def read_curves(
@@ -97,14 +99,19 @@ def read_curves(
             raise InputError(
                 f"has {counted(len(whole[0]), 'checkpoint')}; [curves] count is {section.count}."
             )
+        starts, values = np.concatenate([[0], np.cumsum(lengths)]), np.column_stack(whole[2:])
+        if section.truncate_at == "nan":
+            kept = until_missing(starts, measured(values))
+            starts = np.concatenate([[0], np.cumsum(kept)])[starts]
+            whole, values = [column[kept] for column in whole[:2]], values[kept]
         return Curves(
             section.resource,
             described,
             tuple(entry.own for entry in section.metrics.values()),
-            np.concatenate([[0], np.cumsum(lengths)]),
+            starts,
             whole[0],
             whole[1],
-            np.column_stack(whole[2:]),
+            values,
             section.cost_unit,
             section.resource_unit,
         )

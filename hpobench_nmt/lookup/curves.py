@@ -122,7 +122,7 @@ class Curves:
             self._refuse(
                 middle,
                 f"{metric.name} is missing before the last checkpoint. A training that diverges stops there: "
-                "leave out what follows.",
+                'leave out what follows, or say truncate_at = "nan" in [curves] of a datasheet to be added.',
             )
 
     def _refuse(self, wrong: NDArray[np.bool_], message: str) -> None:
@@ -194,3 +194,15 @@ class Curves:
             # Adding 0 makes 0 of -0.0, which a file does not tell from it.
             digest.update(np.ascontiguousarray(array + 0.0).astype("<f8").tobytes())
         return digest.hexdigest()
+
+
+def until_missing(starts: Rows, values: Floats) -> NDArray[np.bool_]:
+    """Which checkpoints of N curves to keep where a training that diverged was logged to its end, shape (P,).
+
+    Kept are those up to the first that lacks a metric, and this one, at which the training had diverged.
+    """
+    absent = np.isnan(values).any(axis=1)
+    before = np.concatenate([[0], np.cumsum(absent)])[:-1]  # checkpoints that lack one, of all rows
+    lengths = np.diff(starts)
+    some = lengths > 0
+    return np.asarray(before == np.repeat(before[starts[:-1][some]], lengths[some]))

@@ -1,7 +1,8 @@
 """Datasheets: what `datasheet.toml` may say of a table, read and written.
 
 format            1, or 2 where a hyperparameter has labels or may be inactive, or rows have curves, or 3
-                  where a label is {none = true}, which is Python's None, or a list, which is a tuple
+                  where a label is {none = true}, which is Python's None, or a list, which is a tuple, or 4
+                  where there are features
 name              of the table; left out: that of the CSV file
 objectives        metrics to optimise by default; left out: the first metric
 [rows]            count and sha256 of table.csv; `tables add` writes them
@@ -12,10 +13,15 @@ objectives        metrics to optimise by default; left out: the first metric
                   "categorical"), integer (whether it takes whole numbers only), active_if (where it is
                   active, such as {optimizer = ["adam"]}; elsewhere its cells are empty), default (the value
                   that it counts as where it is inactive)
-[metrics.NAME]    direction ("min" or "max"), unit, missing, tolerance, description
+[features.NAME]   a column that models see and nobody chooses, such as an architecture's size: values, scale,
+                  unit, kind
+[metrics.NAME]    direction ("min" or "max"), unit, missing (a number, or a word), tolerance, description
 [provenance]      free texts: source, licence, how it was measured
-[claims]          what the source says of the table, for `tables check` to verify: configurations (how many
-                  were to be trained), failed (how many of them failed), complete (true: all were trained),
+ignore            columns of a CSV file that are left out, for `tables add`
+split_by          columns of a CSV file whose values tell tables apart: `tables add` makes a group of them
+[claims]          what the source says of the table, for `tables check` to verify: rows, checkpoints (of the
+                  curves), trainings (rows and replicates), configurations (how many were to be trained),
+                  failed (how many of them failed), complete (true: all were trained),
                   front (row numbers) and front_objectives; of a collection: collection (its name),
                   collection_rows and collection_tables (how many it has in all); sections_sha256 (the hash of
                   objectives and columns without their texts, which is compared when it is read; whoever
@@ -47,8 +53,12 @@ from hpobench_nmt.lookup.curve_files import CurvesSection
 from hpobench_nmt.lookup.rows import plain
 from hpobench_nmt.lookup.table import Table
 
-FORMATS = (1, 2, 3)
+FORMATS = (1, 2, 3, 4)
 """Those that this version reads. It writes the first one that can hold the table."""
+
+
+# So many values of a hyperparameter are listed; more are those of its column, if they are.
+_MOST_WRITTEN = 100
 
 
 class RowsSection(Strict, frozen=True):
@@ -97,7 +107,7 @@ class MetricSection(Strict, frozen=True):
 
     direction: Literal["min", "max"]
     unit: str = ""
-    missing: float | None = None
+    missing: float | str | None = None
     tolerance: NonNegative | None = None
     description: str = ""
 
@@ -108,6 +118,9 @@ class Claims(msgspec.Struct, frozen=True):
     collection: str | None = None
     collection_rows: Positive | None = None
     collection_tables: Positive | None = None
+    rows: Natural | None = None
+    checkpoints: Natural | None = None
+    trainings: Natural | None = None
     configurations: Natural | None = None
     failed: Natural | None = None
     complete: bool | None = None
@@ -126,19 +139,33 @@ class Datasheet(Strict, frozen=True):
     rows: RowsSection | None = None
     replicates: ReplicatesSection | None = None
     curves: CurvesSection | None = None
+    features: dict[str, AxisSection] = msgspec.field(default_factory=dict)
+    ignore: list[str] = msgspec.field(default_factory=list)
+    split_by: list[str] = msgspec.field(default_factory=list)
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def columns_by_kind(self) -> tuple[list[str], list[str]]:
         """The columns that hold labels, and those of which only the cells can tell."""
-        kinds = {name: entry.holds for name, entry in self.hyperparameters.items()}
+        kinds = {name: entry.holds for name, entry in (self.hyperparameters | self.features).items()}
+        kinds |= dict.fromkeys(self.split_by)
         return [n for n, k in kinds.items() if k not in (None, "numeric")], [
             n for n, k in kinds.items() if not k
         ]
 
+    @property
+    def missing_words(self) -> dict[str, str]:
+        """The word that stands for no value, by metric."""
+        return {name: m.missing for name, m in self.metrics.items() if isinstance(m.missing, str)}
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the rows, but that of the seeds."""
+        return [*self.split_by, *self.hyperparameters, *self.features, *self.metrics]
+
     def axis(self, name: str, column: NDArray[Any]) -> Hyperparameter:
-        """The hyperparameter of this name; values that are left out are those of its column."""
-        entry = self.hyperparameters[name]
+        """The hyperparameter or feature of this name; values that are left out are those of its column."""
+        entry = self.hyperparameters.get(name) or self.features[name]
         kind = entry.holds or ("categorical" if column.dtype == object else "numeric")
         return Hyperparameter(
             name,
@@ -155,8 +182,8 @@ class Datasheet(Strict, frozen=True):
         """The metric of this name."""
         entry = self.metrics[name]
         missing = entry.missing
-        if missing is not None and not math.isfinite(missing):
-            missing = None  # such a value is missing in every table
+        if isinstance(missing, str) or (missing is not None and not math.isfinite(missing)):
+            missing = None  # what the file has there is read as no value
         return Metric(name, entry.direction, entry.unit, missing, entry.tolerance, entry.description)
 
 
@@ -178,6 +205,14 @@ def read_datasheet(path: Path, follow_link: bool = False) -> Datasheet:
     both = [name for name in sheet.hyperparameters if name in sheet.metrics]
     if both:
         raise InputError(f"{path}: {both[0]!r} is a hyperparameter and a metric; a column is one of them.")
+    for name in (*sheet.columns, *sheet.ignore):
+        if (*sheet.columns, *sheet.ignore).count(name) > 1:
+            raise InputError(f"{path}: {name!r} is described twice; a column is one thing.")
+    for name, entry in sheet.features.items():
+        if entry.active_if or entry.default is not None:
+            raise InputError(
+                f"{path}: [features.{name}] has a value in every row: remove active_if, default."
+            )
     claims = checked(sheet.claims, Claims, f"{path}, [claims]")
     try:
         if sheet.name is not None:
@@ -247,12 +282,18 @@ def datasheet(table: Table, content: bytes) -> dict[str, Any]:
         "name": table.name,
         "objectives": list(table.objectives),
         "rows": {"count": len(table), "sha256": hashlib.sha256(content).hexdigest()},
-        "hyperparameters": {h.name: _axis_section(h) for h in table.hyperparameters},
+        "hyperparameters": {
+            h.name: _axis_section(h, column)
+            for h, column in zip(table.hyperparameters, table.configs.T, strict=True)
+        },
+        "features": {h.name: _axis_section(h) for h in (table.descriptors.axes if table.descriptors else ())},
         "metrics": {m.name: _metric_section(m) for m in table.metrics},
         "provenance": dict(table.provenance),
         "claims": dict(table.claims),
     }
-    return {key: value for key, value in sheet.items() if value or key not in ("provenance", "claims")}
+    return {
+        key: value for key, value in sheet.items() if value or key not in ("features", "provenance", "claims")
+    }
 
 
 def _metric_section(m: Metric) -> dict[str, Any]:
@@ -262,6 +303,8 @@ def _metric_section(m: Metric) -> dict[str, Any]:
 
 def _format_for(table: Table) -> int:
     axes = table.hyperparameters
+    if table.descriptors:
+        return FORMATS[3]
     if any(value is None or isinstance(value, tuple) for h in axes for value in h.values):
         return FORMATS[2]
     of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
@@ -269,9 +312,12 @@ def _format_for(table: Table) -> int:
     return FORMATS[0] if plain_numbers else FORMATS[1]
 
 
-def _axis_section(h: Hyperparameter) -> dict[str, Any]:
+def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict[str, Any]:
     if h.is_numeric:
         entry: dict[str, Any] = {"values": list(map(plain, h.numbers)), "scale": h.scale}
+        many = column is not None and len(h.values) > _MOST_WRITTEN
+        if column is not None and many and _values(h.name, h.kind, column) == list(h.numbers):
+            entry = {"kind": h.kind, "scale": h.scale}  # what is drawn at random is no grid
     else:
         entry = {"kind": h.kind, "values": list(map(_written, h.values))}
     more = {

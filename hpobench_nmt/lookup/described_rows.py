@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
 from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.curve_files import read_curves
 from hpobench_nmt.lookup.datasheet import Datasheet, check_claims, provenance_of
+from hpobench_nmt.lookup.descriptors import Descriptors
 from hpobench_nmt.lookup.file_names import CURVES, REPLICATES
 from hpobench_nmt.lookup.groups import configurations_of, means, training_numbers, wrong_seed
 from hpobench_nmt.lookup.parquet_rows import parquet_columns
 from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
-from hpobench_nmt.lookup.rows import first_label, parse_columns
+from hpobench_nmt.lookup.rows import Column, first_label, parse_columns
 from hpobench_nmt.lookup.table import NO_VALUE, Table
 
 _PARQUET = ".parquet"
+
+
+class _Place(NamedTuple):
+    """Where rows are from: a file, and their places in it if they are only some of its rows."""
+
+    file: Path
+    rows: Rows | None
 
 
 def build_table(
@@ -33,6 +42,7 @@ def build_table(
     sheet_path: Path,
     curves: bytes | None = None,
     replicates: Callable[[], bytes] | None = None,
+    ignore_other: bool = False,
 ) -> Table:
     """A table from the content of its rows and a datasheet, which may leave out values, counts and hashes.
 
@@ -43,30 +53,62 @@ def build_table(
         curves: the content of curves.csv, where the datasheet describes one.
         replicates: gives the content of replicates.csv, where the datasheet describes one, on first use.
             Where it names a column of seeds instead, they are the trainings that the rows are means of.
+        ignore_other: whether columns that the datasheet does not describe are left out.
     """
+    if sheet.split_by:
+        raise InputError(
+            f"{sheet_path}: split_by makes several tables of a file; 'tables add' installs them."
+        )
+    columns = parsed(content, sheet, csv_path, sheet_path, ignore_other)
+    return table_of_columns(columns, sheet, csv_path, sheet_path, curves, replicates)
+
+
+def parsed(
+    content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, ignore_other: bool = False
+) -> dict[str, Column]:
+    """The columns of the rows by name, without those that are ignored; InputError as `build_table`."""
     seed = sheet.replicates.seed if sheet.replicates else None
     if seed is not None:
         _check_seed_column(seed, sheet, sheet_path)
-    names = [*sheet.hyperparameters, *sheet.metrics, *filter(None, [seed])]
+    names = [*sheet.columns, *filter(None, [seed])]
+    ignored = None if ignore_other else sheet.ignore
     labels, either = sheet.columns_by_kind()
     if csv_path.suffix == _PARQUET:
-        columns = parquet_columns(content, names, csv_path, {*labels, *either})
-    else:
-        columns = parse_columns(content, names, csv_path, labels, either)
-        for name in either:
-            _refuse_mixed(name, columns[name], csv_path)
+        return parquet_columns(content, names, csv_path, {*labels, *either}, ignored)
+    columns = parse_columns(content, names, csv_path, labels, either, ignored, sheet.missing_words)
+    for name in either:
+        _refuse_mixed(name, columns[name], csv_path)
+    return columns
+
+
+def table_of_columns(
+    columns: dict[str, Column],
+    sheet: Datasheet,
+    csv_path: Path,
+    sheet_path: Path,
+    curves: bytes | None = None,
+    replicates: Callable[[], bytes] | None = None,
+    rows: Rows | None = None,
+) -> Table:
+    """A table from the columns of its rows, which `parsed` gives; otherwise as `build_table`.
+
+    `rows` are their places in the file, where they are some of its rows.
+    """
+    seed = sheet.replicates.seed if sheet.replicates else None
+    place = _Place(csv_path, rows)
     try:
         metrics = tuple(sheet.metric(name) for name in sheet.metrics)
         for name in sheet.hyperparameters:
             if columns[name].dtype != object:
-                _first_line(csv_path, np.isinf(columns[name]), f"hyperparameter {name!r} is not finite.")
+                _first_line(place, np.isinf(columns[name]), f"hyperparameter {name!r} is not finite.")
         axes = tuple(sheet.axis(name, columns[name]) for name in sheet.hyperparameters)
         for axis in axes:
-            columns[axis.name] = codes_of_cells(axis, columns[axis.name], csv_path)
+            columns[axis.name] = codes_of_cells(axis, columns[axis.name], place)
         configs = np.column_stack([columns[axis.name] for axis in axes])
+        described = _descriptors(sheet, columns, place)
         wrong = Space(axes).wrongly_active(configs)
         if wrong:
-            raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
+            raise InputError(f"{_line(place, wrong[0])}: {wrong[1]}")
         for metric in metrics:
             column = measured(columns[metric.name])  # before means are taken of them
             columns[metric.name] = np.where(column == metric.missing, np.nan, column)  # no number equals None
@@ -77,11 +119,12 @@ def build_table(
         if seed is not None:
             first, number = configurations_of(configs)
             if wrong := wrong_seed(columns[seed], number):
-                raise InputError(f"{_line(csv_path, wrong[0])}: {wrong[1]}")
+                raise InputError(f"{_line(place, wrong[0])}: {wrong[1]}")
             trainings = configs, training_numbers(number).astype(np.float64), columns[seed], values
             in_order = np.argsort(number, kind="stable")
             read = read or partial(ReplicateRows, *(array[in_order] for array in trainings))
             configs, values = configs[first], means(values, number)
+            described = described and described.of_rows(first)
         averaged = seed is not None or (sheet.replicates is not None and sheet.replicates.averaged)
         objectives = sheet.objectives if sheet.objectives is not None else [metrics[0].name]
         table = Table(
@@ -97,6 +140,7 @@ def build_table(
             if curves is None or sheet.curves is None
             else read_curves(curves, sheet.curves, metrics, len(configs), csv_path.with_name(CURVES)),
             replicates=read and Replicates(axes, tuple(sheet.metrics), read, averaged),
+            descriptors=described,
         )
         check_claims(sheet.claims, table, sheet_path)
     except InputError as error:
@@ -104,6 +148,16 @@ def build_table(
             raise
         raise InputError(f"{sheet_path}: {error}") from None
     return table
+
+
+def _descriptors(sheet: Datasheet, columns: Mapping[str, Column], path: _Place) -> Descriptors | None:
+    if not sheet.features:
+        return None
+    axes = tuple(sheet.axis(name, columns[name]) for name in sheet.features)
+    codes = [codes_of_cells(axis, columns[axis.name], path) for axis in axes]
+    for axis, column in zip(axes, codes, strict=True):
+        _first_line(path, ~np.isin(column, axis.numbers), f"{axis.name} is not among its values.")
+    return Descriptors(axes, np.column_stack(codes))
 
 
 def read_replicates(
@@ -152,7 +206,7 @@ def _check_seed_column(seed: str, sheet: Datasheet, sheet_path: Path) -> None:
             )
 
 
-def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path) -> NDArray[np.float64]:
+def codes_of_cells(h: Hyperparameter, cells: NDArray[Any], path: Path | _Place) -> NDArray[np.float64]:
     """The codes of a hyperparameter's column, as parse_columns gives it."""
     codes = h.snapped(cells) if h.is_numeric else cells
     if not h.is_numeric:
@@ -188,12 +242,15 @@ def _as_label(text: str, known: Mapping[str, float]) -> str:
         return text
 
 
-def _first_line(path: Path, wrong: NDArray[np.bool_], message: str) -> None:
+def _first_line(path: Path | _Place, wrong: NDArray[np.bool_], message: str) -> None:
     rows = np.flatnonzero(wrong)
     if len(rows):
         raise InputError(f"{_line(path, int(rows[0]))}: {message}")
 
 
-def _line(path: Path, row: int) -> str:
+def _line(path: Path | _Place, row: int) -> str:
     """Where a row is, for messages."""
+    if isinstance(path, _Place):
+        row = row if path.rows is None else int(path.rows[row])
+        path = path.file
     return f"{path}, row {row}" if path.suffix == _PARQUET else f"{path}, line {row + 2}"

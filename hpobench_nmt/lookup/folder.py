@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tomli_w
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import no_folder, read_bytes, replace_folder, scratch_folder, write_whole
+from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.curve_files import CurvesSection, curves_csv, curves_section
 from hpobench_nmt.lookup.datasheet import (
@@ -63,13 +64,42 @@ def load_folder(folder: Path) -> Table:
 
 def described_files(folder: Path) -> dict[str, bytes]:
     """The CSV files that a datasheet describes, by name; InputError where a hash is another than it says."""
-    sheet = _datasheet(folder)
+    return _check_hashes(folder, _datasheet(folder))
+
+
+def _check_hashes(folder: Path, sheet: Datasheet) -> dict[str, bytes]:
     files = {ROWS: _rows(folder / ROWS, sheet.rows, "rows")}
     if sheet.replicates is not None:
         files[REPLICATES] = _rows(folder / REPLICATES, sheet.replicates, "replicates")
     if sheet.curves is not None:
         files[CURVES] = _rows(folder / CURVES, sheet.curves, "curves")
     return files
+
+
+class Summary(NamedTuple):
+    """What a table folder holds, by its datasheet."""
+
+    name: str
+    rows: int
+    hyperparameters: int
+    objectives: tuple[str, ...]
+    collection: str | None
+
+
+def summary(folder: Path) -> Summary:
+    """What a table folder holds. Its files are compared with their hashes, and not parsed.
+
+    Raises InputError where the datasheet is wrong, or a hash is another than it says.
+    """
+    sheet = _datasheet(folder)
+    _check_hashes(folder, sheet)
+    count = sheet.rows.count if sheet.rows else None
+    if count is None:
+        raise InputError(f"{folder / DATASHEET}: [rows] has no count. Install the folder with 'tables add'.")
+    objectives = [next(iter(sheet.metrics))] if sheet.objectives is None else sheet.objectives
+    collection = sheet.claims.get("collection")
+    name = Path(ROWS).stem if sheet.name is None else sheet.name
+    return Summary(name, count, len(sheet.hyperparameters), tuple(objectives), collection)
 
 
 def table_name(folder: Path) -> str:
@@ -106,7 +136,9 @@ def write_into_folder(table: Table, folder: Path) -> None:
 
 def _files(table: Table, progress: Progress = lambda share: None) -> dict[str, bytes]:
     """Contents by file name, the datasheet last."""
-    columns = _cells(table, table.configs)
+    columns = _cells(table.hyperparameters, table.configs)
+    if table.descriptors is not None:
+        columns |= _cells(table.descriptors.axes, table.descriptors.codes)
     for metric, values in zip(table.metrics, table.values.T, strict=True):
         columns[metric.name] = values
         if metric.missing is not None:
@@ -115,7 +147,10 @@ def _files(table: Table, progress: Progress = lambda share: None) -> dict[str, b
     sheet = datasheet(table, files[ROWS])
     if table.replicates is not None:
         again = table.replicates.rows
-        columns = _cells(table, again.configs) | {"replicate": again.numbers, "seed": again.seeds}
+        columns = _cells(table.hyperparameters, again.configs) | {
+            "replicate": again.numbers,
+            "seed": again.seeds,
+        }
         columns |= dict(zip(table.replicates.metrics, again.values.T, strict=True))
         files[REPLICATES] = csv_of(columns)
         entry = {"count": len(again.values), "sha256": hashlib.sha256(files[REPLICATES]).hexdigest()}
@@ -132,6 +167,7 @@ def add_table(
     target: Path,
     progress: Progress = lambda share: None,
     notify: Callable[[str], None] = lambda message: None,
+    ignore_other: bool = False,
 ) -> tuple[Table, Path]:
     """Install a table from a CSV or Parquet file and its datasheet, or from a folder, under target/NAME.
 
@@ -146,6 +182,7 @@ def add_table(
         target: folder of table folders.
         progress: told the share that is done.
         notify: told what is left out, because it lies beside a file and the datasheet does not describe it.
+        ignore_other: whether columns that the datasheet does not describe are left out.
 
     Returns:
         the table and its new folder. A table of that name is replaced.
@@ -163,7 +200,7 @@ def add_table(
         if beside_it := _undescribed(sheet, source / ROWS, source / DATASHEET):
             raise InputError(" ".join(f"{source}: {fact}: {meaning}" for fact, meaning in beside_it))
         fresh = sheet.rows is None or sheet.rows.sha256 is None
-        table = _built(source / ROWS, sheet, source / DATASHEET, partial(_rows_to_add, fresh))
+        table = _built(source / ROWS, sheet, source / DATASHEET, partial(_rows_to_add, fresh), ignore_other)
         if not fresh:
             _check_count(table, sheet, source / DATASHEET)
             beside = {
@@ -172,17 +209,10 @@ def add_table(
                 if (source / name).exists() or (source / name).is_symlink()
             }
     elif os.path.exists(source):  # noqa: PTH110
-        sheet_path = datasheet or source.with_suffix(".toml")
-        if not os.path.isfile(sheet_path):  # noqa: PTH113
-            raise InputError(
-                f"{sheet_path}: no such file. A CSV file needs a datasheet that names its columns; "
-                "'hpobench-nmt tables add --help' shows the least that it must say."
-            )
-        # These two are named by the user, so that links to them are what is meant.
-        sheet = read_datasheet(sheet_path, follow_link=True)
+        sheet, sheet_path = datasheet_of_file(source, datasheet)
         for fact, meaning in _undescribed(sheet, source, sheet_path):
             notify(f"{fact}: {meaning}")  # it may be another table's
-        table = _built(source, sheet, sheet_path, _linked_rows)
+        table = _built(source, sheet, sheet_path, _linked_rows, ignore_other)
     else:
         raise InputError(f"{source}: no such file or folder.")
     if table.replicates is not None:
@@ -191,6 +221,18 @@ def add_table(
     writing = lambda share: progress(_READ_SHARE + (1 - _READ_SHARE) * share)  # noqa: E731
     save_folder(table, target / table.name, beside, writing)
     return table, target / table.name
+
+
+def datasheet_of_file(source: Path, datasheet: Path | None) -> tuple[Datasheet, Path]:
+    """The datasheet of a CSV or Parquet file and its path, by default beside the file; InputError if none."""
+    path = datasheet or source.with_suffix(".toml")
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise InputError(
+            f"{path}: no such file. A CSV file needs a datasheet that names its columns; "
+            "'hpobench-nmt tables add --help' shows the least that it must say."
+        )
+    # The file and this one are named by the user, so that links to them are what is meant.
+    return read_datasheet(path, follow_link=True), path
 
 
 def undescribed_files(folder: Path) -> list[tuple[str, str]]:
@@ -219,7 +261,9 @@ def _undescribed(sheet: Datasheet, rows: Path, sheet_path: Path) -> list[tuple[s
     return found
 
 
-def _built(csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader) -> Table:
+def _built(
+    csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader, ignore_other: bool = False
+) -> Table:
     """The table of a CSV file, with the curves and replicates that lie beside it."""
     rows = read(csv_path, sheet.rows, "rows")
     curves = None if sheet.curves is None else read(csv_path.with_name(CURVES), sheet.curves, "curves")
@@ -227,7 +271,7 @@ def _built(csv_path: Path, sheet: Datasheet, sheet_path: Path, read: _Reader) ->
     replicates = None
     if again is not None and (again.seed is None or again.sha256 is not None):
         replicates = partial(read, csv_path.with_name(REPLICATES), again, "replicates")
-    return build_table(rows, sheet, csv_path, sheet_path, curves, replicates)
+    return build_table(rows, sheet, csv_path, sheet_path, curves, replicates, ignore_other)
 
 
 def _check_count(table: Table, sheet: Datasheet, sheet_path: Path) -> None:
@@ -277,9 +321,9 @@ def _follow_links(folder: Path) -> bool:
     return folder.parent == _SHIPPED
 
 
-def _cells(table: Table, configs: Floats) -> dict[str, NDArray[Any]]:
+def _cells(axes: Sequence[Hyperparameter], configs: Floats) -> dict[str, NDArray[Any]]:
     """Configurations given as codes as columns of a CSV file: numbers, or texts of labels."""
     return {
         h.name: codes if h.is_numeric else np.array([*h.labels, ""], dtype=object)[h.places(codes)]
-        for h, codes in zip(table.hyperparameters, configs.T, strict=True)
+        for h, codes in zip(axes, configs.T, strict=True)
     }

@@ -10,19 +10,24 @@ import numpy as np
 
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.text import counted
-from hpobench_nmt.lookup.rows import Column
+from hpobench_nmt.lookup.rows import Column, undescribed
 
 _MOST_CELLS = 2**28
 
 
 def parquet_columns(
-    content: bytes, names: Sequence[str], path: Path, labels: Collection[str] = ()
+    content: bytes,
+    names: Sequence[str],
+    path: Path,
+    labels: Collection[str] = (),
+    ignored: Collection[str] | None = (),
 ) -> dict[str, Column]:
     """Columns of a Parquet file: doubles, NaN where a cell is empty, or texts, "" where it is empty.
 
     Texts and categories of texts become texts, truth values "true" and "false", numbers doubles: one of 16 or
     32 bits the double of the fewest digits that tell it from others. O(cells).
-    The file must have the columns `names` and no other; those in `labels` may hold texts.
+    The file must have the columns `names`, and of others only those that are ignored, all if that is None;
+    those in `labels` may hold texts.
 
     Raises:
         InputError: it is no Parquet file, a column is missing or unknown, holds texts where it may not or
@@ -36,19 +41,20 @@ def parquet_columns(
     try:
         file = pq.ParquetFile(pa.BufferReader(copy.getvalue()))
         found, n_rows = file.schema_arrow.names, file.metadata.num_rows
-        for name in names:
+        for name in (*names, *(ignored or ())):
             if name not in found:
                 raise unknown("column", name, found, f"({path})")
         for name in found:
-            if name not in names or found.count(name) > 1:
-                told = "is not described in its datasheet" if name not in names else "is there twice"
-                raise InputError(f"{path}: column {shortened(name)} {told}.")
+            if found.count(name) > 1:
+                raise InputError(f"{path}: column {shortened(name)} is there twice.")
+            if name not in names and ignored is not None and name not in ignored:
+                raise InputError(f"{path}: {undescribed(name)}")
         if n_rows == 0:
             raise InputError(f"{path}: has no rows.")
         # A few bytes of a compressed file may stand for any number of cells.
         if n_rows * len(found) > _MOST_CELLS:
             raise InputError(f"{path}: {n_rows:,} rows are too many for {counted(len(found), 'column')}.")
-        table = file.read(use_threads=False)
+        table = file.read([*names], use_threads=False)
         return {name: _column(table.column(name), name, path, name in labels) for name in names}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a Parquet file ({' '.join(str(error).split())[:200]}).") from None

@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,8 @@ def parse_columns(
     path: Path,
     labels: Collection[str] = (),
     either: Collection[str] = (),
+    ignored: Collection[str] | None = (),
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Column]:
     """Columns of a CSV file: doubles, NaN where a cell is empty, or texts, "" where it is empty.
 
@@ -61,24 +64,28 @@ def parse_columns(
 
     Args:
         content: of the file.
-        names: every column that it must have, and there may be no other.
+        names: every column that it must have; of others there may only be those that are ignored.
         path: for messages.
         labels: the columns that hold texts.
         either: columns that hold numbers if every cell is one, else texts.
+        ignored: columns that are left out; None: all others are.
+        words: of columns of numbers the word that stands for no value in them.
 
     Raises:
         InputError: it is no CSV table, a column is missing or unknown, or a cell is no number; with its line.
     """
     if len(names) > 1:  # in a single column, an empty cell is a blank line
         content = _without_blank_end(content)
-    found = _parse_fast(content, names, labels)
+    found = _parse_fast(content, names, labels, ignored)
     if found is None and either:
-        texts = _parse_fast(content, names, {*labels, *either})
+        texts = _parse_fast(content, names, {*labels, *either}, ignored)
         found = texts and {n: _numbers_if_all(c) if n in either else c for n, c in texts.items()}
-    return _parse_slowly(content, names, path, labels, either) if found is None else found
+    return _parse_slowly(content, names, path, labels, either, ignored, words) if found is None else found
 
 
-def _parse_fast(content: bytes, names: Sequence[str], labels: Collection[str]) -> dict[str, Column] | None:
+def _parse_fast(
+    content: bytes, names: Sequence[str], labels: Collection[str], ignored: Collection[str] | None = ()
+) -> dict[str, Column] | None:
     """The columns if the file is as it should be. None: anything is unusual, so look more closely."""
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -98,7 +105,10 @@ def _parse_fast(content: bytes, names: Sequence[str], labels: Collection[str]) -
             parse_options=arrow.ParseOptions(ignore_empty_lines=False),
             convert_options=options,
         )
-        if sorted(table.column_names) != sorted(names) or table.num_rows == 0:
+        given = table.column_names
+        if len(set(given)) < len(given) or not {*names} <= {*given} or table.num_rows == 0:
+            return None
+        if ignored is not None and {*given} != {*names, *ignored}:
             return None
         return {
             name: _texts_of(table.column(name).to_pylist())
@@ -147,22 +157,32 @@ def _doubles(chunk: Any) -> Floats:
 
 
 def _parse_slowly(
-    content: bytes, names: Sequence[str], path: Path, labels: Collection[str], either: Collection[str]
+    content: bytes,
+    names: Sequence[str],
+    path: Path,
+    labels: Collection[str],
+    either: Collection[str],
+    ignored: Collection[str] | None,
+    words: Mapping[str, str],
 ) -> dict[str, Column]:
     """The columns by Python's own float(), and what is wrong by line."""
     blocks: dict[str, list[Column]] = {name: [] for name in names}
     first = 0
     _check_cells(content, path)
     for frame in _text_blocks(content, path):
-        for name in names:
+        for name in (*names, *(ignored or ())):
             if name not in frame.columns:
                 raise unknown("column", name, map(str, frame.columns), f"({path})")
         extra = [str(name) for name in frame.columns if name not in blocks]
-        if extra:
-            raise InputError(f"{path}: column {shortened(extra[0])} is not described in its datasheet.")
+        if ignored is not None and (extra := [name for name in extra if name not in ignored]):
+            raise InputError(f"{path}: {undescribed(extra[0])}")
         for name in names:
             as_text = name in labels or name in either
-            column = _texts_of(frame[name].tolist()) if as_text else number_column(frame, name, path, first)
+            column = (
+                _texts_of(frame[name].tolist())
+                if as_text
+                else number_column(frame, name, path, first, words.get(name))
+            )
             blocks[name].append(column)
         first += len(frame)
     columns = {name: np.concatenate(parts) for name, parts in blocks.items()}
@@ -254,11 +274,21 @@ def read_csv(path: Path) -> pd.DataFrame:
     return pd.concat(_text_blocks(content, path), ignore_index=True)
 
 
-def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) -> Floats:
+def undescribed(name: str) -> str:
+    """The message on a column that the datasheet does not name."""
+    return (
+        f"column {shortened(name)} is not described in its datasheet. To leave it out, name it there: "
+        f"ignore = [{shortened(name)}], or add the table with --ignore-other."
+    )
+
+
+def number_column(
+    frame: pd.DataFrame, name: str, path: Path, first: int = 0, word: str | None = None
+) -> Floats:
     """A column of texts, as read_csv gives it, as numbers, NaN where a cell is empty.
 
     Raises InputError where a cell is no number, with its line; `first` is the number of the frame's first
-    row.
+    row. A cell that is `word` is empty.
     """
     if name not in frame.columns:
         raise unknown("column", name, map(str, frame.columns), f"({path})")
@@ -266,10 +296,12 @@ def number_column(frame: pd.DataFrame, name: str, path: Path, first: int = 0) ->
     for row, cell in enumerate(frame[name]):
         text = str(cell).strip()
         try:
-            numbers[row] = number_of(text) if text not in _MISSING else np.nan
+            numbers[row] = np.nan if text in _MISSING or text == word else number_of(text)
         except ValueError:
             raise InputError(
-                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number."
+                f"{path}, line {first + row + 2}: {shortened(name)} is {text[:40]!r}, not a number. "
+                "Where there is no value, leave the cell empty or write None, null, <NA>, N/A or -; of a "
+                "metric, `missing` may name another word."
             ) from None
     return numbers
 

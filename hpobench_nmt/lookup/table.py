@@ -22,6 +22,7 @@ from hpobench_nmt.core.space import Config, Hyperparameter, Space, Value, row_in
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curve, Curves
+from hpobench_nmt.lookup.descriptors import Descriptors, row_features
 from hpobench_nmt.lookup.groups import group_ids, in_groups
 from hpobench_nmt.lookup.replicates import Replicates
 from hpobench_nmt.lookup.table_function import Otherwise, loss_function
@@ -58,6 +59,7 @@ class Table:
         curves: the learning curves of the rows; None if the table has none.
         replicates: trainings with other seeds, of some rows or of all; None if the table has none. They stay
             with a table that has some of the rows.
+        descriptors: features of the rows that are no hyperparameters; None if the table has none.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Table:
     claims: Mapping[str, Any] = field(default_factory=dict)
     curves: Curves | None = None
     replicates: Replicates | None = None
+    descriptors: Descriptors | None = None
 
     def __post_init__(self) -> None:
         check_name("table", self.name)
@@ -97,7 +100,11 @@ class Table:
             )
         if len(self.configs) == 0:
             raise InputError(f"{where} has no rows.")
-        names = [h.name for h in self.hyperparameters] + [m.name for m in self.metrics]
+        described = self.descriptors
+        names = [h.name for h in (*self.hyperparameters, *(described.axes if described else ()))]
+        names += [m.name for m in self.metrics]
+        if described and len(described.codes) != len(self.configs):
+            raise InputError(f"{where}: {len(described.codes)} rows of features, {len(self.configs)} rows.")
         repeated = sorted({n for n in names if names.count(n) > 1})
         if repeated:
             raise InputError(f"{where}: the column name {repeated[0]!r} is used more than once.")
@@ -227,8 +234,12 @@ class Table:
 
     @cached_property
     def features(self) -> Floats:
-        """Configurations as models see them, in [0, 1], shape (N, F), read-only: see core/space.py."""
-        scaled = self.space.features(self.configs)
+        """Rows as models see them, in [0, 1], shape (N, F), read-only: configurations, and descriptors."""
+        scaled = (
+            row_features(self.hyperparameters, self.configs, self.descriptors)
+            if self.descriptors
+            else self.space.features(self.configs)
+        )
         scaled.setflags(write=False)
         return scaled
 
@@ -245,7 +256,10 @@ class Table:
             digest.update(repr((h.name, h.values, h.scale, *kind, *more)).encode())
         for m in self.metrics:
             digest.update(repr((m.name, m.direction)).encode())
-        for array in (self.configs, self.values):
+        described = self.descriptors
+        if described:
+            digest.update(repr([(h.name, h.values, h.scale, h.kind) for h in described.axes]).encode())
+        for array in (self.configs, self.values, *([described.codes] if described else [])):
             # Adding 0 makes 0 of -0.0, which a file does not tell from it.
             canonical = np.where(np.isnan(array), np.nan, array + 0.0)
             digest.update(np.ascontiguousarray(canonical).astype("<f8").tobytes())
@@ -379,6 +393,9 @@ class Table:
         import pandas as pd
 
         columns = {h.name: h.column(self.configs[:rows, j]) for j, h in enumerate(self.hyperparameters)}
+        if self.descriptors:
+            pairs = zip(self.descriptors.axes, self.descriptors.codes[:rows].T, strict=True)
+            columns |= {h.name: h.column(codes) for h, codes in pairs}
         columns |= {m.name: self.values[:rows, j] for j, m in enumerate(self.metrics)}
         return pd.DataFrame(columns)
 

@@ -48,6 +48,10 @@ def row_finder(
             raise InputError(reason)
         if otherwise == "none":
             return None, reason
+        if table.descriptors:
+            raise InputError(
+                f"table {table.name!r} has features of its rows alone, so which row is nearest is not known."
+            )
         here = table.space.features(table.space.encode(config)[None])
         gaps = ((table.features[complete] - here) ** 2).sum(axis=1)
         return int(complete[gaps.argmin()]), reason

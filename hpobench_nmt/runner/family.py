@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Value
+from hpobench_nmt.runner.disk.kept_model import KeptModel
 from hpobench_nmt.runner.settings import Setting, Settings, settings_of
 
 S = TypeVar("S", bound=Settings)
@@ -126,6 +127,34 @@ class Architecture(Generic[S_contra]):
 
 
 @dataclass(frozen=True)
+class Translator(Generic[S_contra]):
+    """How a family's kept translation models are used.
+
+    Attributes:
+        read: a model from its folder, the description there, and its settings. InputError where a file is
+            missing, damaged, or not of such a model.
+        translate: translations of lines by such a model on a device.
+    """
+
+    read: Callable[[Path, KeptModel, S_contra], Any]
+    translate: Callable[[Any, Sequence[str], str], Translated]
+
+
+@dataclass(frozen=True)
+class Translated:
+    """Translations of a text, a line for each of its lines; empty for an empty line.
+
+    `outside` counts the text's subwords that are not in the model's vocabulary. The seconds are of decoding,
+    by the clock, without the start of a program or the loading of a model.
+    """
+
+    lines: list[str]
+    subwords: int
+    outside: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Family(Generic[S]):
     """A model family.
 
@@ -140,6 +169,7 @@ class Family(Generic[S]):
         check: refuses combinations of settings that can never be trained (InputError).
         corpus_check: the same for combinations that cannot be trained on a corpus; None: there are none.
         missing: the command that installs missing packages, or "" if there are none.
+        architecture, translator: how its kept models are used, of language and of translation.
         pauses: whether a training can be paused after some updates.
     """
 
@@ -155,6 +185,7 @@ class Family(Generic[S]):
     corpus_check: Callable[[S, Any], None] | None = None
     missing: Callable[[], str] = lambda: ""
     architecture: Architecture[S] | None = None
+    translator: Translator[S] | None = None
     pauses: bool = True
 
     @property

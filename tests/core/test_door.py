@@ -1,4 +1,4 @@
-"""Files from elsewhere are read through core/files.py, which limits their size and refuses pipes."""
+"""Files from elsewhere are read through core/files.py, which limits their size and takes regular files."""
 
 import ast
 from pathlib import Path

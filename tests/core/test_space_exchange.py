@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from hpobench_nmt.core.errors import InputError
@@ -48,7 +49,7 @@ def test_configspace_and_back():
         if h.name == "only":
             assert there.labels == ("7",)  # a constant
         else:
-            assert (there.kind, there.values) == (h.kind, h.values)
+            assert (there.kind, there.values, there.scale) == (h.kind, h.values, h.scale)
     ranges = Space.from_configspace(RANGES.to_configspace())
     assert {h.name: h for h in ranges} == {h.name: h for h in RANGES}
 
@@ -181,3 +182,64 @@ def test_a_step_of_optuna_that_makes_a_grid_without_limit_is_refused():
         len(Space.from_optuna({"a": optuna.distributions.IntDistribution(2, 200_000, step=2)})["a"].values)
         == 100_000
     )
+
+
+LOG = Space(
+    (
+        Hyperparameter("rate", (0.0003, 0.0006, 0.001), "log", "per step"),
+        Hyperparameter("size", ("s", "m", "l"), kind="ordinal"),
+        Hyperparameter("width", (256, 512, 1024), "log", active_if=(("size", ("m", "l")),)),
+        Hyperparameter("one", (3,), "log"),
+    )
+)
+
+
+def test_scales_and_order_survive_configspace_and_its_files(tmp_path):
+    cs = pytest.importorskip("ConfigSpace")
+    there = LOG.to_configspace()
+    assert {h.name: h for h in Space.from_configspace(there)} == {h.name: h for h in LOG}
+    there.to_json(tmp_path / "space.json")
+    read = Space.from_configspace(cs.ConfigurationSpace.from_json(tmp_path / "space.json"))
+    assert {h.name: h for h in read} == {h.name: h for h in LOG}
+    assert read["rate"].features(np.array([6e-4]))[0, 0] == pytest.approx(0.576, abs=5e-4)
+
+
+def test_meta_of_others_is_not_trusted():
+    cs = pytest.importorskip("ConfigSpace")
+    for meta in (
+        {"hpobench-nmt": {"kind": "numeric", "scale": "cubic"}},
+        {"hpobench-nmt": 3},
+        {"hpobench-nmt": {}},
+    ):
+        space = cs.ConfigurationSpace()
+        space.add(cs.OrdinalHyperparameter("x", [1, 10, 100], meta=meta))
+        assert Space.from_configspace(space)["x"] == Hyperparameter("x", (1, 10, 100), "log")  # by its ratios
+
+
+def test_scales_and_order_survive_optuna():
+    pytest.importorskip("optuna")
+    given = LOG.to_optuna()
+    assert Space.from_optuna(given) == LOG
+    changed = LOG.to_optuna()
+    changed["rate"] = changed["width"]
+    assert Space.from_optuna(changed)["rate"].values == (256.0, 512.0, 1024.0)
+    back = Space.from_optuna(dict(given))  # a copy knows values alone
+    assert (back["width"].kind, back["width"].scale) == ("numeric", "log")
+    assert back["size"].kind == "categorical"
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ((1, 10, 100), "log"),
+        ((32, 64, 128, 256), "log"),
+        ((1, 2, 3, 4), "linear"),
+        ((1, 2), "linear"),
+        ((0, 1, 10), "linear"),
+        ((0.1, 0.2, 0.3), "linear"),
+    ],
+)
+def test_the_scale_of_numbers_is_inferred(values, scale):
+    optuna = pytest.importorskip("optuna")
+    axis = Space.from_optuna({"x": optuna.distributions.CategoricalDistribution(values)})["x"]
+    assert (axis.kind, axis.scale, axis.values) == ("numeric", scale, tuple(map(float, values)))

@@ -12,10 +12,14 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup import catalogue
 from hpobench_nmt.lookup.catalogue import (
     collections,
+    family_of,
     find_folder,
+    groups,
     installed,
+    list_tables,
     load_table,
     members,
+    remove_tables,
     search_path,
     shipped_folder,
 )
@@ -154,7 +158,7 @@ def test_a_name_that_is_no_table_is_explained(bare, toy):
     for name in "ab":
         put(toy, bare / "tables", name=name, claims={"collection": "mine"})
     for name, message in (
-        ("mine", r"'mine' is a collection: take one of a, b\."),
+        ("mine", r"'mine' is a group: take one of a, b\."),
         ("nmthpo", r"table 'nmthpo' is not installed\. Get it with 'hpobench-nmt tables fetch nmthpo'\."),
         ("zh-en", r"table 'zh-en' is not installed\. Get it with 'hpobench-nmt tables fetch nmthpo'\."),
         ("c", r"unknown table 'c'\. Known: a, b\. \('hpobench-nmt tables list' shows what is installed\)"),
@@ -170,3 +174,25 @@ def test_an_installed_table_is_named_as_its_folder(bare, toy):
     ):
         load_table("renamed")
     assert load_table(folder).name == "toy"  # a path says nothing of a name
+
+
+def test_a_group_stands_for_its_tables_and_is_removed_as_one(home, toy):
+    for name in "ab":
+        own = dataclasses.replace(toy, name=name)
+        put(own, added_folder(), claims={"collection": "mine", "collection_tables": 2})
+    put(dataclasses.replace(toy, name="alone"), added_folder())
+    assert groups()["mine"] == members("mine") == ["a", "b"]
+    assert "lohelp-de-en" in groups()["shipped"] and "a" not in members("shipped")
+    assert [family_of(load_table(name)) for name in ("a", "alone", "lohelp-de-en")] == [
+        "mine",
+        "alone",
+        "shipped",
+    ]
+    listed = list_tables().set_index("table")
+    assert listed.loc[["a", "alone", "lohelp-de-en"], "group"].tolist() == ["mine", "alone", "shipped"]
+    assert int(listed.loc["a", "rows"]) == len(toy)
+    with pytest.raises(InputError, match=r"'shipped': its table '.*' was neither added nor fetched"):
+        remove_tables("shipped")
+    assert [folder.name for folder in remove_tables("mine")] == ["a", "b"]
+    assert "mine" not in groups() and members("alone") == ["alone"]
+    assert [folder.name for folder in remove_tables("alone")] == ["alone"]

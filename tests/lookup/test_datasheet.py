@@ -111,7 +111,7 @@ def test_a_link_to_a_sheet_is_followed_only_if_asked(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("metrics/ppl/missing", True, "metrics.ppl.missing must be a finite number, not True."),
+        ("metrics/ppl/missing", True, "metrics.ppl.missing must be a finite number or a string, not True."),
         ("metrics/ppl/tolerance", -1, "metrics.ppl.tolerance must be a finite number of 0 or more, not -1."),
         ("metrics/ppl/tolerance", float("inf"), "metrics.ppl.tolerance must be"),
         ("metrics/ppl/unit", 3, "metrics.ppl.unit must be a string, not 3."),
@@ -138,7 +138,7 @@ def test_a_link_to_a_sheet_is_followed_only_if_asked(tmp_path):
         ("name", 3, "name must be a string, not 3."),
         ("name", "../../victim", "table name '../../victim' cannot be used"),
         ("name", "/etc/victim", "table name '/etc/victim' cannot be used"),
-        ("format", 4, "format 4 is not supported; this version reads 1, 2 and 3."),
+        ("format", 5, "format 5 is not supported; this version reads 1, 2, 3 and 4."),
         ("format", "1", "format '1' is not supported"),
         ("rows", 3, "rows must be a section, not 3."),
         ("rows/count", -1, "rows.count must be a whole number of 0 or more, not -1."),

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from hpobench_nmt.lookup.collections import nmthpo, nmtlc
+from hpobench_nmt.lookup.collections import (
+    algoperf,
+    gemstones,
+    nas_bench_nlp,
+    nmthpo,
+    nmtlc,
+    steplaw,
+    taskset,
+)
 from hpobench_nmt.lookup.collections.collection import Collection
 
-_ALL = (nmthpo.COLLECTION, nmtlc.COLLECTION)
+_ALL = (
+    nmthpo.COLLECTION,
+    nmtlc.COLLECTION,
+    steplaw.COLLECTION,
+    algoperf.COLLECTION,
+    taskset.COLLECTION,
+    gemstones.COLLECTION,
+    nas_bench_nlp.COLLECTION,
+)
 
 COLLECTIONS: dict[str, Collection] = {collection.name: collection for collection in _ALL}
 """By name, in the order in which they are listed."""

@@ -6,13 +6,21 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes, replace_folder, scratch_folder
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter, Scale
+from hpobench_nmt.lookup.collections.archives import gunzipped
 from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits, download
 from hpobench_nmt.lookup.folder import save_folder
 from hpobench_nmt.lookup.table import Table
+
+if TYPE_CHECKING:  # it takes long to import
+    import pandas as pd
 
 
 class Fetch(Protocol):
@@ -53,10 +61,18 @@ class Collection:
     fetch: Fetch
 
 
-def published_file(name: str, sha256: str, source: Path | None, address: str, limits: Limits) -> bytes:
+def published_file(
+    name: str, sha256: str, source: Path | None, address: str, limits: Limits, within: str = ""
+) -> bytes:
     """The content of one of the authors' files, from a folder or else from the network address.
 
-    Of the limits, a file in a folder has that of its size only.
+    Args:
+        name: of the file; in a folder, NAME.gz does as well.
+        sha256: of the content, decompressed.
+        source: the folder; it may hold the files, or be a clone of the authors' repository.
+        address: of the folder on the network.
+        limits: of a download; a file in a folder has that of the size only.
+        within: the folder of the files in the authors' repository.
 
     Raises:
         InputError: the folder has no such file, or another one of this name.
@@ -64,16 +80,62 @@ def published_file(name: str, sha256: str, source: Path | None, address: str, li
     """
     if source is None:
         return download(f"{address.rstrip('/')}/{name}", sha256, limits)
-    path = source / name
-    if not path.is_file():
-        raise InputError(f"{source}: has no file {name}.")
+    path = found_file(source, (name, f"{name}.gz"), within)
     content = read_bytes(path, limits.max_bytes)
+    if path.name != name:
+        content = gunzipped(content, path, limits.max_bytes)
+    check_sha256(content, sha256, path)
+    return content
+
+
+def found_file(source: Path, names: Sequence[str], within: str = "") -> Path:
+    """The first file of these names in a folder, or in a folder within it; InputError where none is there."""
+    places = [source / within / name for name in names] if within else []
+    for path in [source / name for name in names] + places:
+        if path.is_file():
+            return path
+    raise InputError(f"{source}: has no file {names[0]}.")
+
+
+def check_sha256(content: bytes, sha256: str, where: object) -> None:
+    """Raise InputError where the content is not the published one."""
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise InputError(
-            f"{path}: SHA-256 is {digest[:12]}… instead of {sha256[:12]}…: not the published file."
+            f"{where}: SHA-256 is {digest[:12]}… instead of {sha256[:12]}…: not the published file."
         )
-    return content
+
+
+def csv_frame(content: bytes, where: object) -> pd.DataFrame:
+    """A CSV file as a frame, every number read to the nearest double; InputError where it is none."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    copy = pa.BufferOutputStream()  # Arrow's own memory: see rows._parse_fast
+    copy.write(content)
+    options = arrow.ConvertOptions(strings_can_be_null=True)
+    try:
+        table = arrow.read_csv(pa.BufferReader(copy.getvalue()), convert_options=options)
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
+    except pa.ArrowException as error:
+        raise InputError(f"{where}: not a CSV table ({' '.join(str(error).split())[:100]}).") from None
+
+
+def grid_axis(
+    name: str, column: Sequence[Any] | pd.Series, scale: Scale = "linear", unit: str = ""
+) -> Hyperparameter:
+    """A numeric hyperparameter with the values that occur in a column."""
+    return Hyperparameter(name, tuple(sorted(set(column))), scale, unit)
+
+
+def framed_table(
+    name: str, axes: Sequence[Hyperparameter], metrics: Sequence[Metric], frame: pd.DataFrame, **more: Any
+) -> Table:
+    """A table from a frame that has a column for each hyperparameter and metric, one line a row."""
+    configs = [[h.code(value) for value in frame[h.name]] for h in axes]
+    values = [frame[metric.name].to_numpy(np.float64) for metric in metrics]
+    return Table(name, tuple(axes), tuple(metrics), np.array(configs).T, np.column_stack(values), **more)
 
 
 def install(collection: str, tables: Sequence[Table], target: Path) -> list[Path]:

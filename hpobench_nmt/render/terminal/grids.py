@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import pandas as pd
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as Grid
@@ -14,6 +13,9 @@ from rich.text import Text
 from hpobench_nmt.analysis.number_text import cell_text, column_text
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.core.text import printable
+
+if TYPE_CHECKING:  # it takes long to import, and a grid of texts needs none of it
+    import pandas as pd
 
 _UNBOUNDED = 100_000
 # The least width that is left to a column whose text may be wrapped.
@@ -90,6 +92,8 @@ def print_frame(
 
     Numbers have so many digits; where left out, five at most and the same decimals in a column.
     """
+    import pandas as pd
+
     head = [str(name) for name in frame.columns]
     right = {str(name) for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
     columns = [

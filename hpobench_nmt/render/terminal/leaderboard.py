@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hpobench_nmt.analysis.failures import grouped_failures
+from hpobench_nmt.analysis.families import family_sentences
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
@@ -53,6 +54,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
         else:
             for score in scores:
                 _print_score(results, table, rows, score, console)
+    for line in family_sentences(results, statistics):
+        print_text(line, console)
     for line in _reading_notes(results, statistics):
         print_text(line, console, "dim")
     for group in grouped_failures(results):

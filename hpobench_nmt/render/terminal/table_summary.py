@@ -33,6 +33,9 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
         for h in table.hyperparameters
     ]
     print_grid(head, space, console, wrapped=("values",))
+    if table.descriptors:
+        features = ", ".join(h.name for h in table.descriptors.axes)
+        print_text(f"features that are no hyperparameters: {features}", console)
     for h in table.hyperparameters:
         if h.active_if:
             print_text(f"{h.name} is active if {h.condition}", console)

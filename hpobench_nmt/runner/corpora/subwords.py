@@ -17,14 +17,32 @@ from hpobench_nmt.core.errors import InputError
 
 BLANK = "\u2581"
 _NEVER = 1 << 62
-_MARKS = 3  # <unk>, <s> and </s> in the library's models
+MARKS = 3
+"""<unk>, <s> and </s> in the library's models."""
 
 
-def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...]:
-    """Pieces in the order of their merges, then all single characters; `size` in all. No randomness.
+class WrongSize(Exception):
+    """No vocabulary of that size can be learnt.
+
+    Attributes:
+        least: the characters of the text and the library's marks, if the size is below them.
+        most: the most pieces, marks included, if the size is above.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message.strip())
+        low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+        high = re.search(r"value <= (\d+)", message)
+        self.least = int(low[1]) if low else None
+        self.most = int(high[1]) if high else None
+
+
+def learn_bpe(texts: Iterable[str], size: int) -> bytes:
+    """sentencepiece's model of that many pieces, its marks included, and every character. No randomness.
 
     Raises:
-        InputError: sentencepiece is not installed; the texts have more characters, or fewer pieces.
+        InputError: sentencepiece is not installed.
+        WrongSize: the texts have more characters, or fewer pieces.
     """
     try:
         import sentencepiece
@@ -36,7 +54,7 @@ def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...
             sentence_iterator=iter(texts),
             model_writer=model,
             model_type="bpe",
-            vocab_size=size + _MARKS,
+            vocab_size=size,
             character_coverage=1.0,
             normalization_rule_name="identity",
             max_sentence_length=1 << 30,
@@ -44,21 +62,36 @@ def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise InputError(f"corpus {name!r}: {_reason(str(error), size)}") from None
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return tuple(processor.id_to_piece(i) for i in range(_MARKS, size + _MARKS))
+        raise WrongSize(str(error)) from None
+    return model.getvalue()
 
 
-def _reason(message: str, size: int) -> str:
-    """The library's message in words that name the option."""
+def learn_subwords(texts: Iterable[str], size: int, name: str) -> tuple[str, ...]:
+    """Pieces in the order of their merges, then all single characters; `size` in all. No randomness.
+
+    Raises:
+        InputError: sentencepiece is not installed; the texts have more characters, or fewer pieces.
+    """
+    try:
+        model = learn_bpe(texts, size + MARKS)
+    except WrongSize as error:
+        raise InputError(f"corpus {name!r}: {_reason(error, size)}") from None
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return tuple(processor.id_to_piece(i) for i in range(MARKS, size + MARKS))
+
+
+def _reason(error: WrongSize, size: int) -> str:
+    """The error in words that name the option."""
     beside = 2  # <unk> and <eos>, which `vocabulary` counts too
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        least = int(found[1]) - _MARKS + beside
+    if error.least is not None:
+        least = error.least - MARKS + beside
         return f"vocabulary {size + beside} is too small: train has {least} characters with <unk> and <eos>."
-    if found := re.search(r"value <= (\d+)", message):
-        most = int(found[1]) - _MARKS + beside
+    if error.most is not None:
+        most = error.most - MARKS + beside
         return f"vocabulary {size + beside} is too large: train has no more than {most} subwords."
-    return f"no subwords could be learnt on train ({message.strip()})."
+    return f"no subwords could be learnt on train ({error})."
 
 
 class Segmentation:

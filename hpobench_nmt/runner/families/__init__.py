@@ -12,6 +12,7 @@ FAMILIES = {
     "awd-lstm": "awd_lstm",
     "dynamic-evaluation": "dynamic_evaluation",
     "gpt": "gpt",
+    "marian": "marian",
     "melis": "melis",
     "mlstm": "mlstm",
     "sockeye": "sockeye",

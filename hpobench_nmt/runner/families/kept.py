@@ -12,7 +12,6 @@ from hpobench_nmt.runner.family import Family
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.lm.kept_files import KeptLanguageModel
-    from hpobench_nmt.runner.nmt.kept_files import KeptTranslationModel
 
 
 def checked_settings(folder: Path, model: KeptModel) -> tuple[Family[Any], Any]:
@@ -47,17 +46,15 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     return read_language_model(folder, about, family.architecture, settings, device)
 
 
-def load_translation_model(folder: Path) -> KeptTranslationModel:
-    """A kept Sockeye model, checked, so that Sockeye can load it.
+def load_translation_model(folder: Path) -> Any:
+    """A kept translation model, checked, for the `translate` of its family's translator.
 
     Raises InputError if there is none, it is of another kind, or a file of it is damaged.
     """
-    from hpobench_nmt.runner.nmt.kept_files import read_translation_model
-
     about = read_kept(folder)
     family, settings = checked_settings(folder, about)
-    if family.corpus != "parallel":
+    if family.translator is None:
         raise InputError(
             f"{folder}: {describe_kept(about)} is a language model: use `hpobench-nmt evaluate`."
         )
-    return read_translation_model(folder, about, settings)
+    return family.translator.read(folder, about, settings)

@@ -14,60 +14,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.runner.devices import first_devices
 from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
-from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed
+from hpobench_nmt.runner.family import Family, Job, Outcome, TrainingFailed, Translator
 from hpobench_nmt.runner.nmt.commands import run_command
-from hpobench_nmt.runner.nmt.kept_files import save_translation_model
+from hpobench_nmt.runner.nmt.kept_files import read_translation_model, save_translation_model
+from hpobench_nmt.runner.nmt.metrics import METRICS, scores
 from hpobench_nmt.runner.nmt.prepare_corpus import Prepared, prepare
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 from hpobench_nmt.runner.nmt.sockeye_logs import read_parameter_count
-from hpobench_nmt.runner.nmt.text_scores import bleu, check_tokenizer, chrf, refuse_unspaced, signature
+from hpobench_nmt.runner.nmt.text_scores import bleu, check_tokenizer, refuse_unspaced, signature
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import Training, decode_arguments, train_model
+from hpobench_nmt.runner.nmt.translate_kept import translate
 
 if TYPE_CHECKING:
     from hpobench_nmt.runner.corpora import ParallelCorpus
 
 SOCKEYE = "3.1.34"
 """The version that the commands and the log lines were checked with."""
-
-MIN_BLEU = 0.5
-"""A configuration with a lower dev BLEU has learned nothing and counts as failed."""
-
-METRICS = (
-    Metric("dev_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of dev"),
-    Metric(
-        "dev_gpu_time",
-        "min",
-        "s",
-        description="decoding dev by the clock, on the device of training (the name is that of the published "
-        "tables), while other trainings stand still; other work on the machine makes it longer, so that on a "
-        "CPU dev_cpu_time is the better objective",
-    ),
-    Metric("dev_cpu_time", "min", "s", description="processor time of that decoding: the CPU's own clock"),
-    Metric(
-        "dev_ppl",
-        "min",
-        description="best dev perplexity of a checkpoint, with training's label smoothing; per subword, so "
-        "that it can't be compared across bpe_symbols",
-    ),
-    Metric("test_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of test"),
-    Metric("dev_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of dev"),
-    Metric("test_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of test"),
-    Metric("num_updates", "min", description="updates until training ended"),
-    Metric(
-        "train_time",
-        "min",
-        "s",
-        description="training, checkpoints included, pauses not: processor time on a CPU, by the clock on a "
-        "CUDA device and in ledgers of versions before 0.2",
-    ),
-    Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the GPU in training"),
-    Metric("memory", "min", "MB", description="peak resident memory of training"),
-    Metric("num_param", "min", description="trained parameters"),
-)
 
 
 def check(settings: SockeyeSettings) -> None:
@@ -142,19 +107,15 @@ def train(job: Job[SockeyeSettings]) -> Outcome:
             run_command("sockeye.translate", command, decode_log, measuring)
         translations[part] = bpe.decode(_lines(output))
     tokenizer = settings.bleu_tokenizer
-    dev_bleu = bleu(translations["dev"], corpus.dev[1], tokenizer)
-    if dev_bleu < MIN_BLEU:
-        raise TrainingFailed(
-            f"dev BLEU {dev_bleu:.2f} is below {MIN_BLEU}: nothing was learned in {last.update} updates."
-        )
+    found = scores(translations, corpus, tokenizer, last.update)
     metrics = {
-        "dev_bleu": dev_bleu,
+        "dev_bleu": found["dev_bleu"],
         "dev_gpu_time": clock,
         "dev_cpu_time": processor,
         "dev_ppl": min(c.perplexity for c in checkpoints),
-        "test_bleu": bleu(translations["test"], corpus.test[1], tokenizer),
-        "dev_chrf": chrf(translations["dev"], corpus.dev[1]),
-        "test_chrf": chrf(translations["test"], corpus.test[1]),
+        "test_bleu": found["test_bleu"],
+        "dev_chrf": found["dev_chrf"],
+        "test_chrf": found["test_chrf"],
         "num_updates": last.update,
         "train_time": training.costs[-1].seconds,
         "memory": training.costs[-1].memory,
@@ -228,4 +189,5 @@ FAMILY = Family(
     check=check,
     corpus_check=corpus_check,
     missing=missing,
+    translator=Translator(read_translation_model, translate),
 )

@@ -6,15 +6,14 @@ its encoding can be undone exactly, so that BLEU is computed on the text itself.
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.files import read_bytes
+from hpobench_nmt.runner.corpora.subwords import BLANK, MARKS, WrongSize, learn_bpe
 from hpobench_nmt.runner.family import TrainingFailed
-
-_SPACE = "\u2581"  # the library's character for a blank
-_MARKS = 3  # <unk>, <s>, </s>
 
 
 class Bpe:
@@ -30,10 +29,30 @@ class Bpe:
         pieces = self._processor.encode([" ".join(line.split()) for line in lines], out_type=str)
         return [" ".join(line) for line in pieces]
 
+    def __len__(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def numbers(self, lines: Sequence[str]) -> list[list[int]]:
+        """The lines as numbers of subwords; white space within a line counts as one space."""
+        found: list[list[int]] = self._processor.encode([" ".join(line.split()) for line in lines])
+        return found
+
+    def text(self, numbers: Sequence[int]) -> str:
+        """The text that such numbers stand for, without the library's marks of beginning and end."""
+        return str(self._processor.decode(list(numbers)))
+
     def decode(self, lines: Sequence[str]) -> list[str]:
         """The text that the subwords stand for."""
         # One by one: in a list, sentencepiece 0.2.0 wants subwords in the first line.
         return [str(self._processor.decode(line.split())) if line.strip() else "" for line in lines]
+
+
+def read_bpe(path: Path) -> Bpe:
+    """The segmentation in a file from anywhere. Raises InputError if it is none of sentencepiece's."""
+    try:
+        return Bpe(read_bytes(path, follow_link=False))
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"{path}: is no model of sentencepiece ({error}).") from None
 
 
 def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -> bytes:
@@ -44,34 +63,19 @@ def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -
 
     Raises TrainingFailed for fewer symbols than characters, or more than the text has subwords.
     """
-    import sentencepiece
-
     plain = [" ".join(line.split()) for line in lines]
-    size = symbols + (len(set().union(*plain, _SPACE) - {" "}) + _MARKS if merges else 0)
-    model = io.BytesIO()
+    uncounted = len(set().union(*plain, BLANK) - {" "}) + MARKS if merges else 0
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(plain),
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=size,
-            character_coverage=1.0,
-            normalization_rule_name="identity",
-            max_sentence_length=1_000_000,
-            num_threads=1,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        reason = _reason(str(error), side, size - symbols)
-        raise TrainingFailed(f"bpe_symbols {symbols}: {reason}") from None
-    return model.getvalue()
+        return learn_bpe(plain, symbols + uncounted)
+    except WrongSize as error:
+        raise TrainingFailed(f"bpe_symbols {symbols}: {_reason(error, side, uncounted)}") from None
 
 
-def _reason(message: str, side: str, uncounted: int) -> str:
-    """The library's message in words that name the setting, without the subwords that it does not count."""
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return f"the {side} side alone has {found[1]} characters and marks."
-    if found := re.search(r"value <= (\d+)", message):
+def _reason(error: WrongSize, side: str, uncounted: int) -> str:
+    """The error in words that name the setting, without the subwords that it does not count."""
+    if error.least is not None:
+        return f"the {side} side alone has {error.least} characters and marks."
+    if error.most is not None:
         what = "merges" if uncounted else "subwords"
-        return f"the {side} side has no more than {int(found[1]) - uncounted} {what}."
-    return f"no subwords could be learned on the {side} side ({message.strip()})."
+        return f"the {side} side has no more than {error.most - uncounted} {what}."
+    return f"no subwords could be learned on the {side} side ({error})."

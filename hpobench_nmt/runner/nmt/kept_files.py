@@ -19,7 +19,7 @@ from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.validation import Natural, load_json
 from hpobench_nmt.runner.disk.archives import load_named_tensors, read_archive
 from hpobench_nmt.runner.disk.kept_model import KeptModel, kept_file
-from hpobench_nmt.runner.nmt.bpe import Bpe
+from hpobench_nmt.runner.nmt.bpe import Bpe, read_bpe
 from hpobench_nmt.runner.nmt.settings import SockeyeSettings
 
 CONFIG, PARAMETERS = "config", "params.best"
@@ -71,15 +71,8 @@ def read_translation_model(folder: Path, about: KeptModel, settings: SockeyeSett
         sizes.append(words)
     _check_config(paths[CONFIG], settings, *map(len, sizes))
     _check_parameters(paths[PARAMETERS], settings, *map(len, sizes))
-    source, target = (_subwords(paths[name]) for name in _SUBWORDS)
+    source, target = (read_bpe(paths[name]) for name in _SUBWORDS)
     return KeptTranslationModel(folder, about, settings, source, target, frozenset(sizes[0]))
-
-
-def _subwords(path: Path) -> Bpe:
-    try:
-        return Bpe(read_bytes(path, follow_link=False))
-    except (RuntimeError, TypeError) as error:
-        raise InputError(f"{path}: is no model of sentencepiece ({error}).") from None
 
 
 def _check_config(path: Path, settings: SockeyeSettings, source: int, target: int) -> None:

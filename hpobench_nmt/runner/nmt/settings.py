@@ -1,4 +1,4 @@
-"""Settings of translation models."""
+"""Settings of translation models: those of every family, and those of Sockeye's alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MOST_DROPPED = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class SockeyeSettings(Settings):
-    """Of one configuration.
+class TranslationSettings(Settings):
+    """Of one configuration, in every family: a spec that sets these alone runs with any.
 
     The first six are those of the paper's Table 1, by their names in the published tables. There bpe_symbols
     counts merges, here the vocabulary, unless bpe_count says otherwise.
@@ -76,7 +76,7 @@ class SockeyeSettings(Settings):
     learning_rate_scheduler: Annotated[
         Literal["plateau-reduce", "inv-sqrt-decay", "linear-decay", "none"],
         About(
-            "Sockeye's --learning-rate-scheduler-type: lowered where dev perplexity stops improving, over "
+            "lowered where dev perplexity stops improving, over "
             "the root of the update, to 0 at max_updates, or not at all"
         ),
     ] = "plateau-reduce"
@@ -90,11 +90,6 @@ class SockeyeSettings(Settings):
             on_grid=False,
         ),
     ] = 1
-    amp: Annotated[bool, About("mixed precision in training; on a CUDA device only")] = False
-    tf32: Annotated[bool, About("short products of 32-bit numbers, on GPUs that have them")] = True
-    decode_dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"], About("numbers of the model that decodes dev and test")
-    ] = "float32"
     beam_size: Annotated[int, About("of decoding dev and test", low=1, high=100)] = 5
     decode_batch_size: Annotated[int, About("decoded at once", low=1, high=10_000, unit="sentences")] = 16
     decode_times: Annotated[
@@ -106,3 +101,14 @@ class SockeyeSettings(Settings):
             on_grid=False,
         ),
     ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SockeyeSettings(TranslationSettings):
+    """Of one configuration of Sockeye's."""
+
+    amp: Annotated[bool, About("mixed precision in training; on a CUDA device only")] = False
+    tf32: Annotated[bool, About("short products of 32-bit numbers, on GPUs that have them")] = True
+    decode_dtype: Annotated[
+        Literal["float32", "float16", "bfloat16"], About("numbers of the model that decodes dev and test")
+    ] = "float32"

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpobench_nmt.core.errors import RunError
-from hpobench_nmt.runner.family import Job, TrainingFailed
+from hpobench_nmt.runner.family import Job, TrainingFailed, Translated
 from hpobench_nmt.runner.nmt.commands import run_command
 from hpobench_nmt.runner.nmt.kept_files import SOCKEYE_FILES, KeptTranslationModel
 from hpobench_nmt.runner.nmt.timed_translate import read_times
 from hpobench_nmt.runner.nmt.train_model import decode_arguments
-
-
-@dataclass(frozen=True)
-class Translated:
-    """Translations of a text, a line for each of its lines; empty for an empty line.
-
-    `outside` counts the text's subwords that are not in the model's vocabulary. The seconds are of decoding,
-    by the clock, without the start of Sockeye.
-    """
-
-    lines: list[str]
-    subwords: int
-    outside: int
-    seconds: float
 
 
 def translate(kept: KeptTranslationModel, lines: Sequence[str], device: str) -> Translated:

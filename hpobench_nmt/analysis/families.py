@@ -1,0 +1,72 @@
+"""Families: tables of one group, which are alike and so are summed up before they count.
+
+A family is the group that a table's datasheet names, "shipped" for the tables that come with the package, or
+the table alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.verdicts import Statistics
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.evaluation.scores import SCORES
+from hpobench_nmt.lookup.catalogue import family_of
+
+
+def families(results: Results) -> dict[str, tuple[str, ...]]:
+    """The tables of a run by family, in the order of the run."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, instance in results.instances.items():
+        family = family_of(instance.installed)
+        found[family] = (*found.get(family, ()), name)
+    return found
+
+
+def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
+    """One row per family, score and method: family, score, method, tables, mean_rank, best.
+
+    `tables` counts the family's tables on which all methods were run, and `mean_rank` is over these: 1 is the
+    best mean, and methods without a mean share the last ranks. `best` counts the tables on which the method
+    is the best, or not shown to be worse.
+    """
+    rows = []
+    cells = statistics.scores
+    keys = list(zip(cells["table"], cells["score"], cells["method"], strict=True))
+    means = dict(zip(keys, cells["mean"].tolist(), strict=True))
+    leads = dict(zip(keys, (cells["best"] | cells["tied"]).tolist(), strict=True))
+    for family, tables in families(results).items():
+        whole = [t for t in tables if all((t, m) in results.trials for m in results.methods)]
+        for score in results.suite.scores:
+            ranks = [_ranks([means[t, score, m] for m in results.methods], score) for t in whole]
+            for i, method in enumerate(results.methods):
+                mean = float(np.mean([of[i] for of in ranks])) if ranks else np.nan
+                best = sum(bool(leads[t, score, method]) for t in whole)
+                rows.append((family, score, method, len(whole), mean, best))
+    return pd.DataFrame(rows, columns=["family", "score", "method", "tables", "mean_rank", "best"])
+
+
+def _ranks(means: list[float], score: str) -> list[float]:
+    from scipy.stats import rankdata  # takes long to import
+
+    losses = np.array(means) if SCORES[score].lower_is_better else -np.array(means)
+    ranks: list[float] = rankdata(np.where(np.isnan(losses), np.inf, losses)).tolist()
+    return ranks
+
+
+def family_sentences(results: Results, statistics: Statistics) -> list[str]:
+    """The frame in words, a sentence for each family of several tables and score; none with one method."""
+    if len(results.methods) < 2:
+        return []
+    lines = []
+    frame = family_frame(results, statistics)
+    for (family, score), part in frame[frame["tables"] > 1].groupby(["family", "score"], sort=False):
+        ordered = part.sort_values("mean_rank", kind="stable")
+        told = [f"{row.method} {row.mean_rank:.2f} ({row.best})" for row in ordered.itertuples()]
+        tables = counted(int(part["tables"].iloc[0]), "table")
+        lines.append(f"{score} on {family}, {tables}: mean ranks {', '.join(told)}.")
+    if lines:
+        lines.append("In brackets: on how many of the tables a method is best, or not shown to be worse.")
+    return lines

@@ -1,0 +1,249 @@
+"""AlgoPerf v0.5 (MLCommons): training algorithms of the external tuning ruleset on translation and speech.
+
+Each of the 11 algorithms was tried with 5 settings of its own hyperparameters, and each setting trained 5
+times, in studies 0 to 4. A table's rows are the first of these trainings that has an evaluation, the others
+are replicates; a setting without any has no row. JAX or PyTorch goes with the algorithm, so that seconds are
+to be compared within one framework.
+
+The files stay with their authors (Apache-2.0, github.com/mlcommons/submissions_algorithms).
+algoperf_files.py reads them. The trainings that they hold have one hash, wherever they are read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.objectives import Direction, Metric
+from hpobench_nmt.core.space import Hyperparameter, Kind, Scale, Space, Value
+from hpobench_nmt.lookup.collections.algoperf_files import (
+    ADDRESS,
+    COMMIT,
+    LOGS,
+    Training,
+    check_trainings,
+    downloaded_trainings,
+    trainings_in,
+)
+from hpobench_nmt.lookup.collections.collection import Collection, install
+from hpobench_nmt.lookup.curves import Curves, until_missing
+from hpobench_nmt.lookup.download import Limits
+from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
+from hpobench_nmt.lookup.table import Table
+
+NAME = "algoperf"
+LICENCE = "Apache-2.0, of the authors' repository"
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A workload: its name upstream without the framework, what it is, and what is known of its trainings."""
+
+    workload: str
+    what: str
+    metric: str
+    direction: Direction
+    loss: str
+    configurations: int
+    failed: int
+    trainings: int
+
+
+# How many settings were tried, how many of them have no evaluation at all, and how many trainings have one.
+_TASKS = {
+    f"{NAME}-wmt": _Task("wmt", "WMT17 German-English transformer", "bleu", "max", "loss", 55, 0, 275),
+    f"{NAME}-wmt-glu-tanh": _Task(
+        "wmt_glu_tanh", "WMT17 transformer, GLU and tanh", "bleu", "max", "loss", 55, 5, 250
+    ),
+    f"{NAME}-conformer": _Task(
+        "librispeech_conformer", "LibriSpeech Conformer", "wer", "min", "ctc_loss", 55, 0, 275
+    ),
+    f"{NAME}-conformer-layernorm": _Task(
+        "librispeech_conformer_layernorm",
+        "LibriSpeech Conformer, layer normalisation",
+        "wer",
+        "min",
+        "ctc_loss",
+        55,
+        0,
+        268,
+    ),
+    f"{NAME}-deepspeech": _Task(
+        "librispeech_deepspeech", "LibriSpeech DeepSpeech", "wer", "min", "ctc_loss", 52, 0, 254
+    ),
+}
+TABLES = tuple(_TASKS)
+
+# The hyperparameters that differ between settings of an algorithm; others go with the algorithm.
+_ALGORITHM = "algorithm"
+_KINDS: dict[str, Kind] = {
+    "style": "categorical",
+    "disable_preconditioning": "categorical",
+    "use_momentum": "categorical",
+    "grafting_type": "categorical",
+    "use_nadam": "categorical",
+}
+_SCALES: dict[str, Scale] = {
+    "l2": "log",
+    "learning_rate": "log",
+    "one_minus_beta1": "log",
+    "one_minus_beta2": "log",
+    "weight_decay": "log",
+    "warmup_factor": "log",
+    "warmup_steps_fraction": "log",
+}
+
+
+def fetch(
+    target: Path, source: Path | None = None, address: str = "", limits: Limits | None = None
+) -> list[Path]:
+    """Install the five tables, all or none; see Fetch. The address is of an archive of the repository."""
+    found = downloaded_trainings(address or ADDRESS, limits) if source is None else trainings_in(source)
+    check_trainings(found, source or address or ADDRESS)
+    return install(NAME, tables_of(found), target)
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="AlgoPerf v0.5 (2024): training algorithms for transformers, Conformers and DeepSpeech",
+    tables=TABLES,
+    licence=LICENCE,
+    address=ADDRESS,
+    files="a clone of github.com/mlcommons/submissions_algorithms, or the two files that were made of it",
+    fetch=fetch,
+)
+
+
+def tables_of(trainings: Sequence[Training]) -> list[Table]:
+    """The tables of the workloads that there are trainings of."""
+    by_table = {
+        name: [training for training in trainings if training.workload == task.workload]
+        for name, task in _TASKS.items()
+    }
+    return [_table(name, _TASKS[name], found) for name, found in by_table.items() if found]
+
+
+def _table(name: str, task: _Task, trainings: Sequence[Training]) -> Table:
+    settings: dict[tuple[str, int], list[Training]] = {}
+    for training in trainings:
+        if len(training.updates):
+            settings.setdefault((training.algorithm, training.trial), []).append(training)
+    rows = [several[0] for several in settings.values()]
+    again = [training for several in settings.values() for training in several[1:]]
+    axes = _axes(rows)
+    space, metrics = Space(axes), _metrics(task)
+
+    def codes(some: Sequence[Training]) -> Floats:
+        return space.encode_all([{_ALGORITHM: t.algorithm, **t.settings} for t in some])
+
+    replicates = ReplicateRows(
+        codes(again),
+        np.concatenate([np.arange(1.0, len(several)) for several in settings.values()]),
+        np.array([float(training.study) for training in again]),
+        np.array([_values(task, training) for training in again]).reshape(-1, len(metrics)),
+    )
+    return Table(
+        name,
+        axes,
+        metrics,
+        codes(rows),
+        np.array([_values(task, training) for training in rows]),
+        objectives=(metrics[0].name,),
+        provenance={
+            "title": f"AlgoPerf v0.5, external tuning: {task.what}",
+            "source": f"github.com/mlcommons/submissions_algorithms, folder {LOGS}, commit {COMMIT}",
+            "licence": LICENCE,
+            "citation": "Dahl et al. 2023, arXiv 2306.07179: Benchmarking neural network training "
+            "algorithms; Kasimbeg et al., ICLR 2025: Accelerating neural network training: an analysis of "
+            "the AlgoPerf competition",
+            "measured": "rows are the first study with an evaluation, the seeds of replicates the numbers of "
+            "the other studies; seconds are those of training, without evaluations",
+            "frameworks": "JAX: amos, baseline, caspr_adaptive, generalized_adam, nadamp; the others PyTorch",
+            "changed": "only hyperparameters that differ between settings of an algorithm are here; a curve "
+            "ends where its loss is NaN",
+        },
+        claims={
+            "collection": NAME,
+            "collection_tables": len(TABLES),
+            "collection_rows": sum(task.configurations - task.failed for task in _TASKS.values()),
+            "configurations": task.configurations,
+            "failed": task.failed,
+            "complete": True,
+            "trainings": task.trainings,
+        },
+        curves=_curves(task, rows),
+        replicates=Replicates(axes, tuple(m.name for m in metrics), lambda: replicates) if again else None,
+    )
+
+
+def _metrics(task: _Task) -> tuple[Metric, ...]:
+    unit = "BLEU" if task.metric == "bleu" else ""
+    return (
+        Metric(f"validation_{task.metric}", task.direction, unit, description="the best of the evaluations"),
+        Metric(f"test_{task.metric}", task.direction, unit, description="where validation is best"),
+        Metric(f"validation_{task.loss}", "min", description="the least of the evaluations"),
+        Metric("seconds", "min", "s", description="of training, to the last evaluation"),
+    )
+
+
+def _values(task: _Task, training: Training) -> list[float]:
+    """The metrics of a training that has evaluations."""
+    validation, test, loss = _columns(task, training)
+    best = int(np.nanargmax(validation) if task.direction == "max" else np.nanargmin(validation))
+    least = np.nan if np.isnan(loss).all() else np.nanmin(loss)
+    return [validation[best], test[best], float(least), training.seconds[-1]]
+
+
+def _columns(task: _Task, training: Training) -> tuple[Floats, Floats, Floats]:
+    names = (f"validation/{task.metric}", f"test/{task.metric}", f"validation/{task.loss}")
+    validation, test, loss = (training.measured[name] for name in names)
+    return validation, test, loss
+
+
+def _axes(rows: Sequence[Training]) -> tuple[Hyperparameter, ...]:
+    """The algorithm, and what its settings are, each active where an algorithm has it."""
+    values: dict[str, set[Value]] = {}
+    having: dict[str, set[str]] = {}
+    for training in rows:
+        for name, value in training.settings.items():
+            values.setdefault(name, set()).add(value)
+            having.setdefault(name, set()).add(training.algorithm)
+    algorithms = tuple(sorted({training.algorithm for training in rows}))
+    axes = [Hyperparameter(_ALGORITHM, algorithms, kind="categorical")]
+    for name in sorted(values):
+        kind = _KINDS.get(name, "numeric")
+        axes.append(
+            Hyperparameter(
+                name,
+                tuple(sorted(values[name], key=str if kind == "categorical" else None)),  # type: ignore[type-var,arg-type]
+                _SCALES.get(name, "linear"),
+                kind=kind,
+                active_if=((_ALGORITHM, tuple(sorted(having[name]))),)
+                if len(having[name]) < len(algorithms)
+                else (),
+            )
+        )
+    return tuple(axes)
+
+
+def _curves(task: _Task, rows: Sequence[Training]) -> Curves:
+    metrics = _metrics(task)[:3]
+    starts = np.cumsum([0, *(len(training.updates) for training in rows)])
+    values = np.concatenate([np.column_stack(_columns(task, training)) for training in rows])
+    kept = until_missing(starts, values)
+    lengths = np.add.reduceat(kept, starts[:-1])
+    return Curves(
+        "update",
+        metrics,
+        ("best", None, "best"),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([training.updates for training in rows])[kept],
+        np.concatenate([training.seconds for training in rows])[kept],
+        values[kept],
+        "s",
+        "updates",
+    )

@@ -1,0 +1,115 @@
+"""Archives of somebody else, read member by member: nothing in them is ever written to disk.
+
+A member is taken by its name within the archive, which is only compared with names that are wanted, never
+used as a path. Links, devices and folders are no members, and sizes are limited as they are decompressed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.files import read_bytes
+
+MOST_MEMBERS = 1_000_000
+"""An archive with more entries is refused."""
+_PART = 2**20
+
+
+def gunzipped(content: bytes, where: object, limit: int) -> bytes:
+    """What a gzip file holds, at most `limit` bytes; InputError where it is more, or no gzip file."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            return _limited(file, f"{where}: its content", limit)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{where}: not a gzip file ({_told(error)}).") from None
+
+
+def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files in a ZIP archive whose whole name matches `wanted`, in its order.
+
+    Raises InputError where it is no ZIP archive, a name is there twice, or the files are larger than `limit`
+    bytes together.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = _Names(where, wanted)
+            for entry in archive.infolist():
+                # The upper half of a ZIP's attributes is the file's mode on Unix, if it was made there.
+                if entry.is_dir() or (entry.external_attr >> 16) & 0o170000 not in (0, 0o100000):
+                    continue
+                if names.takes(entry.filename):
+                    with archive.open(entry) as file:
+                        found = _limited(file, f"{where}: {shortened(entry.filename)}", limit)
+                    limit -= len(found)
+                    yield entry.filename, found
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{where}: not a ZIP archive that can be read ({_told(error)}).") from None
+
+
+def tar_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
+    """Likewise of a tar archive, compressed by gzip or not. What is skipped counts against the limit, too."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r|*") as archive:
+            names = _Names(where, wanted)
+            for entry in archive:
+                if entry.size > limit:
+                    raise InputError(f"{where}: its content is larger than {limit:,} bytes left for it.")
+                limit -= entry.size
+                file = archive.extractfile(entry) if entry.isreg() and names.takes(entry.name) else None
+                if file is not None:
+                    yield entry.name, _limited(file, f"{where}: {shortened(entry.name)}", entry.size)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{where}: not a tar archive that can be read ({_told(error)}).") from None
+
+
+def folder_members(folder: Path, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
+    """Likewise of a folder, such as a checkout; links are not followed. In the order of their names."""
+    names = _Names(folder, wanted)
+    for path in sorted(p for p in folder.rglob("*") if not p.is_symlink()):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and names.takes(name):
+            found = read_bytes(path, limit, follow_link=False)
+            limit -= len(found)
+            yield name, found
+
+
+class _Names:
+    """Tells which names are wanted, and refuses too many, and one that is there twice."""
+
+    def __init__(self, where: object, wanted: str) -> None:
+        self._where, self._wanted, self._seen, self._count = where, re.compile(wanted), set[str](), 0
+
+    def takes(self, name: str) -> bool:
+        self._count += 1
+        if self._count > MOST_MEMBERS:
+            raise InputError(f"{self._where}: has more than {MOST_MEMBERS:,} files.")
+        if not self._wanted.fullmatch(name):
+            return False
+        if name in self._seen:
+            raise InputError(f"{self._where}: {shortened(name)} is there twice.")
+        self._seen.add(name)
+        return True
+
+
+def _limited(file: IO[bytes] | gzip.GzipFile, what: str, limit: int) -> bytes:
+    """The content of an open file, of at most `limit` bytes, whatever size its archive gives."""
+    parts, size = [], 0
+    while part := file.read(_PART):
+        size += len(part)
+        if size > limit:
+            raise InputError(f"{what} is larger than {limit:,} bytes.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _told(error: BaseException) -> str:
+    return " ".join(str(error).split())[:100] or type(error).__name__

@@ -1,0 +1,229 @@
+"""NAS-Bench-NLP (Klyuchnikov et al. 2020), its part on WikiText-2: recurrent cells as graphs.
+
+345 trainings of 291 cells: the file names 344, of which many are the same graph. The hyperparameter is the
+cell, a category that tells a method nothing; what it can learn from are features of the graph. Other
+trainings of a graph are replicates. The file stays with its authors (Apache-2.0,
+github.com/fmsnew/nas-bench-nlp-release); it is a ZIP archive, read member by member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.collections.archives import zip_members
+from hpobench_nmt.lookup.collections.collection import Collection, install, published_file
+from hpobench_nmt.lookup.curves import Curves, until_missing
+from hpobench_nmt.lookup.descriptors import Descriptors
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
+from hpobench_nmt.lookup.replicates import ReplicateRows, Replicates
+from hpobench_nmt.lookup.table import Table
+
+NAME = "nas-bench-nlp"
+COMMIT = "a6d90a3b19e3966b1d009c0970b3761aa46707d1"
+_FOLDER = "train_logs_wikitext-2"
+FILE = "logs.zip"
+ADDRESS = f"https://raw.githubusercontent.com/fmsnew/nas-bench-nlp-release/{COMMIT}/{_FOLDER}"
+SHA256 = "f5052d6bea6398001e32c986322a243e8cdedffa906caf242eb0a62ee105aa12"
+LICENCE = "Apache-2.0, of the authors' repository"
+TABLES = (f"{NAME}-wikitext2",)
+# By the authors' file; `distinct` graphs are counted here.
+_TRAININGS, _DISTINCT = 345, 291
+
+_MEMBER = r"log_stats_model_[0-9_-]+\.json"
+_MOST_BYTES = 64 * 2**20
+OPERATIONS = (
+    "linear",
+    "blend",
+    "elementwise_prod",
+    "elementwise_sum",
+    "activation_tanh",
+    "activation_sigm",
+    "activation_leaky_relu",
+)
+_METRICS = (
+    Metric("val_loss", "min", "nats", description="the least of the 50 epochs, per word"),
+    Metric("test_loss", "min", "nats", description="where val_loss is least"),
+    Metric("seconds", "min", "s", description="of training, to the last epoch"),
+    Metric("parameters", "min", description="number of parameters"),
+)
+_CURVE_METRICS = (*_METRICS[:2], Metric("train_loss", "min", "nats"))
+
+
+class _Node(msgspec.Struct, frozen=True):
+    op: str
+    input: list[str]
+
+
+class _Log(msgspec.Struct, frozen=True):
+    recipe: str = msgspec.field(name="recepie")  # codespell:ignore recepie
+    recepie_id: int
+    init_time: str
+    experiment_id: int
+    num_params: int
+    wall_times: list[float]
+    train_losses: list[float | None]
+    val_losses: list[float | None]
+    test_losses: list[float | None]
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A log, and its cell with sorted names, so that equal graphs are equal texts."""
+
+    log: _Log
+    cell: bytes
+    nodes: Mapping[str, _Node]
+
+
+def fetch(
+    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
+) -> list[Path]:
+    """Install the table; see Fetch."""
+    content = published_file(FILE, SHA256, source, address or ADDRESS, limits, _FOLDER)
+    where = f"{source or address or ADDRESS}/{FILE}"
+    logs = [_read(name, log) for name, log in zip_members(content, where, _MEMBER, _MOST_BYTES)]
+    return install(NAME, [_table(logs)], target)
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="NAS-Bench-NLP (2020): 291 recurrent cells as language models of WikiText-2",
+    tables=TABLES,
+    licence=LICENCE,
+    address=ADDRESS,
+    files="`train_logs_wikitext-2` of a clone of github.com/fmsnew/nas-bench-nlp-release",
+    fetch=fetch,
+)
+
+
+def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, float]:
+    """What models see of a cell's graph, whose nodes are an operation and the names of their inputs.
+
+    The number of nodes, of nodes by operation, of edges, of hidden states that it updates, and its depth: the
+    most nodes on a way. Names that are no nodes are inputs of the cell.
+    """
+    depths: dict[str, int] = {}
+
+    def depth(name: str, above: frozenset[str]) -> int:
+        if name not in nodes:
+            return 0
+        if name in above:
+            raise InputError("a cell's graph has a circle.")
+        if name not in depths:
+            depths[name] = 1 + max((depth(i, above | {name}) for i in nodes[name][1]), default=0)
+        return depths[name]
+
+    operations = [operation for operation, _ in nodes.values()]
+    return {
+        "nodes": float(len(nodes)),
+        "edges": float(sum(len(inputs) for _, inputs in nodes.values())),
+        "depth": float(max(depth(name, frozenset()) for name in nodes)),
+        "states": float(sum(name.startswith("h_new_") for name in nodes)),
+        **{operation: float(operations.count(operation)) for operation in OPERATIONS},
+    }
+
+
+def _read(name: str, content: bytes) -> _Training:
+    try:
+        log = msgspec.json.decode(content.replace(b"NaN", b"null"), type=_Log, strict=False)
+        nodes = msgspec.json.decode(log.recipe, type=dict[str, _Node])
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{FILE}, {name}: {error}.") from None
+    cell = msgspec.json.encode(dict(sorted((key, [n.op, n.input]) for key, n in nodes.items())))
+    return _Training(log, cell, nodes)
+
+
+def _table(trainings: Sequence[_Training]) -> Table:
+    cells: dict[bytes, list[_Training]] = {}
+    for training in sorted(trainings, key=lambda t: (t.log.recepie_id, t.log.init_time, t.log.experiment_id)):
+        cells.setdefault(training.cell, []).append(training)
+    # A training that diverged is the row only where all of them did.
+    several = [sorted(group, key=lambda t: None in t.log.val_losses) for group in cells.values()]
+    rows = [group[0] for group in several]
+    again = [training for group in several for training in group[1:]]
+    cell = Hyperparameter("cell", tuple(str(t.log.recepie_id) for t in rows), kind="categorical")
+    features = [features_of({k: (n.op, n.input) for k, n in t.nodes.items()}) for t in rows]
+    columns = {name: [each[name] for each in features] for name in features[0]}
+    places = np.repeat(np.arange(float(len(rows))), [len(group) - 1 for group in several])
+    replicates = ReplicateRows(
+        places[:, None],
+        np.concatenate([np.arange(1.0, len(group)) for group in several]),
+        np.full(len(again), np.nan),
+        np.array(list(map(_values, again))).reshape(-1, len(_METRICS)),
+    )
+    return Table(
+        TABLES[0],
+        (cell,),
+        _METRICS,
+        np.arange(float(len(rows)))[:, None],
+        np.array(list(map(_values, rows))),
+        objectives=("val_loss",),
+        provenance={
+            "title": "Recurrent cells of 3-layer language models of WikiText-2, 50 epochs",
+            "source": f"github.com/fmsnew/nas-bench-nlp-release, file {_FOLDER}/{FILE}, commit {COMMIT}",
+            "licence": LICENCE,
+            "citation": "Klyuchnikov et al. 2020, arXiv 2006.07116: NAS-Bench-NLP: neural architecture "
+            "search benchmark for natural language processing",
+            "measured": "one training or more of each graph; a diverged one is the row only if all are",
+            "changed": "cells are called by the first of the names that the file has for the graph; a curve "
+            "ends where a loss is NaN",
+            "sha256": SHA256,
+        },
+        claims={
+            "collection": NAME,
+            "collection_tables": len(TABLES),
+            "collection_rows": _DISTINCT,
+            "rows": _DISTINCT,
+            "trainings": _TRAININGS,
+        },
+        curves=_curves(rows),
+        replicates=Replicates((cell,), tuple(m.name for m in _METRICS), lambda: replicates)
+        if again
+        else None,
+        descriptors=Descriptors(
+            tuple(Hyperparameter(name, tuple(sorted(set(column)))) for name, column in columns.items()),
+            np.array(list(columns.values())).T,
+        ),
+    )
+
+
+def _losses(training: _Training) -> Floats:
+    """Validation, test and training loss after each epoch, shape (epochs, 3)."""
+    log = training.log
+    return np.array([log.val_losses, log.test_losses, log.train_losses], dtype=np.float64).T
+
+
+def _values(training: _Training) -> list[float]:
+    losses = _losses(training)
+    best = 0 if np.isnan(losses[:, 0]).all() else int(np.nanargmin(losses[:, 0]))
+    log = training.log
+    return [*losses[best, :2].tolist(), float(sum(log.wall_times)), float(log.num_params)]
+
+
+def _curves(rows: Sequence[_Training]) -> Curves:
+    lengths = [len(t.log.wall_times) for t in rows]
+    starts = np.cumsum([0, *lengths])
+    values = np.concatenate(list(map(_losses, rows)))
+    kept = until_missing(starts, values)
+    epochs = np.concatenate([np.arange(1.0, n + 1) for n in lengths])
+    seconds = np.concatenate([np.cumsum(t.log.wall_times) for t in rows])
+    return Curves(
+        "epoch",
+        _CURVE_METRICS,
+        ("best", None, None),
+        np.concatenate([[0], np.cumsum(kept)])[starts],
+        epochs[kept],
+        seconds[kept],
+        values[kept],
+        "s",
+        "epochs",
+    )

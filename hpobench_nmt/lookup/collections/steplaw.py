@@ -1,0 +1,205 @@
+"""Step Law (Li et al. 2025): 2,619 pre-trainings of language models over learning rate and batch size.
+
+1,911 dense and 708 mixture-of-experts models. There is a table for each model and number of tokens, and one
+of all dense and one of all mixture-of-experts models, in which model and tokens are hyperparameters.
+
+The learning rates are powers of the square root of 2, printed with three or four digits: 0.000345, say,
+and 0.0003453 are one rate. Here each is its power with four digits. The authors state no licence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.core.space import Hyperparameter
+from hpobench_nmt.lookup.collections.collection import (
+    Collection,
+    csv_frame,
+    framed_table,
+    grid_axis,
+    install,
+    published_file,
+)
+from hpobench_nmt.lookup.curves import Curves
+from hpobench_nmt.lookup.download import DEFAULT_LIMITS, Limits
+from hpobench_nmt.lookup.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "steplaw"
+COMMIT = "32a8f4cc50247695fb56cc6c9117abdf67c97763"
+_FOLDER = "data"
+ADDRESS = f"https://raw.githubusercontent.com/step-law/steplaw/{COMMIT}/{_FOLDER}"
+LICENCE = "none: the authors state no licence, so ask them before you pass on the files or the tables"
+SHA256 = {
+    "dense_lr_bs_loss.csv": "9e46181076c04d450294d75dfe6f72adc416e231e154a07b337e378f9410002c",
+    "moe_lr_bs_loss.csv": "653d585244a7b227423007e8b796bc16d76f6d24eb87b1919b8f048a91897b92",
+}
+
+# Tokens, in billions, of the dense models by their parameters in millions.
+_DENSE = {
+    215: (4, 11.4, 20, 100),
+    268: (5, 14.2, 25, 80),
+    429: (8, 22.7, 40, 50),
+    537: (10, 28.4, 50),
+    1074: (20, 56.9),
+}
+_EXPERTS = ("1in89", "2in88", "1in8", "3in8")
+_EXPERT_TOKENS = (2, 4, 8, 20)
+_ALL_DENSE, _ALL_SPARSE = f"{NAME}-dense", f"{NAME}-moe"
+TABLES = (
+    *(f"{NAME}-{size}m-{tokens:g}b" for size, several in _DENSE.items() for tokens in several),
+    *(f"{NAME}-{experts}-{tokens}b" for experts in _EXPERTS for tokens in _EXPERT_TOKENS),
+    _ALL_DENSE,
+    _ALL_SPARSE,
+)
+# By the authors: the number of trainings of each kind. Each is in two tables.
+_CLAIMED = {_ALL_DENSE: 1911, _ALL_SPARSE: 708}
+
+_LOSS = Metric("smooth_loss", "min", description="training loss at the end, smoothed")
+_LAST_LOSS = Metric("loss", "min", description="training loss at the last step")
+_SECONDS = Metric("seconds", "min", "s", description="of training: iterations times their mean duration")
+_FLOPS = Metric("flops", "min", "FLOP", description="6 N D; N counts the parameters that a token meets")
+# The printed rates are off by 0.5% at most; neighbouring ones differ by 41%.
+_ROUNDING = 0.05
+
+
+def fetch(
+    target: Path, source: Path | None = None, address: str = "", limits: Limits = DEFAULT_LIMITS
+) -> list[Path]:
+    """Install the 35 tables, all or none; see Fetch."""
+    dense, sparse = (
+        _frame(name, published_file(name, sha256, source, address or ADDRESS, limits, _FOLDER))
+        for name, sha256 in SHA256.items()
+    )
+    return install(NAME, [*_dense_tables(dense), *_sparse_tables(sparse)], target)
+
+
+COLLECTION = Collection(
+    name=NAME,
+    title="Step Law (2025): pre-trainings of language models over learning rate and batch size",
+    tables=TABLES,
+    licence=LICENCE,
+    address=ADDRESS,
+    files="`data` of a clone of github.com/step-law/steplaw",
+    fetch=fetch,
+)
+
+
+def true_rates(printed: Floats) -> Floats:
+    """Learning rates as the powers of the square root of 2 that they stand for, to four digits.
+
+    Raises InputError where one is no such power.
+    """
+    halves = np.round(2 * np.log2(printed))
+    if (np.abs(2 * np.log2(printed) - halves) > _ROUNDING).any():
+        raise InputError("a learning rate is no power of the square root of 2.")
+    return np.array([float(f"{rate:.4g}") for rate in 2 ** (halves / 2)])
+
+
+def _frame(name: str, content: bytes) -> pd.DataFrame:
+    frame = csv_frame(content, name)
+    frame["learning_rate"] = true_rates(frame["lr"].to_numpy(np.float64))
+    active = frame["Na" if "Na" in frame else "N"].astype(np.float64)
+    frame["flops"] = 6 * active * frame["D"]
+    renamed = {"bs": "batch_size", "smooth loss": "smooth_loss", "D": "tokens", "N": "parameters"}
+    return frame.rename(columns=renamed | {"moe_name": "experts", "total_time": "seconds"})
+
+
+def _dense_tables(frame: pd.DataFrame) -> list[Table]:
+    tables = []
+    for _, part in frame.groupby(["parameters", "tokens"]):
+        size, tokens = float(part["parameters"].iloc[0]), float(part["tokens"].iloc[0])
+        name = f"{NAME}-{round(size / 1e6)}m-{tokens / 1e9:g}b"
+        shape = part.iloc[0]
+        what = (
+            f"{size / 1e6:.0f}M parameters (width {shape.h:g}, {shape.numl:g} layers, {shape.numh:g} heads, "
+            f"feed-forward {shape.ffnh:g}), {tokens / 1e9:g}B tokens"
+        )
+        axes = _tuned(part)
+        tables.append(_table(name, f"dense, {what}", axes, (_LOSS, _LAST_LOSS), part, "dense"))
+    axes = (grid_axis("parameters", frame["parameters"], "log"), grid_axis("tokens", frame["tokens"], "log"))
+    what = "dense, five models and their numbers of tokens"
+    metrics = (_LOSS, _LAST_LOSS, _FLOPS)
+    return [*tables, _table(_ALL_DENSE, what, (*axes, *_tuned(frame)), metrics, frame, "dense")]
+
+
+def _sparse_tables(frame: pd.DataFrame) -> list[Table]:
+    tables = []
+    for _, part in frame.groupby(["experts", "tokens"]):
+        experts, tokens = str(part["experts"].iloc[0]), float(part["tokens"].iloc[0])
+        name = f"{NAME}-{experts}-{tokens / 1e9:g}b"
+        what = f"mixture of experts, {experts.replace('in', ' in ')}, {tokens / 1e9:g}B tokens"
+        tables.append(_table(name, what, _tuned(part), (_LOSS, _LAST_LOSS, _SECONDS), part, "moe"))
+    axes = (
+        Hyperparameter("experts", _EXPERTS, kind="categorical"),
+        grid_axis("tokens", frame["tokens"], "log"),
+    )
+    what = "mixture of experts, four kinds and four numbers of tokens"
+    metrics = (_LOSS, _LAST_LOSS, _SECONDS, _FLOPS)
+    return [*tables, _table(_ALL_SPARSE, what, (*axes, *_tuned(frame)), metrics, frame, "moe")]
+
+
+def _tuned(frame: pd.DataFrame) -> tuple[Hyperparameter, Hyperparameter]:
+    return (
+        grid_axis("learning_rate", frame["learning_rate"], "log"),
+        grid_axis("batch_size", frame["batch_size"], "log", "sequences"),
+    )
+
+
+def _table(
+    name: str,
+    what: str,
+    axes: tuple[Hyperparameter, ...],
+    metrics: tuple[Metric, ...],
+    frame: pd.DataFrame,
+    kind: str,
+) -> Table:
+    file = f"{kind}_lr_bs_loss.csv"
+    claims = {
+        "collection": NAME,
+        "collection_tables": len(TABLES),
+        "collection_rows": 2 * sum(_CLAIMED.values()),
+    }
+    if name in _CLAIMED:
+        claims["rows"] = _CLAIMED[name]
+    return framed_table(
+        name,
+        axes,
+        metrics,
+        frame,
+        objectives=("smooth_loss",),
+        provenance={
+            "title": f"Pre-trained language models, {what}",
+            "source": f"github.com/step-law/steplaw, file {_FOLDER}/{file}, commit {COMMIT}",
+            "licence": LICENCE,
+            "citation": "Li et al. 2025, arXiv 2503.04715: Predictable Scale: Part I, Step Law",
+            "measured": "one training a configuration; losses of diverged trainings, up to 11, are kept",
+            "changed": "learning rates are the powers of the square root of 2 that the file rounds",
+            "sha256": SHA256[file],
+        },
+        claims=claims,
+        curves=_one_checkpoint(frame) if name in _CLAIMED else None,
+    )
+
+
+def _one_checkpoint(frame: pd.DataFrame) -> Curves:
+    """The end of each training as a curve of one checkpoint, whose cost is 6 N D."""
+    return Curves(
+        "token",
+        (_LOSS,),
+        ("last",),
+        np.arange(len(frame) + 1),
+        frame["tokens"].to_numpy(np.float64),
+        frame["flops"].to_numpy(np.float64),
+        frame[["smooth_loss"]].to_numpy(np.float64),
+        "FLOP",
+        "tokens",
+    )

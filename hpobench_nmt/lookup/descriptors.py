@@ -1,0 +1,68 @@
+"""Features that are no hyperparameters: what models may know of a row besides its configuration.
+
+An architecture's number of operations is one. It is in no grid, and nobody chooses it. A row's configuration
+tells the row, its descriptors tell what it is like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Hyperparameter, scaled_features
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptors:
+    """The descriptors of a table's N rows.
+
+    Attributes:
+        axes: the D descriptors, with the values that occur; each is active everywhere.
+        codes: their values as numbers, as those of hyperparameters are, shape (N, D), read-only.
+    """
+
+    axes: tuple[Hyperparameter, ...]
+    codes: Floats
+
+    def __post_init__(self) -> None:
+        codes = np.array(self.codes, dtype=np.float64)
+        if not self.axes or codes.ndim != 2 or codes.shape[1] != len(self.axes):
+            raise InputError(f"descriptors: codes must have shape (rows, {len(self.axes)}).")
+        for axis, column in zip(self.axes, codes.T, strict=True):
+            if axis.active_if or axis.continuous:
+                raise InputError(f"the feature {axis.name!r} has a value in every row, and no condition.")
+            wrong = np.flatnonzero(~np.isin(column, axis.numbers))
+            if len(wrong):
+                raise InputError(
+                    f"row {wrong[0]}: the feature {axis.name!r} is {column[wrong[0]]:g}, none of its values."
+                )
+        codes.setflags(write=False)
+        object.__setattr__(self, "codes", codes)
+
+    def features(self) -> Floats:
+        """As models see them, shape (N, F), in [0, 1]."""
+        return scaled_features(self.axes, self.codes)
+
+    def of_rows(self, rows: Rows) -> Descriptors:
+        """Those of some rows, in this order."""
+        return replace(self, codes=self.codes[rows])
+
+
+def names_rows(axis: Hyperparameter, codes: Floats) -> bool:
+    """Whether a hyperparameter only says which row is which: a category that no two rows share.
+
+    All rows are equally far apart in it, so that models learn nothing from it.
+    """
+    return axis.kind == "categorical" and len(np.unique(codes)) == len(codes) > 1
+
+
+def row_features(axes: Sequence[Hyperparameter], configs: Floats, described: Descriptors) -> Floats:
+    """What models see of rows that have descriptors, shape (N, F): without what only names the row."""
+    kept: Bools = np.array([not names_rows(h, codes) for h, codes in zip(axes, configs.T, strict=True)])
+    own = [h for h, keep in zip(axes, kept, strict=True) if keep]
+    parts = [scaled_features(own, configs[:, kept])] if own else []
+    return np.hstack([*parts, described.features()])

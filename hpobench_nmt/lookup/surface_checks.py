@@ -1,0 +1,160 @@
+"""Facts about a table's grid and the surface of its objective that make a benchmark easy, or misleading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats, Ints
+from hpobench_nmt.core.space import Hyperparameter, short_label
+from hpobench_nmt.lookup.curve_checks import Fact, listed
+from hpobench_nmt.lookup.groups import group_ids
+from hpobench_nmt.lookup.outliers import far_rows
+from hpobench_nmt.lookup.table import Table
+
+_NEAR = 1.01
+_ADDITIVE = 0.9
+_EXPLAINS = 0.01
+# An axis of more values is cut into so many parts of about as many rows.
+_LEVELS = 16
+# A fit to fewer rows a parameter, and an effect that fewer of the rows tell of, say nothing.
+_ROWS_PER_PARAMETER = 2
+_COMPARED = 0.5
+_FEWEST_VALUES = 3
+# With fewer rows a value, the values were drawn at random.
+_ROWS_PER_VALUE = 4
+
+
+def surface_facts(table: Table, objective: str) -> Iterator[Fact]:
+    """What there is to say of the grid, and of one objective over it. O(N (H K)^2) for K values an axis."""
+    yield from _near_values(table)
+    losses, known = _without_far(table, objective)
+    if np.isnan(losses).all() or np.nanmin(losses) == np.nanmax(losses):
+        return
+    yield from _edges(table, objective)
+    if not known.any() or np.ptp(losses[known]) == 0:
+        return
+    explained = additivity(table, objective)
+    if explained > _ADDITIVE:
+        yield (
+            "warning",
+            f"{objective} is nearly additive: the hyperparameters one by one explain {explained:.0%} of its "
+            "variance",
+            "any local method wins on such a surface, so it tells methods apart badly.",
+        )
+    shares = total_effects(table.configs[known], losses[known])
+    pairs = zip(table.hyperparameters, shares, strict=True)
+    idle = [f"{h.name} ({share:.2%})" for h, share in pairs if share < _EXPLAINS]
+    if idle:
+        yield (
+            "warning",
+            f"{listed(idle)} explain{'s' * (len(idle) == 1)} less than 1% of the variance of {objective}",
+            "the space is smaller than it seems: rows that differ only there are nearly one row.",
+        )
+
+
+def additivity(table: Table, objective: str) -> float:
+    """The share of an objective's variance that its hyperparameters explain one by one; see `additive_share`.
+
+    Rows that lack it, or are far worse than the rest, are left out.
+    """
+    losses, known = _without_far(table, objective)
+    pairs = zip(table.hyperparameters, table.configs.T, strict=True)
+    return additive_share([_levels(h, codes[known]) for h, codes in pairs], losses[known])
+
+
+def _without_far(table: Table, objective: str) -> tuple[Floats, Bools]:
+    """The losses, and which rows have one that is not far worse than the rest, both of shape (N,)."""
+    losses = table.losses([objective])[:, 0]
+    known = ~np.isnan(losses)
+    known[far_rows(losses)] = False  # what diverged would be all that is explained
+    return losses, known
+
+
+def _near_values(table: Table) -> Iterator[Fact]:
+    """Values of a log axis that are probably one, rounded in two ways. Values drawn at random are no grid."""
+    for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
+        if h.scale != "log" or _ROWS_PER_VALUE * len(h.values) > (~np.isnan(column)).sum():
+            continue
+        near = [f"{short_label(a)} and {short_label(b)}" for a, b in pairwise(h.numbers) if b < a * _NEAR]
+        if near:
+            yield (
+                "warning",
+                f"{h.name} has values that differ by less than 1%: {listed(near)}",
+                "they are probably one value, rounded in two ways: make them one before the table is added.",
+            )
+
+
+def edges_of_best(table: Table, objective: str) -> list[str]:
+    """The ends of the hyperparameters at which all best rows lie, such as "the largest width, 1024"."""
+    best = table.best_rows(objective)
+    at = []
+    for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
+        if h.kind == "categorical" or len(h.values) < _FEWEST_VALUES:
+            continue
+        words = ("least", "largest") if h.is_numeric else ("first", "last")
+        for end, word in zip(h.ends, words, strict=True):
+            if (column[best] == end).all():
+                at.append(f"the {word} {h.name}, {short_label(h.value(end))}")
+    return at
+
+
+def _edges(table: Table, objective: str) -> Iterator[Fact]:
+    best, at = table.best_rows(objective), edges_of_best(table, objective)
+    if at:
+        rows = f"row {best[0]}" if len(best) == 1 else f"rows {listed(best)}"
+        yield (
+            "warning",
+            f"the best {objective} ({rows}) is at {' and '.join(at)}",
+            "better configurations may lie beyond the grid, and methods that prefer its edges do well.",
+        )
+
+
+def _levels(h: Hyperparameter, codes: Floats) -> Ints:
+    """The place of each code among the values that occur, or among so many parts of them, from 0."""
+    column = h.counted_as(codes)
+    values, places = np.unique(column, return_inverse=True)
+    if len(values) <= _LEVELS or not h.is_numeric:
+        return np.asarray(places, dtype=np.int64)
+    cuts = np.unique(np.quantile(column, np.linspace(0, 1, _LEVELS + 1)[1:-1]))
+    return np.searchsorted(cuts, column).astype(np.int64)
+
+
+def additive_share(levels: list[Ints], losses: Floats) -> float:
+    """The share of variance that a sum of one function of each hyperparameter explains: adjusted R^2.
+
+    Levels from 0 by hyperparameter, each of shape (N,), losses of shape (N,) without NaN. NaN where there
+    are too few rows to tell.
+    """
+    columns = [np.ones((len(losses), 1))]
+    columns += [(level[:, None] == np.arange(1, level.max() + 1)).astype(np.float64) for level in levels]
+    design = np.hstack(columns)
+    if len(losses) < _ROWS_PER_PARAMETER * design.shape[1]:
+        return np.nan
+    fitted, _, rank, _ = np.linalg.lstsq(design, losses, rcond=None)
+    left = ((losses - design @ fitted) ** 2).sum() / (len(losses) - rank)
+    return float(1 - left / losses.var(ddof=1))
+
+
+def total_effects(configs: Floats, losses: Floats) -> list[float]:
+    """The share of variance that remains where all other hyperparameters are fixed, NaN where unknown.
+
+    That is the effect of a hyperparameter with all its interactions. It is known where half of the rows have
+    another one that differs in this hyperparameter alone. Codes of shape (N, H), losses of shape (N,).
+    """
+    places = [np.unique(column, return_inverse=True)[1].astype(np.int64) for column in configs.T]
+    found = []
+    for j in range(len(places)):
+        ids = group_ids([np.zeros(len(losses), dtype=np.int64), *places[:j], *places[j + 1 :]])
+        _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+        means = np.bincount(number, losses) / count
+        compared = count[number] > 1
+        if compared.mean() < _COMPARED:
+            found.append(np.nan)
+            continue
+        # Of k rows, the variance around their own mean is too small by the factor (k - 1) / k.
+        squares = (losses - means[number]) ** 2 * count[number] / np.maximum(count[number] - 1, 1)
+        found.append(float(squares[compared].mean() / losses.var(ddof=1)))
+    return found

@@ -1,0 +1,76 @@
+"""Sentence pairs as numbers, in batches of about as many target subwords each.
+
+A pass over the data draws an order. Pairs of like lengths come together, so that little is padding: they are
+sorted by the lengths of target and source, in steps of eight, and cut where a batch has its words. Then the
+batches are shuffled. The order depends on the seed and the number of the pass alone, so that a
+training that is resumed need not remember it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpobench_nmt.core.arrays import Ints
+from hpobench_nmt.runner.nmt.marian_numbers import BEGIN, PAD, Pairs, padded
+
+_STEP = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B pairs of at most S source and T target subwords, both with their ends, N target subwords in all.
+
+    Attributes:
+        source: shape (B, S), padded.
+        mask: 1 where the source is no padding, shape (B, S); None where all of it is.
+        read: what the decoder reads, BEGIN and the target, shape (B, T).
+        real: where the target is no padding, shape (B, T).
+        written: what it is to write there, the target and END, shape (N,).
+    """
+
+    source: Tensor
+    mask: Tensor | None
+    read: Tensor
+    real: Tensor
+    written: Tensor
+
+
+def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
+    """The numbers of the pairs of each batch of one pass, in the order of the pass.
+
+    A batch has as many pairs as come nearest to so many target subwords, one at least.
+    """
+    draws = np.random.default_rng([seed, epoch])
+    source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
+    order = draws.permutation(len(pairs))
+    order = order[np.lexsort((source[order] // _STEP, target[order] // _STEP))]
+    ends = np.cumsum(target[order])
+    cuts = np.searchsorted(ends, np.arange(words, ends[-1], words) + 0.5)
+    found = [part for part in np.split(order, np.unique(cuts)) if len(part)]
+    return [found[i] for i in draws.permutation(len(found))]
+
+
+def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -> Batch:
+    """The batch of the pairs with these numbers."""
+    sources, targets = zip(*(pairs[i] for i in chosen), strict=True)
+    source, written = padded(sources), padded(targets)
+    read = np.concatenate((np.full((len(written), 1), BEGIN), written[:, :-1]), 1)
+    real = written != PAD
+
+    def moved(array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    return Batch(moved(source), mask_of(source, device), moved(read), moved(real), moved(written[real]))
+
+
+def mask_of(source: Ints, device: torch.device) -> Tensor | None:
+    """1 where the source is no padding; None where all of it is none, which is quicker."""
+    mask = source != PAD
+    return None if mask.all() else torch.from_numpy(mask.astype(np.int64)).to(device)

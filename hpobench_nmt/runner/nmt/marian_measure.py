@@ -1,0 +1,88 @@
+"""One training of a Transformer of transformers from its job to its outcome."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from hpobench_nmt.runner.corpora import ParallelCorpus, corpus_of
+from hpobench_nmt.runner.disk.locks import exclusive, measuring_lock
+from hpobench_nmt.runner.family import Job, Outcome
+from hpobench_nmt.runner.lm.clock import seconds
+from hpobench_nmt.runner.lm.language_model import seeds_of, set_up
+from hpobench_nmt.runner.lm.measure import size_metrics
+from hpobench_nmt.runner.lm.training_state import checkpoints_of
+from hpobench_nmt.runner.nmt.marian_corpus import EncodedCorpus, encode_corpus
+from hpobench_nmt.runner.nmt.marian_decoding import translate_lines
+from hpobench_nmt.runner.nmt.marian_files import save_model
+from hpobench_nmt.runner.nmt.marian_model import build, trained
+from hpobench_nmt.runner.nmt.marian_numbers import vocabulary_size
+from hpobench_nmt.runner.nmt.marian_settings import MarianSettings
+from hpobench_nmt.runner.nmt.marian_training import train
+from hpobench_nmt.runner.nmt.metrics import scores
+from hpobench_nmt.runner.nmt.text_scores import signature
+
+
+def train_and_measure(job: Job[MarianSettings]) -> Outcome:
+    """Train from the state that was saved last, or from the beginning; translate dev and test, and score.
+
+    Raises TrainingFailed where the configuration cannot be trained, or learned nothing.
+    """
+    corpus: ParallelCorpus = corpus_of(job)
+    settings, where = job.settings, set_up(job.device)
+    encoded = encode_corpus(corpus, settings, job.cache)
+    measuring = measuring_lock(job.cache)
+    found = checkpoints_of(job, corpus.provenance["sha256"])
+    identity = {**found.identity, "transformers": version("transformers")}
+    checkpoints = replace(found, identity=identity, stands_still_for=measuring)
+    of_model, of_data = seeds_of(job.seed)
+    sizes = vocabulary_size(encoded.source), vocabulary_size(encoded.target)
+    # Dropout, and what the library initialises, draw from torch's own generator.
+    with torch.random.fork_rng([where] if where.type == "cuda" else []):
+        torch.manual_seed(of_model)
+        model = build(settings, *sizes, torch.Generator(where).manual_seed(of_model))
+        training = train(model, encoded, settings, of_data, checkpoints)
+    if training.paused:
+        return Outcome({}, training.curve, paused=True)
+    held = size_metrics(model) | {"num_param": float(sum(p.numel() for p in trained(model)))}
+    with exclusive(measuring):
+        dev, clock, processor = _timed(model, encoded, corpus.dev[0], settings)
+    test = translate_lines(model, encoded.source, encoded.target, corpus.test[0], settings)
+    translations = {"dev": dev, "test": test}
+    metrics = {
+        **scores(translations, corpus, settings.bleu_tokenizer, training.updates),
+        "dev_gpu_time": clock,
+        "dev_cpu_time": processor,
+        "dev_ppl": min(point["dev_ppl"] for point in training.curve),
+        "num_updates": float(training.updates),
+        "train_time": training.seconds,
+        **held,
+    }
+    versions = {name: version(name) for name in ("transformers", "sacrebleu", "sentencepiece")}
+    return Outcome(
+        metrics,
+        training.curve,
+        versions=versions | {"bleu": signature(dev, corpus.dev[1], settings.bleu_tokenizer)},
+        converged=training.converged,
+        save=partial(save_model, model=model, subwords=encoded.models, translations=translations),
+    )
+
+
+def _timed(
+    model: Any, encoded: EncodedCorpus, lines: tuple[str, ...], settings: MarianSettings
+) -> tuple[list[str], float, float]:
+    """Translations, and the least seconds that they take by the clock and of the processor."""
+    device = next(model.parameters()).device
+    times = []
+    for _ in range(settings.decode_times):
+        started = time.perf_counter(), time.process_time()
+        found = translate_lines(model, encoded.source, encoded.target, lines, settings)
+        seconds(device)  # waits for pending work
+        times.append((time.perf_counter() - started[0], time.process_time() - started[1]))
+    clock, processor = (min(each) for each in zip(*times, strict=True))
+    return found, clock, processor

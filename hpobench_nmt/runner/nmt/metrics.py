@@ -1,0 +1,65 @@
+"""What is measured of a translation model, in every family. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hpobench_nmt.core.objectives import Metric
+from hpobench_nmt.runner.corpora import ParallelCorpus
+from hpobench_nmt.runner.family import TrainingFailed
+from hpobench_nmt.runner.nmt.text_scores import Tokenizer, bleu, chrf
+
+MIN_BLEU = 0.5
+"""A configuration with a lower dev BLEU has learned nothing and counts as failed."""
+
+METRICS = (
+    Metric("dev_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of dev"),
+    Metric(
+        "dev_gpu_time",
+        "min",
+        "s",
+        description="decoding dev by the clock, on the device of training (the name is that of the published "
+        "tables), while other trainings stand still; other work on the machine makes it longer, so that on a "
+        "CPU dev_cpu_time is the better objective",
+    ),
+    Metric("dev_cpu_time", "min", "s", description="processor time of that decoding: the CPU's own clock"),
+    Metric(
+        "dev_ppl",
+        "min",
+        description="best dev perplexity of a checkpoint, with training's label smoothing; per subword, so "
+        "that it can't be compared across bpe_symbols",
+    ),
+    Metric("test_bleu", "max", "BLEU", None, 0.5, "sacrebleu of the best checkpoint's translations of test"),
+    Metric("dev_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of dev"),
+    Metric("test_chrf", "max", "chrF", None, 0.5, "chrF2 of the same translations of test"),
+    Metric("num_updates", "min", description="updates until training ended"),
+    Metric(
+        "train_time",
+        "min",
+        "s",
+        description="training, checkpoints included, pauses not: processor time on a CPU, by the clock on a "
+        "CUDA device and in ledgers of versions before 0.2",
+    ),
+    Metric("gpu_memory", "min", "MB", description="peak memory of tensors on the GPU in training"),
+    Metric("memory", "min", "MB", description="peak resident memory of training"),
+    Metric("num_param", "min", description="trained parameters"),
+)
+
+
+def scores(
+    translations: Mapping[str, Sequence[str]], corpus: ParallelCorpus, tokenizer: Tokenizer, updates: int
+) -> dict[str, float]:
+    """BLEU and chrF of the translations of dev and test, by the metrics' names.
+
+    Raises TrainingFailed where BLEU of dev is below MIN_BLEU.
+    """
+    references = {"dev": corpus.dev[1], "test": corpus.test[1]}
+    found = {}
+    for part, lines in translations.items():
+        found[f"{part}_bleu"] = bleu(lines, references[part], tokenizer)
+        found[f"{part}_chrf"] = chrf(lines, references[part])
+    if found["dev_bleu"] < MIN_BLEU:
+        raise TrainingFailed(
+            f"dev BLEU {found['dev_bleu']:.2f} is below {MIN_BLEU}: nothing was learned in {updates} updates."
+        )
+    return found

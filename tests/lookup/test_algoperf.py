@@ -1,0 +1,202 @@
+"""The tables of AlgoPerf, from files made of the authors', and from small trees of the shape of theirs."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.lookup.checks import find_check
+from hpobench_nmt.lookup.collections import algoperf, algoperf_files
+from hpobench_nmt.lookup.collections.algoperf_files import LOGS, trainings_in, trainings_of, trainings_sha256
+from hpobench_nmt.lookup.collections.archives import tar_members
+from hpobench_nmt.lookup.folder import load_folder
+
+FOLDER = Path(__file__).parents[3] / "shared" / "sources" / "algoperf"
+here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the authors' files are not in ../shared/sources")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folders = algoperf.fetch(tmp_path_factory.mktemp("tables"), FOLDER)
+    return {folder.name: load_folder(folder) for folder in folders}
+
+
+@here
+def test_every_evaluation_belongs_to_a_row_or_a_replicate(tables):
+    columns = pq.read_table(FOLDER / "curves.parquet", use_threads=False).to_pydict()
+    best = {}
+    for place, key in enumerate(columns["id"]):
+        _, algorithm, workload, study, trial = key.split("/")
+        workload = workload.removesuffix("_jax").removesuffix("_pytorch")
+        for metric, sign in (("bleu", -1), ("wer", 1)):
+            value = columns[f"validation/{metric}"][place]
+            if value is not None and value == value:
+                known = best.setdefault((workload, algorithm, study, trial), [])
+                known.append((sign * value, columns[f"test/{metric}"][place]))
+    for name, workload, sign in (
+        ("algoperf-wmt", "wmt", -1),
+        ("algoperf-deepspeech", "librispeech_deepspeech", 1),
+        ("algoperf-conformer-layernorm", "librispeech_conformer_layernorm", 1),
+    ):
+        table = tables[name]
+        held = np.vstack([table.values, table.replicates.rows.values])
+        upstream = [min(several) for key, several in best.items() if key[0] == workload]
+        assert len(held) == len(upstream)
+        np.testing.assert_array_equal(np.sort(held[:, 0]), np.sort([sign * value for value, _ in upstream]))
+
+
+@here
+def test_algorithms_have_settings_of_their_own(tables):
+    sizes = {name: (len(t), len(t) + len(t.replicates.rows.values)) for name, t in tables.items()}
+    assert sizes == {
+        "algoperf-wmt": (55, 275),
+        "algoperf-wmt-glu-tanh": (50, 250),
+        "algoperf-conformer": (55, 275),
+        "algoperf-conformer-layernorm": (55, 268),
+        "algoperf-deepspeech": (52, 254),
+    }
+    for table in tables.values():
+        configs = [table.config(row) for row in range(len(table))]
+        assert {len(c) for c in configs if c["algorithm"] == "schedule_free_prodigy"} == {2}
+        assert all(
+            ("learning_rate" in c) == (c["algorithm"] not in ("amos", "schedule_free_prodigy"))
+            for c in configs
+        )
+        assert set(table.replicates.rows.seeds) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+
+
+@here
+def test_noise_of_the_seed_is_what_the_files_say(tables):
+    """The standard deviation of validation BLEU over studies, among the better half: 0.08."""
+    table = tables["algoperf-wmt"]
+    place, values = table.replicates.by_row(table.configs)
+    by_row = [[v, *values[place == row, 0]] for row, v in enumerate(table.column("validation_bleu"))]
+    means = [np.mean(each) for each in by_row]
+    better = [
+        np.var(each, ddof=1) for each, mean in zip(by_row, means, strict=True) if mean >= np.median(means)
+    ]
+    assert round(np.sqrt(np.mean(better)), 2) == 0.08
+
+
+@here
+def test_check_finds_what_is_claimed(tables):
+    facts = [(f.table, f.fact) for f in find_check("algoperf", [(t, None) for t in tables.values()])]
+    assert ("algoperf", "267 rows, as the source says") in facts
+    for name, trainings, tried, failed in (
+        ("algoperf-wmt", 275, 55, 0),
+        ("algoperf-wmt-glu-tanh", 250, 55, 5),
+        ("algoperf-conformer-layernorm", 268, 55, 0),
+        ("algoperf-deepspeech", 254, 52, 0),
+    ):
+        assert (name, f"{trainings} trainings, as the source says") in facts
+        told = f"all {tried} configurations of its source were trained; {failed} failed and have no row"
+        assert (name, told) in facts
+
+
+COLUMNS = "global_step,accumulated_submission_time,score,validation/bleu,test/bleu,validation/loss"
+LINES = {
+    ("nadamp", 0, 1): ["1,3.5,0,0.1,0.2,9.5", "200,70.25,0,21.5,20.5,2.5", "400,140.5,0,23.5,19.5,2.25"],
+    ("nadamp", 1, 1): ["1,3.5,0,0.1,0.2,9.5", "200,71.25,0,22.5,20.5,2.5"],
+    ("nadamp", 0, 2): [
+        "1,3.5,0,0.1,0.2,9.5",
+        "200,70,0,0,0,",
+        "400,140,0,0,0,",
+    ],  # diverged, logged to the end
+    ("lawa_ema", 0, 1): None,  # it has no evaluation
+    ("lawa_ema", 1, 1): ["1,4.5,0,0.1,0.2,9.5", "200,80.25,0,20.5,20.25,2.75"],
+    ("lawa_ema", 0, 2): None,
+}
+FRAMEWORKS = {"nadamp": "jax", "lawa_ema": "pytorch"}
+
+
+def tree():
+    """Paths and contents of logs of two algorithms on one workload, and of one that is not taken in."""
+    files = {}
+    for (algorithm, study, trial), lines in LINES.items():
+        workload = f"wmt_{FRAMEWORKS[algorithm]}"
+        folder = f"{LOGS}/{algorithm}/study_{study}/{workload}/trial_{trial}"
+        settings = {
+            "learning_rate": 0.001 * trial,
+            "optimizer": "x",
+            "dropout_rate": 0 if trial == 1 else 0.1,
+        }
+        if algorithm == "nadamp":
+            settings["use_nadam"] = True
+        files[f"{folder}/hparams.json"] = json.dumps(settings).encode()
+        if lines:
+            files[f"{folder}/eval_measurements.csv"] = "\n".join([COLUMNS, *lines]).encode()
+    files[f"{LOGS}/baseline/study_1/wmt_post_ln_jax/trial_1/hparams.json"] = b"{}"
+    files[f"{LOGS}/nadamp/study_0/wmt_jax/trial_1/meta_data.json"] = b"not read"
+    return files
+
+
+def archive(files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as packed:
+        for name, content in reversed(files.items()):
+            info = tarfile.TarInfo(f"submissions_algorithms-12c8e4e/{name}")
+            info.size = len(content)
+            packed.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def written(files, folder):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_clone_and_its_archive_have_the_same_trainings(tmp_path):
+    from_clone = trainings_in(written(tree(), tmp_path))
+    members = tar_members(archive(tree()), "it", algoperf_files._WANTED, 2**20)
+    from_archive = trainings_of(members, "it")
+    assert trainings_sha256(from_clone) == trainings_sha256(from_archive)
+    assert [(t.algorithm, t.study, t.trial, len(t.updates)) for t in from_clone] == [
+        (algorithm, study, trial, len(LINES[algorithm, study, trial] or []))
+        for algorithm, study, trial in sorted(LINES)
+    ]
+    changed = tree()
+    changed[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/eval_measurements.csv"] += b"\n300,90,0,1,1,1"
+    assert trainings_sha256(trainings_of(changed.items(), "it")) != trainings_sha256(from_clone)
+
+
+def test_tables_of_a_small_tree(tmp_path):
+    (table,) = algoperf.tables_of(trainings_of(tree().items(), "it"))
+    assert [table.config(row) for row in range(len(table))] == [
+        {"algorithm": "lawa_ema", "learning_rate": 0.001, "dropout_rate": 0.0},
+        {"algorithm": "nadamp", "learning_rate": 0.001, "dropout_rate": 0.0, "use_nadam": True},
+        {"algorithm": "nadamp", "learning_rate": 0.002, "dropout_rate": 0.1, "use_nadam": True},
+    ]
+    # Of the first one, study 1 is the row, since study 0 has no evaluation.
+    assert table.values.tolist() == [
+        [20.5, 20.25, 2.75, 80.25],
+        [23.5, 19.5, 2.25, 140.5],
+        [0.1, 0.2, 9.5, 140.0],
+    ]
+    assert table.curves.lengths.tolist() == [2, 3, 2]  # the last ends at its first NaN
+    assert table.curve(2).costs.tolist() == [3.5, 70.0] and np.isnan(table.curve(2).values[1, 2])
+    place, values = table.replicates.by_row(table.configs)
+    assert place.tolist() == [1] and values.tolist() == [[22.5, 20.5, 2.5, 71.25]]
+    assert table.replicates.rows.seeds.tolist() == [1.0]
+
+
+def test_other_trainings_install_nothing(tmp_path):
+    with pytest.raises(InputError, match=r"its 6 trainings have SHA-256 \w{12}… instead of b11922787f07…"):
+        algoperf.fetch(tmp_path / "tables", written(tree(), tmp_path / "clone"))
+    assert not (tmp_path / "tables").exists()
+    with pytest.raises(InputError, match=r"has no file runs\.csv\.gz"):
+        algoperf.fetch(tmp_path / "tables", tmp_path)
+    broken = tree()
+    broken[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/hparams.json"] = b"{"
+    with pytest.raises(InputError, match="not valid JSON"):
+        trainings_of(broken.items(), "it")
+    broken = tree()
+    broken[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/eval_measurements.csv"] = b"global_step\nmany"
+    with pytest.raises(InputError, match="global_step is no number everywhere"):
+        trainings_of(broken.items(), "it")

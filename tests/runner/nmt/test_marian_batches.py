@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
+pytest.importorskip("sentencepiece")
+
+from hpobench_nmt.runner.nmt.bpe import Bpe, learn  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_batches import batch_of, batches  # noqa: E402
+from hpobench_nmt.runner.nmt.marian_numbers import (  # noqa: E402
+    BEGIN,
+    END,
+    PAD,
+    UNKNOWN,
+    decode,
+    encode,
+    vocabulary_size,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    draw = np.random.default_rng(3)
+    return [([5] * draw.integers(1, 60) + [END], [6] * draw.integers(1, 60) + [END]) for _ in range(700)]
+
+
+@pytest.mark.parametrize("words", [1, 100, 1000, 10**6])
+def test_a_pass_has_every_pair_once_and_batches_of_as_many_words(pairs, words):
+    found = batches(pairs, words, seed=1, epoch=0)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(pairs)))
+    sizes = [sum(len(pairs[i][1]) for i in batch) for batch in found]
+    assert max(sizes) <= max(words + 61, 61)
+    if words == 1000:
+        assert 0.97 * words < np.median(sizes) < 1.03 * words
+    if words == 1:
+        assert all(len(batch) == 1 for batch in found)
+
+
+def test_batches_have_like_lengths_in_an_order_of_their_own_each_time(pairs):
+    orders = [
+        [tuple(b) for b in batches(pairs, 500, seed, epoch)] for seed, epoch in ((1, 0), (1, 1), (2, 0))
+    ]
+    assert orders[0] == [tuple(b) for b in batches(pairs, 500, 1, 0)]
+    assert len({str(order) for order in orders}) == 3
+    assert len(set(orders[0]) & set(orders[1])) < 3  # not the same batches in another order
+    spread = [np.ptp([len(pairs[i][1]) for i in batch]) for batch in orders[0]]
+    assert np.mean(spread) < 9
+    means = [np.mean([len(pairs[i][1]) for i in batch]) for batch in orders[0]]
+    assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.4  # short ones do not come first
+
+
+def test_a_batch_by_hand():
+    pairs = [([7, 8, END], [4, END]), ([9, END], [5, 6, END])]
+    batch = batch_of(pairs, [1, 0], CPU)
+    assert batch.source.tolist() == [[9, END, PAD], [7, 8, END]]
+    assert batch.mask.tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert batch.read[:, 0].tolist() == [BEGIN, BEGIN]
+    assert batch.read[0].tolist() == [BEGIN, 5, 6]
+    assert batch.real.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.written.tolist() == [5, 6, END, 4, END]
+    assert batch_of(pairs, [0], CPU).mask is None
+
+
+def test_lines_become_numbers_and_text_again():
+    lines = ["the quick brown fox", "jumps over the lazy dog"] * 3
+    bpe = Bpe(learn(lines, 40, "source"))
+    numbers = encode(bpe, ["  the  fox ", "", "é"])
+    assert numbers[1] == [END]
+    assert all(line[-1] == END and min(line) >= 0 and max(line) < vocabulary_size(bpe) for line in numbers)
+    assert decode(bpe, [*numbers[0], 7, 8]) == "the fox"
+    assert UNKNOWN in numbers[2] and UNKNOWN not in numbers[0]
+    assert vocabulary_size(bpe) == 41
