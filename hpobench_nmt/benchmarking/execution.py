@@ -327,7 +327,8 @@ def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], j
         return [client.submit(function, *task, pure=False) for task in itertools.islice(waiting, count)]
 
     futures = submitted(jobs)
-    ended: Any = distributed.as_completed(futures)
+    as_completed: Any = distributed.as_completed
+    ended = as_completed(futures)
     try:
         for future in ended:
             yield future.result()
