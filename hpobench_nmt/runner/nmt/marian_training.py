@@ -208,8 +208,9 @@ def _update(run: _Run, course: _Course) -> None:
     run.scaler.step(run.adam)
     run.scaler.update()
     if settings.ema:
+        now: list[Tensor] = [*run.parameters]
         with torch.no_grad():
-            torch._foreach_lerp_(course.moving, [*run.parameters], 1 - settings.ema)
+            torch._foreach_lerp_(course.moving, now, 1 - settings.ema)
 
 
 def _next(run: _Run, course: _Course) -> Batch:
