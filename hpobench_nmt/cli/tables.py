@@ -220,6 +220,7 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
         of a metric: unit, description, tolerance (how near the best is near enough, for ftc),
                      missing (the number or word that stands for "no value")
         ignore = ["run_id"]                    # at the top: columns that are left out
+        only = {state = ["COMPLETE"]}          # at the top: the rows with these values are taken
         split_by = ["model", "tokens"]         # at the top: a table for each of their values, and a
                                                # group of all that has the datasheet's name
         [features.depth]                       # a column that models see and nobody chooses, with

@@ -52,11 +52,12 @@ def _split(source: Path, sheet: Datasheet, sheet_path: Path, ignore_other: bool)
             f"{sheet_path}: a file that is split cannot have curves.csv or replicates.csv; trainings with "
             "other seeds may be lines of the file itself: seed = COLUMN in [replicates]."
         )
-    columns = parsed(read_rows(source, follow_link=True), sheet, source, sheet_path, ignore_other)
+    columns, places = parsed(read_rows(source, follow_link=True), sheet, source, sheet_path, ignore_other)
     tables = []
     for name, rows in _parts(group, sheet.split_by, columns, sheet_path).items():
         part = {key: column[rows] for key, column in columns.items()}
-        table = table_of_columns(part, sheet, source, sheet_path, rows=rows)
+        in_file = rows if places is None else places[rows]
+        table = table_of_columns(part, sheet, source, sheet_path, rows=in_file)
         if len(table) == 1:
             raise InputError(f"{sheet_path}: split_by makes a table of one row, {name!r}; split by less.")
         tables.append(replace(table, name=check_name("table", name)))

@@ -18,6 +18,7 @@ objectives        metrics to optimise by default; left out: the first metric
 [metrics.NAME]    direction ("min" or "max"), unit, missing (a number, or a word), tolerance, description
 [provenance]      free texts: source, licence, how it was measured
 ignore            columns of a CSV file that are left out, for `tables add`
+[only]            COLUMN = [values]: of a CSV file, `tables add` takes the rows that have one of these values
 split_by          columns of a CSV file whose values tell tables apart: `tables add` makes a group of them
 [claims]          what the source says of the table, for `tables check` to verify: rows, checkpoints (of the
                   curves), trainings (rows and replicates), configurations (how many were to be trained),
@@ -141,6 +142,7 @@ class Datasheet(Strict, frozen=True):
     curves: CurvesSection | None = None
     features: dict[str, AxisSection] = msgspec.field(default_factory=dict)
     ignore: list[str] = msgspec.field(default_factory=list)
+    only: dict[str, list[str | float]] = msgspec.field(default_factory=dict)
     split_by: list[str] = msgspec.field(default_factory=list)
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -148,7 +150,7 @@ class Datasheet(Strict, frozen=True):
     def columns_by_kind(self) -> tuple[list[str], list[str]]:
         """The columns that hold labels, and those of which only the cells can tell."""
         kinds = {name: entry.holds for name, entry in (self.hyperparameters | self.features).items()}
-        kinds |= dict.fromkeys(self.split_by)
+        kinds |= dict.fromkeys((*self.split_by, *self.of_rows))
         return [n for n, k in kinds.items() if k not in (None, "numeric")], [
             n for n, k in kinds.items() if not k
         ]
@@ -157,6 +159,11 @@ class Datasheet(Strict, frozen=True):
     def missing_words(self) -> dict[str, str]:
         """The word that stands for no value, by metric."""
         return {name: m.missing for name, m in self.metrics.items() if isinstance(m.missing, str)}
+
+    @property
+    def of_rows(self) -> list[str]:
+        """The columns that only say which rows are taken."""
+        return [name for name in self.only if name not in self.columns]
 
     @property
     def columns(self) -> list[str]:

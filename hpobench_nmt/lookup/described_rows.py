@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hpobench_nmt.core.arrays import Rows
+from hpobench_nmt.core.arrays import Bools, Rows
 from hpobench_nmt.core.errors import InputError, shortened, unknown
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.space import Hyperparameter, Space, label, short_label
@@ -59,26 +59,49 @@ def build_table(
         raise InputError(
             f"{sheet_path}: split_by makes several tables of a file; 'tables add' installs them."
         )
-    columns = parsed(content, sheet, csv_path, sheet_path, ignore_other)
-    return table_of_columns(columns, sheet, csv_path, sheet_path, curves, replicates)
+    columns, rows = parsed(content, sheet, csv_path, sheet_path, ignore_other)
+    if rows is not None and curves is not None:
+        raise InputError(f"{sheet_path}: [only] leaves out rows, and curves.csv numbers all of them.")
+    return table_of_columns(columns, sheet, csv_path, sheet_path, curves, replicates, rows)
 
 
 def parsed(
     content: bytes, sheet: Datasheet, csv_path: Path, sheet_path: Path, ignore_other: bool = False
-) -> dict[str, Column]:
-    """The columns of the rows by name, without those that are ignored; InputError as `build_table`."""
+) -> tuple[dict[str, Column], Rows | None]:
+    """The columns of the rows by name, without those that are ignored; InputError as `build_table`.
+
+    With them come the places of the rows in the file, where [only] leaves some of them out.
+    """
     seed = sheet.replicates.seed if sheet.replicates else None
     if seed is not None:
         _check_seed_column(seed, sheet, sheet_path)
-    names = [*sheet.columns, *filter(None, [seed])]
+    names = [*sheet.columns, *filter(None, [seed]), *sheet.of_rows]
     ignored = None if ignore_other else sheet.ignore
     labels, either = sheet.columns_by_kind()
     if csv_path.suffix == _PARQUET:
-        return parquet_columns(content, names, csv_path, {*labels, *either}, ignored)
-    columns = parse_columns(content, names, csv_path, labels, either, ignored, sheet.missing_words)
-    for name in either:
-        _refuse_mixed(name, columns[name], csv_path)
-    return columns
+        columns = parquet_columns(content, names, csv_path, {*labels, *either}, ignored)
+    else:
+        columns = parse_columns(content, names, csv_path, labels, either, ignored, sheet.missing_words)
+        for name in either:
+            _refuse_mixed(name, columns[name], csv_path)
+    if not sheet.only:
+        return columns, None
+    rows = np.flatnonzero(_taken(columns, sheet, sheet_path))
+    return {name: columns[name][rows] for name in columns if name not in sheet.of_rows}, rows
+
+
+def _taken(columns: Mapping[str, Column], sheet: Datasheet, sheet_path: Path) -> Bools:
+    """Which rows have one of the values of [only] in each of its columns."""
+    taken = np.ones(len(next(iter(columns.values()))), dtype=bool)
+    for name, values in sheet.only.items():
+        cells = list(map(label, columns[name].tolist()))
+        wanted = list(map(label, values))
+        if absent := [value for value in wanted if value not in cells]:
+            raise unknown("value", absent[0], set(cells), f"({sheet_path}, [only], column {name!r})")
+        taken &= np.isin(cells, wanted)
+    if not taken.any():
+        raise InputError(f"{sheet_path}: [only] takes no row.")
+    return taken
 
 
 def table_of_columns(

@@ -124,3 +124,58 @@ def test_seeds_within_a_file_that_is_split(add):
     for table in tables:
         assert len(table) == 2 and len(table.replicates.rows.values) == 4
         assert table.lookup({"rate": 0.1})["loss"] == pytest.approx(1 + 1.5 + ord(table.name[-1]))
+
+
+OPTUNA = """,number,value,duration,params_lr,params_depth,state
+0,0,0.58,46,0.02,6,COMPLETE
+1,1,0.68,147,0.01,7,COMPLETE
+2,2,0.41,12,0.02,7,PRUNED
+3,3,,3,0.01,6,FAIL
+4,4,0.71,150,0.04,6,COMPLETE
+"""
+OF_OPTUNA = """
+ignore = ["", "number", "duration"]
+only = {state = ["COMPLETE"]}
+[hyperparameters.params_lr]
+scale = "log"
+[hyperparameters.params_depth]
+[metrics.value]
+direction = "max"
+"""
+
+
+def test_only_rows_with_a_value_of_a_column_are_taken(add):
+    (table, _), *_ = add(OPTUNA, OF_OPTUNA)
+    assert table.column("value").tolist() == [0.58, 0.68, 0.71]  # what was pruned is no result
+    assert table.row({"params_lr": 0.04, "params_depth": 6}) == 2
+    (both, _), *_ = add(OPTUNA, OF_OPTUNA.replace("COMPLETE", 'COMPLETE", "PRUNED'), "both")
+    assert len(both) == 4
+    (deep, _), *_ = add(OPTUNA, OF_OPTUNA.replace("{", "{params_depth = [6], "), "deep")
+    assert deep.column("value").tolist() == [0.58, 0.71]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sheet", "message"),
+    [
+        (OPTUNA, OF_OPTUNA.replace("COMPLETE", "COMPLETED"), "Did you mean 'COMPLETE'"),
+        (OPTUNA, OF_OPTUNA.replace("state =", "status ="), "status"),
+        (OPTUNA.replace("0.71", "x"), OF_OPTUNA, "line 6"),
+        (OPTUNA, OF_OPTUNA.replace("{", "{params_lr = [0.04], params_depth = [7], "), "takes no row"),
+    ],
+)
+def test_what_only_cannot_take_is_one_line(add, rows, sheet, message):
+    with pytest.raises(InputError, match=message) as caught:
+        add(rows, sheet)
+    assert "\n" not in str(caught.value)
+
+
+def test_curves_of_diverged_trainings_end_at_their_first_gap(tmp_path):
+    (tmp_path / "table.csv").write_text("rate,loss\n0.1,2\n0.2,\n")
+    (tmp_path / "curves.csv").write_text("row,checkpoint,step,loss\n0,1,10,3\n0,2,20,2\n1,1,10,5\n1,2,20,\n")
+    (tmp_path / "datasheet.toml").write_text(
+        'name = "gaps"\n[hyperparameters.rate]\n[metrics.loss]\ndirection = "min"\n'
+        '[curves]\nresource = "step"\ntruncate_at = "nan"\n[curves.metrics.loss]\n'
+    )
+    ((table, _),) = add_tables(tmp_path, None, tmp_path / "installed")
+    assert table.curves.lengths.tolist() == [2, 1]
+    assert table.curves.column("loss").tolist() == [3, 2, 5]
