@@ -303,7 +303,7 @@ def suite_instances(
             reasons.append(str(error))
             skipped(reasons[-1])
     if not instances:
-        fetched = " or ".join(f"'hpobench-nmt tables fetch {name}'" for name in COLLECTIONS)
-        advice = reasons[0] if reasons else f"Published ones are got by {fetched}."
+        published = f"'hpobench-nmt tables fetch NAME' gets published ones: {', '.join(COLLECTIONS)}."
+        advice = reasons[0] if reasons else published
         raise InputError(f"no installed table can be used. {advice}")
     return instances

@@ -197,8 +197,8 @@ def test_no_table_that_can_be_used(bare):
     with pytest.raises(InputError) as error:
         suite_instances(MULTI)
     assert str(error.value) == (
-        "no installed table can be used. Published ones are got by 'hpobench-nmt tables fetch nmthpo' or "
-        "'hpobench-nmt tables fetch nmtlc'."
+        "no installed table can be used. 'hpobench-nmt tables fetch NAME' gets published ones: nmthpo, "
+        "nmtlc, steplaw, algoperf, taskset, gemstones, nas-bench-nlp."
     )
     put(small(objectives=("bleu",)), bare / "tables", "few")
     with pytest.raises(InputError, match=r"no installed table can be used\. table 'few' names 1 objective"):

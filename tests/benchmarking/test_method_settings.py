@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import click
 import numpy as np
@@ -172,7 +173,7 @@ def test_in_a_run_a_folder_and_a_report(toy_home, run_command, tmp_path):
     assert results.methods[1] in drawn
     # What a folder says of a method is not believed.
     path = tmp_path / "r" / "manifest.json"
-    written = path.read_text()
+    written = re.sub(r',\s*"sha256": "\w+"\s*}\s*$', "}", path.read_text())  # the hash of the manifest itself
     for spec in (
         "BO_EI_M_std(length_scale=0.25)",
         "BO_EI_M_std(length_scale=0)",

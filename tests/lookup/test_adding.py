@@ -171,7 +171,9 @@ def test_what_only_cannot_take_is_one_line(add, rows, sheet, message):
 
 def test_curves_of_diverged_trainings_end_at_their_first_gap(tmp_path):
     (tmp_path / "table.csv").write_text("rate,loss\n0.1,2\n0.2,\n")
-    (tmp_path / "curves.csv").write_text("row,checkpoint,step,loss\n0,1,10,3\n0,2,20,2\n1,1,10,5\n1,2,20,\n")
+    (tmp_path / "curves.csv").write_text(
+        "row,checkpoint,step,cost,loss\n0,1,10,1,3\n0,2,20,2,2\n1,1,10,1,5\n1,2,20,2,\n"
+    )
     (tmp_path / "datasheet.toml").write_text(
         'name = "gaps"\n[hyperparameters.rate]\n[metrics.loss]\ndirection = "min"\n'
         '[curves]\nresource = "step"\ntruncate_at = "nan"\n[curves.metrics.loss]\n'

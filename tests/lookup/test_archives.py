@@ -104,7 +104,7 @@ def test_a_zip_that_lies_about_its_sizes():
 
 
 @pytest.mark.parametrize("read", [tar_members, zip_members])
-@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no archive")])
+@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no archive", mtime=0)])
 def test_another_format_is_one_line(read, content):
     with pytest.raises(InputError, match=r"^it: not a (tar|ZIP) archive that can be read \(.*\)\.$"):
         list(read(content, "it", WANTED, 100))

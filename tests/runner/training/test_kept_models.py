@@ -424,9 +424,9 @@ def test_a_kill_leaves_the_old_model_or_the_new_one(tmp_path):
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
-        assert about.configuration == {"a": 1} and (target / "a").read_text() == "old"
-    # A kill at each of two files, before the old folder is moved aside, and before the new one is moved in.
-    assert step == 4 and about.configuration == {"a": 2} and (target / "a").read_text() == "new"
+        found = about.configuration["a"], (target / "a").read_text()
+        assert found in ((1, "old"), (2, "new"))  # the second where the two folders had been exchanged
+    assert step >= 3 and about.configuration == {"a": 2} and (target / "a").read_text() == "new"
     assert [path.name for path in target.parent.iterdir()] == ["key"]
 
 

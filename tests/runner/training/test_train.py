@@ -320,13 +320,18 @@ def test_the_copy_of_the_spec_trains_the_same_from_where_it_lies(trained, place)
     assert load_spec(elsewhere / "spec.toml").base.resolve() == place
 
 
+def unchained(ledger):
+    """The text of a ledger without its hashes, as an earlier version wrote it."""
+    return re.sub(r',"chain":"\w+"', "", ledger.read_text()).replace('{"ledger":2', '{"ledger":1')
+
+
 def test_devices_are_not_mixed_unawares(trained, place):
     if find_devices("auto") != ["cpu"]:
         pytest.skip("there is a CUDA device here")
     mixed = place / "mixed"
     shutil.copytree(trained, mixed)
     ledger = mixed / "ledger.jsonl"
-    ledger.write_text(ledger.read_text().replace('"device":"cpu, ', '"device":"cuda:0: Some GPU, '))
+    ledger.write_text(unchained(ledger).replace('"device":"cpu, ', '"device":"cuda:0: Some GPU, '))
     for command in (("train",), ("tune", "--lookups", "1")):
         done = run(place, *command, "tiny.toml", "--out", "mixed")
         assert done.returncode == 2
@@ -372,7 +377,7 @@ def test_a_dry_run_names_the_budgets_that_no_sizes_meet(place):
 def test_rows_of_two_processors_in_one_ledger_are_told_of(trained, place):
     mixed = place / "processors"
     shutil.copytree(trained, mixed)
-    ledger = (mixed / "ledger.jsonl").read_text()
+    ledger = unchained(mixed / "ledger.jsonl")
     old = re.sub(r'(?m)^(.*"hidden_size":4.*"device":"cpu, one thread: )[^"]*"', r'\1Old One"', ledger)
     (mixed / "ledger.jsonl").write_text(old)
     rows = sum("Old One" in line and '"status":"done"' in line for line in old.splitlines())
