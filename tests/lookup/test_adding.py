@@ -172,12 +172,12 @@ def test_what_only_cannot_take_is_one_line(add, rows, sheet, message):
 def test_curves_of_diverged_trainings_end_at_their_first_gap(tmp_path):
     (tmp_path / "table.csv").write_text("rate,loss\n0.1,2\n0.2,\n")
     (tmp_path / "curves.csv").write_text(
-        "row,checkpoint,step,cost,loss\n0,1,10,1,3\n0,2,20,2,2\n1,1,10,1,5\n1,2,20,2,\n"
+        "row,checkpoint,step,cost,loss\n0,1,10,1,3\n0,2,20,2,2\n1,1,10,1,5\n1,2,20,2,\n1,3,30,3,\n"
     )
     (tmp_path / "datasheet.toml").write_text(
         'name = "gaps"\n[hyperparameters.rate]\n[metrics.loss]\ndirection = "min"\n'
         '[curves]\nresource = "step"\ntruncate_at = "nan"\n[curves.metrics.loss]\n'
     )
     ((table, _),) = add_tables(tmp_path, None, tmp_path / "installed")
-    assert table.curves.lengths.tolist() == [2, 1]
-    assert table.curves.column("loss").tolist() == [3, 2, 5]
+    assert table.curves.lengths.tolist() == [2, 2]  # the checkpoint at which it had diverged is its last
+    np.testing.assert_array_equal(table.curves.column("loss"), [3, 2, 5, np.nan])
