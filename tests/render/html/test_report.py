@@ -330,18 +330,21 @@ def test_a_users_variant_gets_the_curves_of_its_surrogate(tools, tmp_path):
     assert "--format html, pdf or png" in report("--methods", f"{file}:BO_MINE", "--format", "latex")
 
 
-def test_results_that_are_not_of_the_table_are_refused(folders, copied, tmp_path):
+def test_results_that_are_not_of_the_table_are_refused(folders, copied, tools):
     observations = copied / "observations" / "toy"
     kept = (observations / "RS.parquet").read_bytes()
     (observations / "RS.parquet").write_bytes((observations / "GB_EIF_M.parquet").read_bytes())
+    tools.rehash(copied, "toy", "RS")
     with pytest.raises(InputError, match=r"holds look-ups of \['GB_EIF_M'\] on \['toy'\], not of RS on toy"):
         load_results(copied)
     (observations / "RS.parquet").write_bytes(kept)
+    tools.rehash(copied, "toy", "RS")
     load_results(copied)
     for column, value in (("row", -1), ("row", 10_000), ("loss_1", -99.0)):
         frame = pd.read_parquet(observations / "RS.parquet")
         frame.loc[3, column] = value
         frame.to_parquet(observations / "RS.parquet")
+        tools.rehash(copied, "toy", "RS")
         with pytest.raises(InputError, match="its look-ups are not those of table 'toy'"):
             load_results(copied)
         (observations / "RS.parquet").write_bytes(kept)
