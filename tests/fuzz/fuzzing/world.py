@@ -1,6 +1,7 @@
 """The valid files that are mutated: a table and its sources, a suite and its results, a training spec."""
 
 import hashlib
+import json
 import shutil
 import tomllib
 
@@ -122,7 +123,7 @@ def valid_files(root):
         sandbox.write(table)
         run = ("run", "mine.toml", "--jobs", "1", "--quiet", "--out", "results/r")
         assert sandbox.run(*run, into=["work/results"]).code == 0
-        results = _below(sandbox, "work/results")
+        results = _without_hashes(_below(sandbox, "work/results"), "work/results/r/manifest.json")
     return {
         "source": source,
         "table": table,
@@ -130,6 +131,13 @@ def valid_files(root):
         "results": results,
         "spec": {"work/small.toml": SPEC.encode()},
     }
+
+
+def _without_hashes(results, name):
+    """Results as an earlier version wrote them: what is mutated must be read, not refused for its hash."""
+    manifest = json.loads(results[name])
+    del manifest["observations"], manifest["sha256"]
+    return results | {name: json.dumps(manifest | {"format": 1}).encode()}
 
 
 def _below(sandbox, folder):
@@ -141,9 +149,13 @@ def _below(sandbox, folder):
 
 
 def hashed(files, folder):
-    """Files of a table folder, the hashes in its datasheet made right again; as they are if it is no TOML."""
+    """Files of a table folder, the hashes in its datasheet made right again; as they are if it is no TOML.
+
+    That of the datasheet's own sections goes, so that they can be mutated.
+    """
     try:
         sheet = tomllib.loads(files[f"{folder}/datasheet.toml"].decode())
+        sheet["claims"].pop("sections_sha256", None)
         for section, name in (("rows", "table.csv"), ("replicates", "replicates.csv")):
             if f"{folder}/{name}" in files:
                 sheet[section]["sha256"] = hashlib.sha256(files[f"{folder}/{name}"]).hexdigest()
