@@ -45,7 +45,7 @@ def flipped(path: Path, read: Callable[[], Any], flips: int, seed: int = 0) -> t
 
 
 def a_ledger(folder: Path, rows: int) -> Path:
-    """A ledger of so many trainings with a curve of ten checkpoints."""
+    """A ledger of `rows` trainings, each with a curve of ten checkpoints."""
     from hpobench_nmt.lookup.file_names import LEDGER
     from hpobench_nmt.runner.ledgers import ledger
 

@@ -50,7 +50,7 @@ METRICS = ("dev_bleu", "test_bleu", "dev_ppl", "train_time", "dev_cpu_time", "nu
 
 
 def write_language(folder: Path, words: int = 60) -> None:
-    """Files of a language with so many words, of two to six letters, some of them more frequent."""
+    """Write files of a language with `words` words of two to six letters, some more frequent than others."""
     draw = random.Random(1)
 
     def lexicon() -> list[str]:

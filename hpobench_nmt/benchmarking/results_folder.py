@@ -37,7 +37,7 @@ class ResultsFolder:
 
     @contextlib.contextmanager
     def writing(self, notify: Callable[[str], None] = lambda message: None) -> Iterator[None]:
-        """Wait until no other run writes into the folder; `notify` is told that this one waits."""
+        """Wait until no other run writes into the folder; `notify` is called before a wait."""
         with contextlib.suppress(OSError):  # `start` reports it
             self.path.mkdir(parents=True, exist_ok=True)
         told = f"another run writes into {self.path}: waiting until it has ended."

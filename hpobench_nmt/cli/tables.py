@@ -68,7 +68,7 @@ def tables_show(name: str, rows: int, constraints: tuple[str, ...]) -> None:
 
     several, console = [load_table(member) for member in members(name)], make_console()
     for table in several:
-        table_violations(table, constraints)  # what is wrong is said before anything is shown
+        table_violations(table, constraints)  # raises before anything is printed
     for table in several:
         print_summary(table, console, rows, constraints)
         console.print()

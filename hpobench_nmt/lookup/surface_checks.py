@@ -17,7 +17,7 @@ from hpobench_nmt.lookup.table import Table
 _NEAR = 1.01
 _ADDITIVE = 0.9
 _EXPLAINS = 0.01
-# An axis of more values is cut into so many parts of about as many rows.
+# An axis with more values than this is cut into this number of parts, each with about as many rows.
 _LEVELS = 16
 # A fit to fewer rows a parameter, and an effect that fewer of the rows tell of, say nothing.
 _ROWS_PER_PARAMETER = 2
@@ -113,7 +113,7 @@ def _edges(table: Table, objective: str) -> Iterator[Fact]:
 
 
 def _levels(h: Hyperparameter, codes: Floats) -> Ints:
-    """The place of each code among the values that occur, or among so many parts of them, from 0."""
+    """The place of each code, from 0, among the values that occur, or among _LEVELS parts of them."""
     column = h.counted_as(codes)
     values, places = np.unique(column, return_inverse=True)
     if len(values) <= _LEVELS or not h.is_numeric:

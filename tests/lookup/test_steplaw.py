@@ -64,7 +64,7 @@ def test_a_rate_that_is_no_power_is_refused():
         0.01105,
         0.0009766,
     ]
-    with pytest.raises(InputError, match="no power of the square root of 2"):
+    with pytest.raises(InputError, match="not a power of the square root of 2"):
         steplaw.true_rates(np.array([0.003]))
 
 

@@ -100,7 +100,7 @@ def true_rates(printed: Floats) -> Floats:
     """
     halves = np.round(2 * np.log2(printed))
     if (np.abs(2 * np.log2(printed) - halves) > _ROUNDING).any():
-        raise InputError("a learning rate is no power of the square root of 2.")
+        raise InputError("a learning rate is not a power of the square root of 2.")
     return np.array([float(f"{rate:.4g}") for rate in 2 ** (halves / 2)])
 
 

@@ -42,8 +42,8 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     Failed configurations are left out and counted, as in Zhang & Duh (2020). Metrics that no training
     measured are left out too.
 
-    The path is the ledger's, or its folder's, which also has spec.toml. `notify` is told where the ledger has
-    no hashes. Returns the table and its folder.
+    The path is the ledger's, or its folder's, which also has spec.toml. `notify` gets a sentence if the
+    ledger has no hashes. Returns the table and its folder.
     """
     path = ledger_path / LEDGER if ledger_path.is_dir() else ledger_path
     content = read_content(path)

@@ -3,7 +3,7 @@
 Each line ends in `,"chain":"HASH"}`. HASH is the SHA-256, in 64 hexadecimal digits, of the hash before it
 followed by the line without that ending. The first line that has a hash follows the SHA-256 of all bytes
 before it: of none in a new ledger, and of all its lines in a ledger that an earlier version began.
-What a chain cannot show is that lines are missing at the end of the file.
+A chain cannot show that lines are missing at the end of the file.
 """
 
 from __future__ import annotations

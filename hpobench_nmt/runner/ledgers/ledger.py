@@ -132,8 +132,8 @@ class Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger. A last line that was cut short is left out: its training never ended.
 
-    Raises InputError if there is no ledger, or with its number for a line that is no record of a training, or
-    whose hash is not the one that follows from the line before.
+    Raises InputError if there is no ledger, or if a line is not a record of a training or has a hash that
+    does not follow from the line before. The message has the number of the line.
     """
     return parse_ledger(read_content(path), path)
 

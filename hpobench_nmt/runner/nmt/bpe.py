@@ -52,7 +52,7 @@ def read_bpe(path: Path) -> Bpe:
     try:
         return Bpe(read_bytes(path, follow_link=False))
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"{path}: is no model of sentencepiece ({error}).") from None
+        raise InputError(f"{path}: is not a sentencepiece model ({error}).") from None
 
 
 def learn(lines: Sequence[str], symbols: int, side: str, merges: bool = False) -> bytes:

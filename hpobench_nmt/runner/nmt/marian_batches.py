@@ -45,7 +45,7 @@ class Batch:
 def batches(pairs: Pairs, words: int, seed: int, epoch: int) -> list[Ints]:
     """The numbers of the pairs of each batch of one pass, in the order of the pass.
 
-    A batch has as many pairs as come nearest to so many target subwords, one at least.
+    A batch has one pair or more. Its target subwords are as near to `words` as whole pairs allow.
     """
     draws = np.random.default_rng([seed, epoch])
     source, target = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))

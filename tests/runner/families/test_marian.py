@@ -277,6 +277,6 @@ def test_kept_models_that_are_not_whole(broken, job, tmp_path):
     else:
         (new / broken).write_bytes(b"nothing")
     keep_model(new, folder, "marian", job().settings, CORPUS, {}, Record({"a": 1}, 0, 5, "done"))
-    with pytest.raises(InputError, match=f"{broken}: (holds|is no model of sentencepiece)"):
+    with pytest.raises(InputError, match=f"{broken}: (holds|is not a sentencepiece model)"):
         load_translation_model(folder)
     shutil.rmtree(folder)

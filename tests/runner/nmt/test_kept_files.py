@@ -98,7 +98,7 @@ def test_a_folder_that_is_whole_is_read(load):
         ({"vocab__src__0__json": b'{"a": 0, "b": 2}'}, "its numbers must be 0, 1, 2"),
         ({"vocab__src__0__json": b'["a"]'}, r"vocab.src.0.json: the content must be a section"),
         ({"vocab__trg__0__json": b'{"a": 0}'}, r"config: vocab_target_size is 6, where the model's is 1"),
-        ({"source__model": b"no model"}, r"source.model: is no model of sentencepiece"),
+        ({"source__model": b"no model"}, r"source.model: is not a sentencepiece model"),
         ({"config": b"a: [1"}, r"config: cannot be used"),
         ({"config": b"[1, 2]"}, r"vocab_source_size is None, where the model's is 5"),
         ({"config": b"!!python/object/apply:os.system [ls]"}, r"config: cannot be used: ConstructorError"),
