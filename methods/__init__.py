@@ -103,6 +103,12 @@ BUILT_IN = {
         ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
         ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
         ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+        (
+            "BO_auto",
+            "auto:AutoBO",
+            (*_ONE, *_SEVERAL),
+            "bank of Gaussian processes by evidence, robust losses, EI or hypervolume",
+        ),
         ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
         (
             "BO_EIpC_M_std",
