@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
@@ -113,7 +113,7 @@ class AutoBO:
         """Learn a row's losses and violations; a violation that is missing counts as large."""
         self.tell(index, np.concatenate([losses, violations]))
 
-    def _values(self, pending: Sequence[int], free: Floats) -> Floats:
+    def _values(self, pending: Sequence[int], free: Bools) -> Floats:
         """Logarithms of the acquisition, shape (N,)."""
         told = self._targets[: len(self._posterior.seen)]
         losses = np.stack(
@@ -132,7 +132,7 @@ class AutoBO:
             values += self._improvement(losses, losses[:, kept], pending, free)
         return values
 
-    def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], free: Floats) -> Floats:
+    def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], free: Bools) -> Floats:
         """Of warped losses y, shape (m, n), over those of feasible rows."""
         if self._m == 1:
             return self._expected_improvement(y[0], float(feasible.min()), pending)

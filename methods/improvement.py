@@ -125,11 +125,12 @@ def log_mean_ei(mean: Floats, var: Floats, best: float, log_weights: Floats) -> 
 @compiled(error_model="numpy")
 def _log_sum(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
     """The same of one candidate, whose EI may underflow."""
-    terms = log_weights + log_ei_of_all(mean, var, best)  # alike: each mean with its variance
-    top = terms.max()
+    terms = log_weights + log_ei_of_all(mean, var, best)  # each mean with its variance
+    top: float = terms.max()
     if top == -np.inf:
         return top
-    return top + math.log(np.exp(terms - top).sum())
+    total: float = np.exp(terms - top).sum()
+    return top + math.log(total)
 
 
 @compiled(error_model="numpy")

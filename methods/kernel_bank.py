@@ -207,7 +207,8 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
     total = 0.0
     for b in range(result.shape[0]):
         total += math.exp(result[b] - top)
-    return result - (top + math.log(total))
+    result -= top + math.log(total)
+    return result
 
 
 @compiled(error_model="numpy")

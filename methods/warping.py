@@ -79,4 +79,6 @@ def _standardised(values: Floats) -> Floats:
     if not values.max() > values.min():
         return np.zeros(values.shape[0])
     centred = values - values.sum() / values.shape[0]
-    return centred / math.sqrt((centred**2).sum() / values.shape[0])
+    spread: float = math.sqrt((centred**2).sum() / values.shape[0])
+    scaled: Floats = centred / spread
+    return scaled
