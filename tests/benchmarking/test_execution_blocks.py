@@ -133,7 +133,7 @@ def test_a_table_is_sent_to_a_worker_once(two, monkeypatch):
         "send",
         lambda self, message: (sent.append((id(self), message)), send(self, message)),
     )
-    hb.benchmark(two, ["RS", "BO_EI_M"], trials=50, jobs=2)
+    hb.benchmark(two, ["RS", "LS"], trials=50, jobs=2, scores=["ftb"])
     tables = [(n, message.name) for n, message in sent if not isinstance(message, execution.Task)]
     assert len(tables) == len(set(tables)) <= 4
     tasks = [message for _, message in sent if isinstance(message, execution.Task)]
