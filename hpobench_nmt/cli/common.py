@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import sys
@@ -119,7 +120,9 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
+        # A name that is too long is the user's.
+        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+        raise kind(f"{error.filename or folder}: cannot be written: {error.strerror}.") from error
 
 
 def require_installed(*modules: str) -> None:

@@ -225,6 +225,7 @@ def tables_add(source: Path, datasheet: Path | None, ignore_other: bool) -> None
                                                # group of all that has the datasheet's name
         [features.depth]                       # a column that models see and nobody chooses, with
                                                # values, scale, unit and kind
+
     \b
     Where configurations were trained several times, name the column of the seeds:
         [replicates]

@@ -122,10 +122,10 @@ def test_methods_look_for_what_is_feasible_and_rows_are_the_same_for_any_jobs(to
         assert (rows == [t.rows.tolist() for t in free.trials["toy", method]]) == (method == "RS")
 
 
-def test_trials_without_a_feasible_row_are_counted_and_named(toy, tmp_path, run_command, toy_home):
+def test_trials_without_a_feasible_row_are_counted_and_named(toy, tmp_path, run_here, toy_home):
     best = ("--constraint", f"seconds<={np.sort(toy.column('seconds'))[1]}")
     arguments = ("--tables", "toy", "--methods", "RS", "--lookups", 6, "--score-at", 5, "--trials", 20)
-    shown = run_command("run", "quick", *arguments, *best, "--jobs", 1, "--out", tmp_path / "r").stdout
+    shown = run_here("run", "quick", *arguments, *best, "--jobs", 1, "--out", tmp_path / "r").stdout
     results = hb.load_results(tmp_path / "r")
     assert np.isfinite(results.instances["toy"].goals[-1].gaps).all()
     lost = results.without_feasible_row()["toy", "RS"]
@@ -166,17 +166,17 @@ def test_figures_are_of_feasible_rows(toy):
     assert (attainment(two, "toy", 36).frame["x"] >= 18).all()
 
 
-def test_a_folder_is_of_one_set_of_constraints_and_keeps_its_bytes_without(toy_home, run_command, tmp_path):
+def test_a_folder_is_of_one_set_of_constraints_and_keeps_its_bytes_without(toy_home, run_here, tmp_path):
     run = ("run", "quick", "--tables", "toy", "--methods", "RS", "--trials", 3, "--quiet", "--jobs", 1)
     limit = ("--constraint", "seconds<=40", "--constraint", "bleu>=15")
-    run_command(*run, *limit, "--out", tmp_path / "limited")
+    run_here(*run, *limit, "--out", tmp_path / "limited")
     assert hb.load_results(tmp_path / "limited").suite.constraints == ("seconds<=40", "bleu>=15")
-    refused = run_command(*run, "--out", tmp_path / "limited", check=2).stderr
+    refused = run_here(*run, "--out", tmp_path / "limited", check=2).stderr
     assert "holds a run with constraints ['seconds<=40', 'bleu>=15'], this one has []" in refused
-    run_command(*run, "--out", tmp_path / "free")
+    run_here(*run, "--out", tmp_path / "free")
     assert "constraints" not in json.loads((tmp_path / "free" / "manifest.json").read_text())["suite"]
     assert hb.load_results(tmp_path / "free").suite.constraints == ()
-    wrong = run_command(*run, "--constraint", "second<=4", "--out", tmp_path / "wrong", check=2)
+    wrong = run_here(*run, "--constraint", "second<=4", "--out", tmp_path / "wrong", check=2)
     assert "Did you mean 'seconds'?" in wrong.stderr
     assert not (tmp_path / "wrong").exists()
 

@@ -133,12 +133,12 @@ def test_a_table_is_sent_to_a_worker_once(two, monkeypatch):
         "send",
         lambda self, message: (sent.append((id(self), message)), send(self, message)),
     )
-    hb.benchmark(two, ["RS", "BO_EI_M"], trials=200, jobs=2)
+    hb.benchmark(two, ["RS", "LS"], trials=50, jobs=2, scores=["ftb"])
     tables = [(n, message.name) for n, message in sent if not isinstance(message, execution.Task)]
     assert len(tables) == len(set(tables)) <= 4
     tasks = [message for _, message in sent if isinstance(message, execution.Task)]
-    assert len(tasks) == 2 * 2 * 8
-    assert sorted(t for task in tasks for t in task.trials) == sorted(list(range(200)) * 4)
+    assert len(tasks) == 2 * 2 * 2
+    assert sorted(t for task in tasks for t in task.trials) == sorted(list(range(50)) * 4)
 
 
 # --- blocks ----------------------------------------------------------------------------------------

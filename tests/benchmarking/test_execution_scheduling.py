@@ -516,6 +516,7 @@ def _where(number):
     return number, os.getpid()
 
 
+@pytest.mark.hosts
 def test_a_cluster_of_one_core_does_the_work_and_workers_that_join_later_are_used(distributed):
     """As one of jobs with one core each; joblib would compute in this process."""
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}

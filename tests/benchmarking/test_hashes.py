@@ -78,18 +78,18 @@ def test_a_file_of_observations_from_elsewhere_is_refused(results):
         hb.load_results(results)
 
 
-def test_score_verify_says_what_it_compared(results, run_command):
-    done = run_command("score", results, "--verify")
+def test_score_verify_says_what_it_compared(results, run_here):
+    done = run_here("score", results, "--verify")
     assert f"{results}: the hashes of the manifest and of 1 file of observations hold." in done.stderr
     assert "the hashes of table.csv hold" in done.stderr
     manifest = json.loads((results / "manifest.json").read_text())
     del manifest["observations"], manifest["sha256"]
     (results / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
-    run_command("score", results)
-    done = run_command("score", results, "--verify", check=2)
+    run_here("score", results)
+    done = run_here("score", results, "--verify", check=2)
     assert "has no hashes, because an earlier version wrote it" in done.stderr
     run(results)
-    run_command("score", results, "--verify")
+    run_here("score", results, "--verify")
 
 
 def test_a_datasheet_that_was_changed_is_refused(toy_home):
@@ -126,10 +126,10 @@ main(["run", "quick", "--tables", "toy", "--methods", "RS", "--trials", "40", "-
 """
 
 
-def test_a_second_run_into_a_folder_waits_for_the_first(results, run_command):
+def test_a_second_run_into_a_folder_waits_for_the_first(results, run_here):
     told = []
     with ThreadPoolExecutor(1) as pool, locked_folder(results):
-        run_command("score", results)  # who reads needs no lock
+        run_here("score", results)  # who reads needs no lock
         run(results.with_name("other"))
         second = pool.submit(run, results, ("BO_EI_M",), notify=told.append)
         deadline = time.monotonic() + 30

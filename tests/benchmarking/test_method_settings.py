@@ -153,14 +153,14 @@ def test_a_length_scale_stretches_the_features(toy):
     assert not np.array_equal(graph.row(0), load_method("GB_EI_M").surrogate(problem).prior.row(0))
 
 
-def test_in_a_run_a_folder_and_a_report(toy_home, run_command, tmp_path):
+def test_in_a_run_a_folder_and_a_report(toy_home, run_here, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "suite.toml").write_text(
         'scores = ["fb"]\ntables = ["toy"]\ntrials = 3\nscore_at = {default = 10}\n'
         'methods = ["RS", {name = "BO_EI_M_std", length_scale = 0.5}, '
         f'{{name = "{tmp_path}/mine.py:Mine", step = 7, greedy = false, start = "high", factor = -2}}]\n'
     )
-    run_command("run", tmp_path / "suite.toml", "--quiet", "--jobs", 2, "--out", tmp_path / "r")
+    run_here("run", tmp_path / "suite.toml", "--quiet", "--jobs", 2, "--out", tmp_path / "r")
     results = hb.load_results(tmp_path / "r")
     mine = "Mine+step-7+greedy-false+start-high+factor--2.0"
     assert results.methods == ("RS", "BO_EI_M_std+length_scale-0.5", mine)

@@ -229,7 +229,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(toy, toy_home, noisy):
     refused("and 36 of its 36 rows have only one", tables=toy)
 
 
-def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
+def test_a_folder_is_of_these_trainings(noisy, run_here, tmp_path, home):
     table, trainings = noisy
     (tmp_path / "noisy.toml").write_text(
         'scores = ["fb"]\ntables = ["toy"]\nnoise = "replicates"\ntrials = 3\nscore_at = {default = 10}\n'
@@ -237,7 +237,7 @@ def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
     run = ("run", tmp_path / "noisy.toml", "--jobs", 1, "--out", tmp_path / "r")
     assert (
         "; a look-up draws one of the row's trainings, scores are of the row's mean"
-        in " ".join(run_command(*run).stdout.split())  # lines may be folded
+        in " ".join(run_here(*run).stdout.split())  # lines may be folded
     )
     results = hb.load_results(tmp_path / "r")
     assert results.suite.noise == "replicates"
@@ -250,4 +250,4 @@ def test_a_folder_is_of_these_trainings(noisy, run_command, tmp_path, home):
     save_folder(table.with_replicates(other, averaged=True), home / "tables" / "toy")
     with pytest.raises(InputError, match="made with other trainings of table 'toy'"):
         hb.load_results(tmp_path / "r")
-    assert "holds a run with trainings of 'toy' of hash" in run_command(*run, check=2).stderr
+    assert "holds a run with trainings of 'toy' of hash" in run_here(*run, check=2).stderr

@@ -167,6 +167,7 @@ def test_methods_that_misbehave_fail_their_trials_and_no_others(plugin, run_comm
     assert ftb["RS"]["mean"] >= 3
 
 
+@pytest.mark.hosts
 def test_only_the_trials_that_end_their_process_fail(plugin, run_command):
     methods = ("--methods", f"{plugin / 'bad.py'}:Sometimes", "--trials", "12")
     run_command(*RUN[:-2], *methods, "--jobs", "1", "--out", "one")

@@ -139,17 +139,17 @@ sources = ["other"]
 """
 
 
-def test_a_run_with_sources_goes_on_only_with_the_same_ones(home, two, run_command):
+def test_a_run_with_sources_goes_on_only_with_the_same_ones(home, two, run_here):
     for table in two:
         save_folder(table, home / "tables" / table.name)
     (home.parent / "work" / "mine.toml").write_text(SUITE)
-    first = run_command("run", "mine.toml", "--out", "one", "--jobs", "2")
+    first = run_here("run", "mine.toml", "--out", "one", "--jobs", "2")
     assert "failed" not in first.stdout
-    assert "toy: 36 rows" in run_command("run", "mine.toml", "--out", "one").stdout
+    assert "toy: 36 rows" in run_here("run", "mine.toml", "--out", "one").stdout
     changed = replace(two[1], values=two[1].values + 1.0)
     shutil.rmtree(home / "tables" / "other")
     save_folder(changed, home / "tables" / "other")
-    refused = run_command("run", "mine.toml", "--out", "one", check=2)
+    refused = run_here("run", "mine.toml", "--out", "one", check=2)
     assert "sources of 'toy'" in refused.stderr
 
 

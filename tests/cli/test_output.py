@@ -84,11 +84,9 @@ def test_a_cell_wider_than_the_terminal_is_folded():
     "command",
     [
         "--help",
-        "methods",
-        "tables show toy",
-        "score r",
+        *(pytest.param(c, marks=pytest.mark.hosts) for c in ("methods", "tables show toy", "score r")),
         "score r --format csv",
-        f"pareto toy --objectives {TWO}",
+        pytest.param(f"pareto toy --objectives {TWO}", marks=pytest.mark.hosts),
     ],
 )
 def test_an_output_that_cannot_be_written(run_folder, command):

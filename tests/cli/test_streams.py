@@ -28,6 +28,8 @@ COMMANDS = (
     "report results/done --jobs 1 --format latex",
     "methods --check mine.py:Mine",
 )
+# One of each kind: help, a table, a run, its quiet sibling, scores.
+FEW = [COMMANDS[k] for k in (0, 4, 9, 10, 12)]
 RUNS = [command for command in COMMANDS if command.startswith("run ")]
 MINE = """
 class Mine:
@@ -70,11 +72,14 @@ def lines_of(text):
     return [line for line in text.splitlines() if line.strip()]
 
 
-def test_a_full_disk_behind_stdout_is_one_line(place):
+@pytest.mark.parametrize(
+    "commands", [FEW, pytest.param(COMMANDS, marks=pytest.mark.hosts)], ids=["few", "all"]
+)
+def test_a_full_disk_behind_stdout_is_one_line(place, commands):
     """One test for all commands: they share what is slow to make."""
     if not FULL.exists():
         pytest.skip("there is no /dev/full here")
-    for command in COMMANDS:
+    for command in commands:
         with FULL.open("w") as full:
             done = subprocess.run(
                 [sys.executable, "-m", "hpobench_nmt", *command.split()],
@@ -97,7 +102,12 @@ def test_a_full_disk_behind_stdout_is_one_line(place):
 
 
 @pytest.mark.parametrize(
-    ("closed", "commands"), [(">&-", COMMANDS[2::4]), ("2>&-", COMMANDS[:2]), ("<&- >&- 2>&-", RUNS)]
+    ("closed", "commands"),
+    [
+        pytest.param(">&-", COMMANDS[2::4], marks=pytest.mark.hosts),
+        pytest.param("2>&-", COMMANDS[:2], marks=pytest.mark.hosts),
+        ("<&- >&- 2>&-", []),
+    ],
 )
 def test_closed_streams_give_no_traceback(place, run_command, closed, commands):
     for command in [*RUNS[:1], *commands]:
@@ -117,8 +127,9 @@ def test_closed_streams_give_no_traceback(place, run_command, closed, commands):
     assert "RS" in done.stdout
 
 
-def test_a_reader_that_leaves_is_no_error(place):
-    for command in COMMANDS[4:8]:
+@pytest.mark.parametrize("commands", [COMMANDS[4:5], pytest.param(COMMANDS[5:8], marks=pytest.mark.hosts)])
+def test_a_reader_that_leaves_is_no_error(place, commands):
+    for command in commands:
         done = subprocess.run(
             f"{sys.executable} -m hpobench_nmt {command} | true", shell=True, capture_output=True, text=True
         )
@@ -142,7 +153,9 @@ def until(condition, seconds=60):
     return condition()
 
 
-@pytest.mark.parametrize("when", [0.1, 0.7, 2.0, "in a worker"])
+@pytest.mark.parametrize(
+    "when", [0.7, *(pytest.param(when, marks=pytest.mark.hosts) for when in (0.1, 2.0)), "in a worker"]
+)
 def test_ctrl_c_at_any_moment_is_one_line_and_ends_all_workers(toy_home, when):
     Path("slow.py").write_text(SLOW)
     method = "slow.py:Slow" if when == "in a worker" else "RS,GB_EIF_M"

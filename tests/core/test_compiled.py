@@ -22,7 +22,7 @@ def compiled_files(folder):
     return {p: p.stat().st_mtime_ns for p in Path(folder).rglob("*.nb[ic]")}
 
 
-@pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("chosen", [False, pytest.param(True, marks=pytest.mark.hosts)])
 def test_machine_code_is_kept_in_the_users_cache_and_not_beside_the_source(tmp_path, chosen):
     package = Path(hpobench_nmt.__file__).parent
     before = compiled_files(package) | compiled_files(package / "methods")

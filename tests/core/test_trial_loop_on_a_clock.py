@@ -352,7 +352,10 @@ class Fails:
         self.search.tell(index, losses)
 
 
-@pytest.mark.parametrize("name", ["RS", "BO_EI_M", "GB_EIF_R", "BO_M_std", "NSGA2", "Fails"])
+@pytest.mark.parametrize(
+    "name",
+    ["RS", "BO_EI_M", "GB_EIF_R", pytest.param("BO_M_std", marks=pytest.mark.oracle), "NSGA2", "Fails"],
+)
 def test_look_ups_give_the_trajectories_of_a_clock_with_unit_costs(name):
     factory = Fails if name == "Fails" else BUILT_IN[name].load()
     counts = (1,) if name == "Fails" else BUILT_IN[name].objectives

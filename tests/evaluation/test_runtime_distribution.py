@@ -149,8 +149,8 @@ def test_front_targets_ask_for_one_row_after_another():
         assert target.needed == n
 
 
-@settings(max_examples=150, deadline=None)
-@given(data=st.data(), n_rows=st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), n_rows=st.integers(1, 5))
 def test_settled_targets_are_those_that_every_order_meets_before_it_may_stop(data, n_rows):
     rows = st.lists(st.booleans(), min_size=n_rows, max_size=n_rows).map(np.array)
 

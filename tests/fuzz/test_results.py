@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
+from fuzzing.cases import cases
 from fuzzing.mutations import json_text, mutate_bytes, mutate_csv, mutate_value, odd_file, pick
 
 FOLDER = "work/results/r"
@@ -44,19 +44,17 @@ def as_unfinished(sandbox):
     (sandbox.root / LOOKUPS).parent.rmdir()
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_manifests(empty, world, seed):
-    rng = np.random.default_rng([11, seed])
+@cases(350)
+def test_manifests(empty, world, rng):
     write_all(empty, world)
     manifest = json.loads(world["results"][f"{FOLDER}/manifest.json"])
     empty.mutated(f"{FOLDER}/manifest.json", json_text(mutate_value(rng, manifest, empty.root)))
     use(empty, rng)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_names_in_manifests_are_not_paths(empty, world, seed):
+@cases(80)
+def test_names_in_manifests_are_not_paths(empty, world, rng):
     """A changed fingerprint makes a run remove old results, here of tables whose names are paths."""
-    rng = np.random.default_rng([12, seed])
     write_all(empty, world)
     if rng.random() < 0.5:
         as_unfinished(empty)
@@ -79,9 +77,8 @@ def test_names_in_manifests_are_not_paths(empty, world, seed):
     empty.run("export", "results/r", "--out", "out", into=["work/out"])
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_files_that_are_something_else(empty, world, seed):
-    rng = np.random.default_rng([13, seed])
+@cases(140)
+def test_files_that_are_something_else(empty, world, rng):
     write_all(empty, world)
     if rng.random() < 0.3:
         as_unfinished(empty)
@@ -150,9 +147,8 @@ def mutate_lookups(rng, content):
     return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_lookups(empty, world, seed):
-    rng = np.random.default_rng([14, seed])
+@cases(240)
+def test_lookups(empty, world, rng):
     write_all(empty, world)
     part = rng.random() < 0.3
     if part:
@@ -161,10 +157,9 @@ def test_lookups(empty, world, seed):
     use(empty, rng)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_timings_and_blocks(empty, world, seed):
+@cases(80)
+def test_timings_and_blocks(empty, world, rng):
     """Timings with other words in them, and blocks under other names, when a run goes on."""
-    rng = np.random.default_rng([15, seed])
     write_all(empty, world)
     as_unfinished(empty)
     if rng.random() < 0.5:

@@ -2,8 +2,7 @@
 
 import tomllib
 
-import numpy as np
-import pytest
+from fuzzing.cases import cases
 from fuzzing.mutations import mutate_bytes, mutate_csv, mutate_value, odd, pick, toml
 
 RUN = ("--jobs", "1", "--trials", "1", "--quiet", "--out", "results/x")
@@ -17,9 +16,8 @@ def own_suite(content):
     return toml(content).encode()
 
 
-@pytest.mark.parametrize("seed", range(250))
-def test_suites(empty, world, seed):
-    rng = np.random.default_rng([21, seed])
+@cases(300)
+def test_suites(empty, world, rng):
     empty.write(world["table"])
     content = tomllib.loads(world["suite"]["work/mine.toml"].decode())
     if rng.random() < 0.85:
@@ -30,9 +28,8 @@ def test_suites(empty, world, seed):
     empty.run("run", "mine.toml", *RUN, into=["work/results"])
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_published_figures(empty, world, seed):
-    rng = np.random.default_rng([22, seed])
+@cases(60)
+def test_published_figures(empty, world, rng):
     empty.write(world["table"])
     name = "figures.csv" if rng.random() < 0.7 else odd(rng, empty.root)
     content = tomllib.loads(world["suite"]["work/mine.toml"].decode()) | {"published": name, "trials": 1}
@@ -82,10 +79,9 @@ ODD_LINES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_methods_check(empty, seed):
+@cases(50)
+def test_methods_check(empty, rng):
     """Methods that fail in odd ways, and files that are none: exit code 1 says which check failed."""
-    rng = np.random.default_rng([23, seed])
     lines = {"init": "pass", "ask": "pass", "tell": "pass"}
     lines[pick(rng, lines)] = pick(rng, ODD_LINES)
     text = METHOD.format(**lines).encode()
@@ -130,9 +126,8 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_names_on_the_command_line(empty, world, seed):
-    rng = np.random.default_rng([24, seed])
+@cases(190)
+def test_names_on_the_command_line(empty, world, rng):
     empty.write({**world["table"], **world["source"], **world["suite"], **world["results"]})
     value = odd(rng, empty.root)
     text = str(value)[:5000].replace("\0", "")

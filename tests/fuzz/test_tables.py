@@ -2,8 +2,7 @@
 
 import tomllib
 
-import numpy as np
-import pytest
+from fuzzing.cases import cases
 from fuzzing.mutations import mutate_bytes, mutate_csv, mutate_value, odd_file, pick, toml
 from fuzzing.world import hashed
 
@@ -46,9 +45,8 @@ def add_and_look(sandbox, rng, *source):
         look(sandbox, rng, name)
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_datasheets_of_csv_files(empty, world, seed):
-    rng = np.random.default_rng([1, seed])
+@cases(250)
+def test_datasheets_of_csv_files(empty, world, rng):
     sheet = tomllib.loads(world["source"]["work/toy.toml"].decode())
     text = toml(mutate_value(rng, sheet, empty.root)).encode()
     empty.write(world["source"])
@@ -56,9 +54,8 @@ def test_datasheets_of_csv_files(empty, world, seed):
     add_and_look(empty, rng, "toy.csv")
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_csv_files(empty, world, seed):
-    rng = np.random.default_rng([2, seed])
+@cases(240)
+def test_csv_files(empty, world, rng):
     empty.write(world["source"])
     content = world["source"]["work/toy.csv"]
     content = mutate_csv(rng, content) if rng.random() < 0.7 else mutate_bytes(rng, content)
@@ -69,9 +66,8 @@ def test_csv_files(empty, world, seed):
         add_and_look(empty, rng, "toy.csv")
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_source_files_that_are_something_else(empty, world, seed):
-    rng = np.random.default_rng([3, seed])
+@cases(80)
+def test_source_files_that_are_something_else(empty, world, rng):
     empty.write(world["source"])
     name = pick(rng, ("work/toy.toml", "work/toy.csv"))
     if rng.random() < 0.5:
@@ -82,10 +78,9 @@ def test_source_files_that_are_something_else(empty, world, seed):
     add_and_look(empty, rng, "toy.csv")
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_installed_folders(empty, world, seed):
+@cases(240)
+def test_installed_folders(empty, world, rng):
     """A table folder in place, or given to be installed, with any of its three files mutated."""
-    rng = np.random.default_rng([4, seed])
     files = dict(world["table"])
     name = pick(rng, ("datasheet.toml", "datasheet.toml", "table.csv", "replicates.csv"))
     path = f"home/tables/toy/{name}"
@@ -105,9 +100,8 @@ def test_installed_folders(empty, world, seed):
         add_and_look(empty, rng, "given")
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_installed_folders_with_odd_files(empty, world, seed):
-    rng = np.random.default_rng([5, seed])
+@cases(80)
+def test_installed_folders_with_odd_files(empty, world, rng):
     empty.write(world["table"])
     name = pick(rng, ("datasheet.toml", "table.csv", "replicates.csv", "spec.toml", "ledger.jsonl", ""))
     path = empty.home / "tables" / "toy" / name
@@ -123,10 +117,9 @@ def test_installed_folders_with_odd_files(empty, world, seed):
         add_and_look(empty, rng, "given")
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_analyses_of_tables_that_can_be_installed(empty, world, seed):
+@cases(50)
+def test_analyses_of_tables_that_can_be_installed(empty, world, rng):
     """Only numbers change, so that most of these tables are valid and odd: constant, huge, full of holes."""
-    rng = np.random.default_rng([6, seed])
     rows = [line.split(",") for line in world["source"]["work/toy.csv"].decode().splitlines()]
     column = int(rng.integers(2, 5))
     value = pick(rng, ("", "0", "1e308", "-1e308", "5e-324", "1e-300", "7"))
@@ -138,5 +131,5 @@ def test_analyses_of_tables_that_can_be_installed(empty, world, seed):
     empty.mutated("work/toy.csv", ("\n".join(map(",".join, rows)) + "\n").encode())
     if empty.run("tables", "add", "toy.csv", into=["home/tables"]).code == 0:
         for command in (("check", "toy"), ("show", "toy"), ("analyze", "toy", "--metric", rows[0][column])):
-            if command[0] != "analyze" or seed % 4 == 0:
+            if command[0] != "analyze" or rng.random() < 0.25:
                 empty.run("tables", *command)

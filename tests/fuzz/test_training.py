@@ -3,8 +3,8 @@
 import json
 import tomllib
 
-import numpy as np
 import pytest
+from fuzzing.cases import cases
 from fuzzing.mutations import json_text, mutate_bytes, mutate_value, odd_file, pick, toml
 
 pytest.importorskip("torch")
@@ -51,9 +51,8 @@ def test_the_ledger_that_is_mutated_is_a_valid_one(empty, trained):
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("seed", range(220))
-def test_specs(empty, trained, seed):
-    rng = np.random.default_rng([31, seed])
+@cases(260)
+def test_specs(empty, trained, rng):
     empty.write(trained)
     content = tomllib.loads(trained[SPEC].decode())
     if rng.random() < 0.85:
@@ -68,9 +67,8 @@ def test_specs(empty, trained, seed):
         empty.run("tables", "build", "small", into=["work/small"])
 
 
-@pytest.mark.parametrize("seed", range(220))
-def test_ledgers(empty, trained, seed):
-    rng = np.random.default_rng([32, seed])
+@cases(260)
+def test_ledgers(empty, trained, rng):
     empty.write(trained)
     ledger = trained["work/small/ledger.jsonl"]
     if rng.random() < 0.75:
@@ -87,9 +85,8 @@ def test_ledgers(empty, trained, seed):
         empty.run("tables", "add", "small", into=["home/tables"])
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_folders_of_ledgers_with_odd_files(empty, trained, seed):
-    rng = np.random.default_rng([33, seed])
+@cases(50)
+def test_folders_of_ledgers_with_odd_files(empty, trained, rng):
     empty.write(trained)
     path = empty.work / "small" / pick(rng, ("spec.toml", "ledger.jsonl", "table.csv", "datasheet.toml", ""))
     empty.told.append(f"{path}: {odd_file(rng, path, empty.root)}")

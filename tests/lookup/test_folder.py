@@ -403,17 +403,15 @@ def test_a_file_without_a_name_or_objectives_gives_both(own, tmp_path):
     assert add_table(own / "mine.csv", None, tmp_path / "in")[0].objectives == ()
 
 
-def test_a_table_folder_whose_datasheet_has_no_name(toy_home, folder, run_command):
+def test_a_table_folder_whose_datasheet_has_no_name(toy_home, folder, run_here):
     """It is named after its CSV file, also where it is run and scored."""
     assert table_name(folder) == "toy"
     sheet = tomllib.loads((folder / "datasheet.toml").read_text())
     del sheet["name"]
     (folder / "datasheet.toml").write_text(tomli_w.dumps(sheet))
     assert table_name(folder) == load_folder(folder).name == "table"
-    run_command(
-        "run", "quick", "--tables", folder, "--methods", "RS", "--trials", "2", "--quiet", "--out", "r"
-    )
-    assert '"table": "table"' in run_command("score", "r", "--format", "json").stdout
+    run_here("run", "quick", "--tables", folder, "--methods", "RS", "--trials", "2", "--quiet", "--out", "r")
+    assert '"table": "table"' in run_here("score", "r", "--format", "json").stdout
 
 
 def test_writing_into_a_folder_keeps_what_else_is_there(toy, again, tmp_path):

@@ -247,9 +247,9 @@ def test_twins_that_differ_in_a_label_are_found(table):
     )
 
 
-def test_it_is_shown_and_analysed(table, tmp_path, run_command):
+def test_it_is_shown_and_analysed(table, tmp_path, run_here):
     save_folder(table, tmp_path / "labels")
-    shown = run_command("tables", "show", str(tmp_path / "labels"))
+    shown = run_here("tables", "show", str(tmp_path / "labels"))
     for text in ("decay is active if rule is adam", "categorical", "ordinal", "inactive"):
         assert text in shown.stdout
     sections = {section.kind: section for section in analyze_tables([table])}

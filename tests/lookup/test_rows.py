@@ -48,7 +48,7 @@ HALFWAY = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(DIGITS, HALFWAY, st.floats(allow_nan=False).map(repr)), min_size=1, max_size=20))
 def test_both_ways_read_what_pythons_float_reads(cells):
     expected = [float(cell) for cell in cells]

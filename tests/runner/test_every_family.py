@@ -33,7 +33,6 @@ def spec_of(path):
     raise AssertionError(f"{path}: has no SPEC")
 
 
-ALL = pytest.mark.hosts  # one of them is killed in every run of the tests
 TESTS = Path(__file__).with_name("families")
 PARALLEL = '[corpus]\nname = "parallel"\nsource = "de"\ntarget = "en"\n' + "".join(
     f'{part}_{side} = "{part}.{side}"\n' for part in ("train", "dev", "test") for side in ("source", "target")
@@ -59,7 +58,9 @@ def running(*words):
     return found
 
 
-@pytest.mark.parametrize("family", [f if f == "gpt" else pytest.param(f, marks=ALL) for f in FAMILIES])
+# In every run of the tests, training/test_train.py kills an AWD-LSTM.
+@pytest.mark.hosts
+@pytest.mark.parametrize("family", FAMILIES)
 def test_killed_gone_on_with_and_made_a_table(family, place, start, wait_for, parallel_files):
     missing = load_family(family).missing()
     if missing:

@@ -4,8 +4,9 @@ import io
 import json
 import os
 import signal
+import time
 import traceback
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from hpobench_nmt.cli.main import main
 
 SECRET = b"what lies outside stays outside\n"
 VICTIMS = ("victim", "work/victim", "work/results/victim", "home/victim")
-_SECONDS = 300  # a command that takes longer hangs
+_SECONDS = 20  # for all commands of an input
+_RESIDENT = 2 * 1024**3  # bytes
 _LONGEST = 1000  # characters of an error message: one line that can be read
 _OF_OLD = "ledger.jsonl: no hashes, because an earlier version wrote"
 _NOTES = ("Left out: ", "Cannot be used: ", "Not finished, and left out: ", "Not installed: ", "method ")
@@ -51,11 +53,13 @@ class Sandbox:
 
     Attributes:
         root: holds everything; `home` and `work` are below it.
-        told: what was mutated and which commands ran, for the message of a failing test.
+        told: how to repeat the test, what was mutated, which commands ran: the message if it fails.
+        seconds: how long its commands may still take.
     """
 
     root: Path
     told: list[str] = field(default_factory=list)
+    seconds: float = _SECONDS
 
     @property
     def home(self):
@@ -118,14 +122,18 @@ class Sandbox:
     def _call(self, arguments):
         self.told.append("$ " + " ".join(arguments)[:500])
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
-        code = 0
-        with redirect_stdout(streams[0]), redirect_stderr(streams[1]), _at_most(_SECONDS):
+        code, started = 0, time.monotonic()
+        _forget_peak()
+        with redirect_stdout(streams[0]), redirect_stderr(streams[1]), _at_most(self.seconds):
             try:
                 main(arguments)
             except SystemExit as end:
                 code = end.code or 0
             except BaseException:
                 self.fail(traceback.format_exc())
+        self.seconds -= time.monotonic() - started
+        if (peak := _peak()) > _RESIDENT:
+            self.fail(f"{peak / 1e9:.1f} GB of resident memory")
         out, err = (_text(stream) for stream in streams)
         return Done(code, out, err)
 
@@ -160,6 +168,21 @@ def _below_any(name, folders):
     return any(Path(name).is_relative_to(folder) for folder in folders)
 
 
+def _forget_peak():
+    """Count the peak of this process's resident memory from now on, where Linux can."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak():
+    """Bytes of resident memory at most since it was last forgotten; 0 where that is not known."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    except (OSError, IndexError):
+        return 0
+
+
 def _text(stream):
     stream.flush()
     return stream.buffer.getvalue().decode("utf-8")
@@ -168,10 +191,10 @@ def _text(stream):
 @contextmanager
 def _at_most(seconds):
     def stop(number, frame):
-        raise _Hangs(f"took more than {seconds} s")
+        raise _Hangs(f"the commands of this input took more than {_SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     try:
         yield
     finally:

@@ -56,7 +56,14 @@ def test_no_address_and_no_foreign_markup(page, tools):
         assert reference in ids, reference
 
 
-def test_same_results_same_bytes_in_any_process(folders, page, tmp_path):
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.hosts)])
+def test_same_results_same_bytes_in_any_process(whole, tools, request, tmp_path):
+    if whole:
+        folders = request.getfixturevalue("folders")
+        page = request.getfixturevalue("page")
+    else:
+        folders = [tools.run(tmp_path / "results", [tools.table()], tools.suite(trials=2), ["RS", "BO_EI_M"])]
+        page = write_report(folders, tmp_path / "report.html", jobs=1)
     code = (
         "import sys; from pathlib import Path; from hpobench_nmt.render.html.page import write_report\n"
         "write_report([Path(a) for a in sys.argv[2:]], Path(sys.argv[1]), jobs=2)"
@@ -135,7 +142,7 @@ def test_the_command_of_an_own_suite_says_its_budget(folders):
     assert words[words.index("--score-at") + 1] == "8"
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.oracle), 1])
 def test_a_table_on_which_no_method_is_through_yet(folders, tmp_path, which):
     folder = tmp_path / "interrupted"
     shutil.copytree(folders[which], folder)
@@ -218,7 +225,14 @@ def test_a_share_that_may_be_larger_is_called_a_lower_bound(tools, tmp_path):
     assert all(re.search(rf"{method} ≥ \d+%", said) for method in ("RS", "BO_EI_M_std"))
 
 
-@pytest.mark.parametrize("names", [("quick-2", "quick"), ("a", "a-toy"), ("run2-x", "x", "x y", "x-y")])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("quick-2", "quick"), marks=pytest.mark.oracle),
+        pytest.param(("a", "a-toy"), marks=pytest.mark.oracle),
+        ("run2-x", "x", "x y", "x-y"),
+    ],
+)
 def test_ids_are_each_others_for_no_pair_of_suites(tools, tmp_path, names):
     tables = [tools.table(), tools.table("all")]
     folders = [

@@ -68,6 +68,7 @@ def bigram(corpus):
     return float(np.exp(-np.log(p[corpus.dev[:-1], corpus.dev[1:]]).mean()))
 
 
+@pytest.mark.oracle
 def test_training_gets_below_pairs_of_letters(characters):
     model, training = fit(FAMILY.architecture, settings(tokens=120_000, checks=20), characters, 0, "cpu")
     curve = training.curve

@@ -70,9 +70,9 @@ def unigram(corpus):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"dropout_layer": 0.1, "depth": 2},
+        pytest.param({"dropout_layer": 0.1, "depth": 2}, marks=pytest.mark.oracle),
         {"cell": "rhn", "depth": 3, "state_dropout": "recurrent"},
-        {"cell": "nas", "embeddings": "separate"},
+        pytest.param({"cell": "nas", "embeddings": "separate"}, marks=pytest.mark.oracle),
     ],
     ids=["lstm", "rhn", "nas"],
 )

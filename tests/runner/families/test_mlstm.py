@@ -59,6 +59,7 @@ def bigram(corpus):
     return float(np.exp(-np.log(p[corpus.dev[:-1], corpus.dev[1:]]).mean()))
 
 
+@pytest.mark.oracle
 def test_training_gets_below_pairs_of_letters(characters):
     _, training = fit(FAMILY.architecture, settings(max_epochs=8), characters, 0, "cpu")
     curve = [point["dev_ppl"] for point in training.curve]

@@ -128,11 +128,11 @@ def test_every_conflict_is_named_and_nothing_written(shard, tmp_path):
     assert not merge([first, shard("gpu2", [2], device=GPU)], tmp_path / "d", mix_devices=True).conflicts
 
 
-def test_the_first_of_two_lines_counts_where_that_is_asked_for(shard, tmp_path, run_command):
+def test_the_first_of_two_lines_counts_where_that_is_asked_for(shard, tmp_path, run_here):
     first, second = shard("a", [0, 1]), shard("b", [1, 2], value=0.5)
-    done = run_command("ledger", "merge", first, second, "--out", tmp_path / "c", check=2)
+    done = run_here("ledger", "merge", first, second, "--out", tmp_path / "c", check=2)
     assert "To take the first, say --keep first." in done.stderr
-    done = run_command("ledger", "merge", first, second, "--keep", "first", "--out", tmp_path / "c")
+    done = run_here("ledger", "merge", first, second, "--keep", "first", "--out", tmp_path / "c")
     assert "1 training had two different lines: the first one counts." in done.stderr
     values = [r.metrics["dev_ppl"] for r in read_ledger(tmp_path / "c" / LEDGER).records]
     assert values == [10.0, 11.0, 12.5]
@@ -196,6 +196,24 @@ def test_a_wrong_shard_is_refused(text, capsys):
     assert f"--shard {text!r}: takes I/N" in capsys.readouterr().err
 
 
+def test_shards_trained_one_by_one_make_the_table_of_a_single_run(place, run_here, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HPOBENCH_NMT_HOME", str(place / "home"))
+    (place / "few.toml").write_text(SPEC.replace("tiny", "few").replace("[1, 5]", "[5]"))
+    train = ("train", "few.toml", "--device", "cpu", "--jobs", "1", "--quiet")
+    for n in (1, 2):
+        run_here(*train, "--shard", f"{n}/2")
+    run_here(*train, "--out", "alone")
+    run_here("ledger", "merge", "few/shard-1-of-2", "few/shard-2-of-2", "--out", "few")
+    for folder in ("few", "alone"):
+        run_here("tables", "build", folder)
+    one, other = (hb.load_table(place / folder) for folder in ("few", "alone"))
+    assert one.claims["complete"] is True
+    assert one.configs.tolist() == other.configs.tolist()
+    assert one.column("dev_ppl").tolist() == other.column("dev_ppl").tolist()
+
+
+@pytest.mark.hosts
 def test_shards_trained_at_once_make_the_table_of_a_single_run(place, start):
     (place / "tiny.toml").write_text(SPEC)
     quick = ("--device", "cpu", "--jobs", "1", "--quiet")

@@ -124,19 +124,19 @@ def test_tuning_among_candidates_goes_on_and_makes_a_table(place, monkeypatch, c
         return ended.value.code or 0, capsys.readouterr()
 
     tune = ("tune", "drawn.toml", "--method", "BO_EI_M_std", "--device", "cpu")
-    code, _ = run(*tune, "--lookups", "4")
+    code, _ = run(*tune, "--lookups", "2")
     assert code == 0
-    code, said = run(*tune, "--lookups", "5")
+    code, said = run(*tune, "--lookups", "3")
     assert code == 0
-    assert said.out.count("from the ledger") == 4
+    assert said.out.count("from the ledger") == 2
     spec, ledger = load_spec(place / "drawn.toml"), read_ledger(place / "drawn" / "ledger.jsonl")
     assert ledger.spec["ranges"]["learning_rate"] == [1, 10, "log"]
     assert all(spec.row(record.config) is not None for record in ledger.records)
     code, said = run("tables", "build", "drawn")
     assert code == 0
-    assert f"5 of {spec.size} configurations" in said.out
+    assert f"3 of {spec.size} configurations" in said.out
     table = hb.load_table(place / "drawn")
-    assert len(table) == 5 and table.claims["complete"] is False
+    assert len(table) == 3 and table.claims["complete"] is False
     code, said = run("train", "drawn.toml")
     assert code == 2
     assert "has ranges, which only 'tune' can use" in said.err

@@ -340,6 +340,7 @@ def test_devices_are_not_mixed_unawares(trained, place):
     assert run(place, "train", "tiny.toml", "--out", "mixed", "--device", "cpu").returncode == 0
 
 
+@pytest.mark.hosts
 def test_two_runs_at_one_ledger_share_the_work(place, start):
     out = place / "shared"
     arguments = ("train", "tiny.toml", "--out", out, "--jobs", "1", "--device", "cpu", "--quiet")

@@ -73,6 +73,7 @@ def events_in(folder):
     return [json.loads(line) for line in journal_in(folder).read_text().splitlines()[1:]]
 
 
+@pytest.mark.hosts
 def test_a_run_that_is_killed_goes_on_where_it_was(at, run_command):
     arguments = [*TUNE, "--lookups", "3", "--out", "killed"]
     process = subprocess.Popen(
