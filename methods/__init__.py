@@ -87,6 +87,8 @@ BUILT_IN = {
     name: BuiltIn(name, location, objectives, description)
     for name, location, objectives, description in (
         ("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
+        ("RE", "neighbourhood:RegularisedEvolution", _ONE, "regularised evolution over neighbouring rows"),
+        ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
         ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
         ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
         ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
@@ -101,6 +103,12 @@ BUILT_IN = {
         ("BO_EI_R_std", "gaussian_process:BO_R_std", _ONE, "BO_EI_R on standardised losses"),
         ("BO_M_std", "gaussian_process:BO_M_std", _SEVERAL, "BO_M on standardised losses"),
         ("BO_R_std", "gaussian_process:BO_R_std", _SEVERAL, "BO_R on standardised losses"),
+        (
+            "BO_auto",
+            "auto:AutoBO",
+            (*_ONE, *_SEVERAL),
+            "bank of Gaussian processes by evidence, robust losses, EI or hypervolume",
+        ),
         ("TS_M_std", "thompson:ThompsonSampling", _ONE, "Thompson sampling with the model of BO_EI_M_std"),
         (
             "BO_EIpC_M_std",

@@ -27,6 +27,8 @@ _FAR_BELOW = -38.0
 _FAR_ABOVE = 8.5
 # Anything with a smaller logarithm is 0 in double precision.
 _LOG_UNDERFLOW = -746.0
+# Sums of improvements below it are added as logarithms.
+_LEAST_SUM = 1e-280
 
 
 @compiled(error_model="numpy", inline="always")
@@ -36,6 +38,14 @@ def _h(u: float) -> float:
     if u > _FAR_ABOVE:
         return u
     return u * 0.5 * math.erfc(-u * _SQRT_HALF) + _INV_SQRT_2PI * math.exp(-0.5 * u * u)
+
+
+@compiled(error_model="numpy", inline="always")
+def _improvement(threshold: float, mean: float, sd: float) -> float:
+    """E[max(threshold - Y, 0)] for Y normal."""
+    if sd > 0.0:
+        return sd * _h((threshold - mean) / sd)
+    return max(threshold - mean, 0.0)
 
 
 @compiled(error_model="numpy")
@@ -92,6 +102,35 @@ def log_ei_of_all(mean: Floats, var: Floats, best: float) -> Floats:
         elif gap > 0.0:
             result[i] = math.log(gap)
     return result
+
+
+@compiled(error_model="numpy")
+def log_mean_ei(mean: Floats, var: Floats, best: float, log_weights: Floats) -> Floats:
+    """log of the weighted mean of k models' EI of every candidate, shape (M,); -inf where all are 0.
+
+    Shapes: mean and var (k, M), log_weights (k,).
+    """
+    result = np.empty(mean.shape[1])
+    weights = np.exp(log_weights)
+    for i in range(mean.shape[1]):
+        total = 0.0
+        for b in range(mean.shape[0]):
+            total += weights[b] * _improvement(best, mean[b, i], math.sqrt(var[b, i]))
+        result[i] = (
+            math.log(total) if total > _LEAST_SUM else _log_sum(mean[:, i], var[:, i], best, log_weights)
+        )
+    return result
+
+
+@compiled(error_model="numpy")
+def _log_sum(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
+    """The same of one candidate, whose EI may underflow."""
+    terms = log_weights + log_ei_of_all(mean, var, best)  # each mean with its variance
+    top: float = terms.max()
+    if top == -np.inf:
+        return top
+    total: float = np.exp(terms - top).sum()
+    return top + math.log(total)
 
 
 @compiled(error_model="numpy")
@@ -266,11 +305,3 @@ def _gain(m1: float, m2: float, s1: float, s2: float, right: Floats, top: Floats
             gain += (current - previous) * height
             previous = current
     return gain
-
-
-@compiled(error_model="numpy", inline="always")
-def _improvement(threshold: float, mean: float, sd: float) -> float:
-    """E[max(threshold - Y, 0)] for Y normal."""
-    if sd > 0.0:
-        return sd * _h((threshold - mean) / sd)
-    return max(threshold - mean, 0.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.section import Section
+from hpobench_nmt.benchmarking.clock import with_metrics_of_curves
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.text import short
 from hpobench_nmt.evaluation.correlation import spearman_interval
@@ -21,15 +22,17 @@ _MOST = 0.9
 def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
     """How well the curves of a table tell its best rows early.
 
-    The metric is one of the curves', as "metric" or "metric:min|max"; by default the table's first objective
+    The metric is one that the curves follow, as "metric" or "metric:min|max"; by default the first objective
     if the curves have it, or else their first metric that the table has. Raises InputError if there are no
     curves, or none of that metric.
     """
     curves = table.curves
     if curves is None:
         raise InputError(f"table {table.name!r} has no learning curves.")
-    known = [each.name for each in curves.metrics if each.name in {m.name for m in table.metrics}]
-    spec = metric or table.main_metric
+    followed = {curves.counterpart(each.name) for each in table.metrics}
+    known = [each.name for each in curves.metrics if each.name in followed]
+    name, *direction = (metric or table.main_metric).split(":")
+    spec = ":".join([curves.counterpart(name) or name, *direction])
     if spec.partition(":")[0] not in known and metric is None and known:
         spec = known[0]
     wanted = spec.partition(":")[0]
@@ -40,6 +43,7 @@ def table_early_ranks(table: Table, metric: str | None = None) -> EarlyRanks:
     rows = np.flatnonzero(curves.lengths > 0)
     part, configs, values = curves.of_rows(rows), table.configs[rows], table.values[rows]
     held = Table(table.name, table.hyperparameters, table.metrics, configs, values, curves=part)
+    held = with_metrics_of_curves(held, [spec])
     objective = held.objective(spec)
     unit = curves.resource_unit
     resource = curves.resource if not unit or unit == f"{curves.resource}s" else f"{curves.resource} ({unit})"
@@ -59,7 +63,7 @@ def curve_section(table: Table, metric: str | None = None) -> Section:
         shown=_some_lines(found),
         files={stem: found.frame, f"{stem}-ranks": found.ranks},
         analysis=found,
-        unit=table.metric(found.metric).unit,
+        unit=table.curves.metric(found.metric).unit if table.curves else "",
     )
 
 

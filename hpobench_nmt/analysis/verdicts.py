@@ -14,6 +14,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.method_settings import command_of
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.suite import published_figures
@@ -183,6 +184,11 @@ def trial_notes(results: Results) -> list[str]:
     except InputError as error:  # such as a file that lies on the machine where the run was made
         notes.append(f"Published figures are left out. {error}")
     counts = {len(trials) for trials in results.trials.values()}
+    notes += [
+        f"{name} is a program: its results are not reproducible. The same seed need not give the same rows."
+        for name, entry in (results.manifest.methods if results.manifest else {}).items()
+        if command_of(entry.spec) is not None
+    ]
     if len({m for _, m in results.trials}) == 1:
         notes.append("Only one method was run, so there is nothing to compare it with but random search.")
     if len(counts) > 1:

@@ -63,8 +63,8 @@ def run(
         suite: a name that `hb.list_suites()` has, a .toml file, or a Suite. What follows replaces its
             settings.
         tables: tables, names, collections or folders; one or several.
-        methods: names that `hb.list_methods()` has, "file.py:Class", or classes; "all" stands for those that
-            fit the suite.
+        methods: names that `hb.list_methods()` has, "file.py:Class", "cmd:python agent.py", or classes; "all"
+            stands for those that fit the suite.
         scores: some of ftb, ftc, fb for one objective; of fto, fta, fbp, fbh for two and more.
         objectives: "metric" or "metric:min|max".
         trials: number of seeded trials per method and table.

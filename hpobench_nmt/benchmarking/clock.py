@@ -113,7 +113,9 @@ def clocked_rows(suite: Suite, table: Table) -> Table:
                 curves=curves,
                 descriptors=described,
             )
-    return _with_metrics_of_curves(table, suite.objectives) if suite.curves else table
+    if not suite.curves:
+        return table
+    return with_metrics_of_curves(table, suite.objectives or own_objectives(suite, table))
 
 
 def _follows_curves(suite: Suite) -> bool:
@@ -121,7 +123,7 @@ def _follows_curves(suite: Suite) -> bool:
     return suite.curves or (suite.clock == "cost" and not suite.cost)
 
 
-def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
+def with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
     """The table with the metrics of `objectives` that only its curves have: a row's is its best checkpoint's.
 
     Every row must have a curve.
@@ -144,14 +146,23 @@ def _with_metrics_of_curves(table: Table, objectives: Sequence[str]) -> Table:
 
 
 def own_objectives(suite: Suite, table: Table) -> tuple[str, ...]:
-    """The objectives where the suite names none: the table's own; with curves, the first in the curves."""
-    if not suite.curves or table.curves is None:
+    """The objectives where the suite names none: the table's own; with curves, the first in the curves.
+
+    A metric that the curves measure in another way is the curves'.
+    """
+    curves = table.curves
+    if not suite.curves or curves is None:
         return table.objectives[: suite.n_objectives]
-    known = [metric.name for metric in table.curves.metrics]
-    measured = {metric.name for metric in table.metrics}
-    names = [table.objective(spec).metric for spec in table.objectives]
-    own = [spec for spec, name in zip(table.objectives, names, strict=True) if name in known]
-    own += [name for name in known if name in measured and name not in names]
+    known = [metric.name for metric in curves.metrics]
+    followed = {metric.name: curves.counterpart(metric.name) for metric in table.metrics}
+    metrics = [table.objective(spec).metric for spec in table.objectives]
+    names = [followed[metric] or metric for metric in metrics]
+    specs = [
+        spec if name == metric else name
+        for spec, name, metric in zip(table.objectives, names, metrics, strict=True)
+    ]
+    own = [spec for spec, name in zip(specs, names, strict=True) if name in known]
+    own += [name for name in known if name in followed.values() and name not in names]
     first = own[:1]
-    others = [spec for spec in (*table.objectives, *own[1:]) if spec not in first]
+    others = [spec for spec in (*specs, *own[1:]) if spec not in first]
     return (*first, *others)[: suite.n_objectives] if first else ()

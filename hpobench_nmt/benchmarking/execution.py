@@ -219,7 +219,8 @@ class _Scheduler:
             self._tables[worker].add(block.table)
         running.started = time.perf_counter()
         trials = range(running.trial, block.stop)
-        worker.send(Task(block.table, block.method.name, running.source, block.seed, trials, self._untrusted))
+        how = self._untrusted, block.transcripts
+        worker.send(Task(block.table, block.method.name, running.source, block.seed, trials, *how))
         self._running.setdefault(worker, deque()).append(running)
 
     def _handle(self, worker: Worker, message: Any) -> Iterator[Result]:

@@ -56,6 +56,15 @@ def built_in_fingerprint(module: str, attribute: str, libraries: Iterable[str] =
     return _digest([attribute, *versions, *_described(package_closure((*_TRIAL, module)))])
 
 
+def program_fingerprint(command: str, settings: str, files: Iterable[Path]) -> str:
+    """Hash of a command line, its settings, the files that it names, and the sources that speak to a program.
+
+    What else the program opens is not covered.
+    """
+    package = package_closure((*_TRIAL, f"{_NAME}.benchmarking.program"))
+    return _digest(["program", command, settings, *_described(files), *_described(package)])
+
+
 @dataclasses.dataclass(frozen=True)
 class Fingerprint:
     """A hash, and the user's files that it covers."""

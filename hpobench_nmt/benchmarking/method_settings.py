@@ -1,5 +1,7 @@
 """Settings of methods, written after a name: `BO_EI_M_std(length_scale=0.5)`.
 
+Those of a program stand before its command: `cmd(names="hidden"):python agent.py`.
+
 A method's settings are the fields of its dataclass, such as those of hpobench_nmt.methods.gaussian_process,
 or else what its class or function takes besides (problem, rng). A setting has a default, which is a number, a
 string, or true or false, and takes values of that kind.
@@ -23,17 +25,28 @@ from hpobench_nmt.core.problem import MethodFactory
 Setting = bool | int | float | str
 
 _SPEC = re.compile(r"(?P<base>.+)\((?P<settings>[^()]*)\)\s*", re.DOTALL)
+_OF_PROGRAM = re.compile(r"cmd(?:\((?P<settings>[^()]*)\))?:(?P<command>.*)", re.DOTALL)
 _LONGEST = 500
 _WORDS = {"true": True, "false": False}
-_OWN = ("name", "standardise", "influence")
+_OWN = ("name", "standardise", "influence", "command")
 """Fields that cannot be set in parentheses: each of their values has a method name of its own."""
+
+
+def command_of(spec: str) -> str | None:
+    """The command of a method that is a program, such as `cmd:python agent.py`; None for any other method."""
+    match = _OF_PROGRAM.fullmatch(spec)
+    return match["command"].strip() if match else None
 
 
 def split_spec(spec: str) -> tuple[str, dict[str, Setting]]:
     """The name, and the settings in parentheses after it; InputError unless they are setting=value, ...."""
-    match = _SPEC.fullmatch(spec)
+    program = _OF_PROGRAM.fullmatch(spec)
+    if program is not None and program["settings"] is None:
+        return spec, {}
+    match = program or _SPEC.fullmatch(spec)
     if match is None:
         return spec, {}
+    base = f"cmd:{program['command']}" if program else match["base"].strip()
     wrong = InputError(
         f"method {shortened(spec)}: settings are written NAME(setting=value, ...), and a value is a number, "
         "true, false or a string in quotes."
@@ -52,14 +65,22 @@ def split_spec(spec: str) -> tuple[str, dict[str, Setting]]:
         if keyword.arg is None or keyword.arg in found or value is None:
             raise wrong
         found[keyword.arg] = value
-    return match["base"].strip(), found
+    return base, found
 
 
 def spec_text(base: str, settings: Mapping[str, Setting]) -> str:
     """The text that `split_spec` reads."""
     if not settings:
         return base
-    return f"{base}({', '.join(f'{key}={shown(value)}' for key, value in settings.items())})"
+    return with_text(base, ", ".join(f"{key}={shown(value)}" for key, value in settings.items()))
+
+
+def with_text(base: str, settings: str) -> str:
+    """A spec with settings that are text already."""
+    if not settings:
+        return base
+    command = command_of(base)
+    return f"{base}({settings})" if command is None else f"cmd({settings}):{command}"
 
 
 def settings_of(factory: Any) -> dict[str, Setting]:

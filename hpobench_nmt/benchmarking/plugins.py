@@ -5,6 +5,7 @@ optuna.TPE                 another library's, which comes with an extra of the p
 my_file.py:MyMethod        a class in a file
 package.module:MyMethod    a class that can be imported
 NAME                       an entry point of the group "hpobench_nmt.methods"
+cmd:python agent.py        a program that reads and writes lines of JSON
 
 Settings may follow in parentheses, see hpobench_nmt.benchmarking.method_settings.
 """
@@ -18,7 +19,7 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,9 +30,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpobench_nmt.methods
-from hpobench_nmt.benchmarking.fingerprints import built_in_fingerprint, fingerprint
-from hpobench_nmt.benchmarking.method_settings import spec_text, split_spec, with_settings
+from hpobench_nmt.benchmarking.fingerprints import built_in_fingerprint, fingerprint, program_fingerprint
+from hpobench_nmt.benchmarking.method_settings import (
+    command_of,
+    spec_text,
+    split_spec,
+    with_settings,
+    with_text,
+)
 from hpobench_nmt.benchmarking.opened_files import of_a_method, opened_by
+from hpobench_nmt.benchmarking.program import Program, files_of_command, name_of_command
 from hpobench_nmt.core.errors import InputError, one_line, unknown
 from hpobench_nmt.core.files import check_name
 from hpobench_nmt.core.problem import MethodFactory, Problem, name_of
@@ -61,7 +69,8 @@ class NamedMethod:
         objectives: numbers of objectives it is known to optimise; empty: not known.
         factory: the class, if it was given as an object and not by name.
         sequential: whether it is known to have no `suggest`, and so takes one worker only.
-        files: the files that the fingerprint covers; None of a method that comes with the package.
+        files: the files that the fingerprint covers; None of a method that comes with the package, and of a
+            program, which opens its files unseen.
     """
 
     name: str
@@ -75,11 +84,18 @@ class NamedMethod:
     @property
     def source(self) -> str:
         """The spec, with the whole path of a file, so that it can be loaded from any folder."""
+        if command_of(self.spec) is not None:
+            return self.spec
         base, settings = split_spec(self.spec)
         location, colon, attribute = base.rpartition(":")
         if not colon or not location.endswith(".py"):
             return self.spec
         return spec_text(f"{Path(location).resolve()}:{attribute}", settings)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a program, whose results are not reproducible."""
+        return self.factory is None and command_of(self.spec) is not None
 
     @property
     def built_in(self) -> bool:
@@ -188,6 +204,8 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
         adapter = base not in BUILT_IN  # other people's optimizers have no suggest
         spec = f"{base}({text})" if text else base
         return NamedMethod(name, spec, source, known.objectives, sequential=adapter)
+    if command_of(base) is not None:
+        return _resolve_program(base, settings)
     location, _ = _place(base)
     plain = _load(base)
     _check_factory(plain, base)
@@ -202,6 +220,15 @@ def _resolve(spec: MethodSpec) -> NamedMethod:
     if text:
         sha256 = hashlib.sha256(f"{sha256}({text})".encode()).hexdigest()
     return NamedMethod(name, spec, sha256, sequential=_is_sequential(plain), files=found.files)
+
+
+def _resolve_program(base: str, settings: Mapping[str, Any]) -> NamedMethod:
+    plain = _load(base)
+    assert isinstance(plain, Program)
+    _refuse_built_in_name(plain.name, base)
+    _, name, text = with_settings(plain.name, plain, settings)
+    files = files_of_command(plain.command)
+    return NamedMethod(name, with_text(base, text), program_fingerprint(plain.command, text, files))
 
 
 def _load_and_make(spec: str) -> None:
@@ -267,12 +294,16 @@ def load_method(spec: str) -> MethodFactory:
     """The class or function that makes the method of a spec; InputError if it or a setting is unknown."""
     base, settings = split_spec(spec)
     factory = _load(base)
-    return with_settings(base.rpartition(":")[2], factory, settings)[0] if settings else factory
+    name = factory.name if isinstance(factory, Program) else base.rpartition(":")[2]
+    return with_settings(name, factory, settings)[0] if settings else factory
 
 
 def _load(spec: str) -> MethodFactory:
     if spec in KNOWN:
         return KNOWN[spec].load()
+    command = command_of(spec)
+    if command is not None:
+        return Program(command, name_of_command(command))
     location, attribute = _place(spec)
     try:
         module = _load_file(Path(location)) if location.endswith(".py") else importlib.import_module(location)

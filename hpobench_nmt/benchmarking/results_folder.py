@@ -16,6 +16,7 @@ import msgspec
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.manifest import Manifest, MethodEntry, check_same_run, read_manifest
 from hpobench_nmt.benchmarking.observations import MAX_OBSERVATIONS, read_trials, to_parquet
+from hpobench_nmt.benchmarking.plugins import NamedMethod
 from hpobench_nmt.benchmarking.trials import Block, Took, seconds_a_step
 from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.core.files import locked_folder, read_bytes, remove_leftovers, write_whole
@@ -187,6 +188,10 @@ class ResultsFolder:
         """The file of a method on a table."""
         return self._inside("observations", table, f"{method}.parquet")
 
+    def transcripts(self, table: str, method: NamedMethod) -> Path | None:
+        """The folder of a program's transcripts on a table, one file a trial; None of any other method."""
+        return self._inside("transcripts", table, method.name) if method.is_program else None
+
     def _timings(self, table: str, method: str) -> Path:
         return self._inside("timings", table, f"{method}.csv")
 
@@ -203,7 +208,8 @@ class ResultsFolder:
 
     def _remove(self, table: str, method: str) -> None:
         _unlink(self.observations(table, method))
-        shutil.rmtree(self._inside("unfinished", table, method), ignore_errors=True)
+        for kind in ("unfinished", "transcripts"):
+            shutil.rmtree(self._inside(kind, table, method), ignore_errors=True)
 
     def _write(self, path: Path, content: bytes) -> None:
         try:

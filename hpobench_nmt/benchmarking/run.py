@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,7 @@ def run_suite(
         if files:
             files.start(manifest, notify)
             done = files.finished(blocks, instances)
+            blocks = [replace(b, transcripts=files.transcripts(b.table, b.method)) for b in blocks]
 
         def on_opened(block: Block, opened: frozenset[Path]) -> None:
             nonlocal manifest

@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpobench_nmt.benchmarking.program import one_trial
 from hpobench_nmt.core.problem import MethodFactory, ParallelMethod, Problem
 from hpobench_nmt.core.replicates import ReplicateLosses
 from hpobench_nmt.core.seeds import check_seed, generator, initial_rows, method_generator
@@ -59,13 +61,17 @@ class TrialTable:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Trials first to stop - 1 of one method on one table, with a root seed."""
+    """Trials first to stop - 1 of one method on one table, with a root seed.
+
+    `transcripts` is the folder for the lines of a method that is a program; None: they are not kept.
+    """
 
     data: TrialTable
     method: NamedMethod
     seed: int
     first: int
     stop: int
+    transcripts: Path | None = None
 
     @property
     def table(self) -> str:
@@ -122,11 +128,12 @@ def trial_of(
     seed: int,
     trial: int,
     on_call: Callable[[str], None] | None = None,
+    transcripts: Path | None = None,
 ) -> Trajectory:
     """Run one trial of a method on a table, and measure the processor time that it takes.
 
     The random generator depends on the method's name; `on_call` is as in
-    hpobench_nmt.core.trial_loop.run_trial.
+    hpobench_nmt.core.trial_loop.run_trial, `transcripts` as in Block.
     """
     start = time.process_time()
     rng = method_generator(seed, data.name, method, trial)
@@ -137,7 +144,9 @@ def trial_of(
         # One draw for each row that may be looked up, the same for every method.
         drawn = data.replicates.drawn(generator(seed, "noise", data.name, trial))
         trainings = replace(trainings, losses=drawn)
-    found = run_trial(data.problem, trainings, factory, rng, initial, data.goals, on_call, violations)
+    transcript = None if transcripts is None else transcripts / f"{trial:06d}.jsonl"
+    with one_trial(factory, transcript) as make:
+        found = run_trial(data.problem, trainings, make, rng, initial, data.goals, on_call, violations)
     if data.replicates is not None:
         found = replace(found, losses=data.losses[found.candidates])  # the rows' means
     return replace(found, own_seconds=time.process_time() - start)

@@ -53,6 +53,7 @@ class Task:
     seed: int
     trials: range
     untrusted: bool
+    transcripts: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ class _Worker:
                     self._on_call("loading it")
                     factory = _load(task.source)
                 where = "its code outside of its calls"
-                done = trial_of(data, task.method, factory, task.seed, trial, self._on_call)
+                done = trial_of(data, task.method, factory, task.seed, trial, self._on_call, task.transcripts)
             except BaseException as error:
                 if not task.untrusted or is_no_room(error):
                     return TaskBroken(one_line(error))

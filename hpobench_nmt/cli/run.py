@@ -36,7 +36,7 @@ _DEFAULT_SUITE = "quick"
     "--methods",
     callback=listed,
     shell_complete=completing(method_names),
-    help="Names, FILE.py:CLASS or MODULE:CLASS, comma-separated; or all.",
+    help="Names, FILE.py:CLASS, MODULE:CLASS or cmd:COMMAND, comma-separated; or all.",
 )
 @click.option("--objectives", callback=listed, help="METRIC[:min|max], comma-separated.")
 @constraint_option("A bound that a row must keep to count")

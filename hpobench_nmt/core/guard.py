@@ -32,6 +32,8 @@ def guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
 
 def as_failure(what: str, error: BaseException) -> MethodFailure:
     """What a method's call has raised as its failure; raises what is not its fault."""
+    if isinstance(error, MethodFailure):
+        return error
     if isinstance(error, KeyboardInterrupt):
         # Where Ctrl-C is ignored, as in worker processes, only the method itself can have raised it.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

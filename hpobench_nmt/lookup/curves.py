@@ -29,6 +29,9 @@ from hpobench_nmt.core.text import counted
 
 Own = Literal["best", "last"]
 
+AT_CHECKPOINTS = "_at_checkpoints"
+"""The end of a metric's name where checkpoints measure it in another way than the row's own value."""
+
 
 class Curve(NamedTuple):
     """The curve of one row; the arrays are read-only.
@@ -160,6 +163,11 @@ class Curves:
     def column(self, name: str) -> Floats:
         """Raw values of a metric at all checkpoints, shape (P,)."""
         return self.values[:, self._number(name)]
+
+    def counterpart(self, name: str) -> str | None:
+        """The curves' metric that follows a metric of the table: of its name, or measured in another way."""
+        names = [metric.name for metric in self.metrics]
+        return next((each for each in (name, name + AT_CHECKPOINTS) if each in names), None)
 
     def _number(self, name: str) -> int:
         names = [metric.name for metric in self.metrics]

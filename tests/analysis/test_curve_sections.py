@@ -6,9 +6,11 @@ import dataclasses
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
+import hpobench_nmt as hb
 from hpobench_nmt.analysis.curve_sections import curve_section, curve_summary, table_early_ranks
 from hpobench_nmt.analysis.table_sections import analyze_tables
 from hpobench_nmt.core.errors import InputError
@@ -57,6 +59,19 @@ def test_the_direction_that_an_objective_names_is_the_one_that_counts(curved):
         ends = curved.curves.of_rows(np.flatnonzero(kept))
         least = np.minimum.reduceat(ends.column("bleu"), ends.starts[:-1])
         assert best == np.flatnonzero(kept)[np.argmin(least)]
+
+
+def test_a_metric_that_checkpoints_measure_in_another_way_is_followed(curved):
+    expected = table_early_ranks(curved, "bleu")
+    renamed = dataclasses.replace(
+        curved.curves, metrics=(hb.Metric("bleu_at_checkpoints", "max", "BLEU"),), own=(None,)
+    )
+    for objectives, metric in ((("bleu",), None), ((), "bleu:max"), ((), "bleu_at_checkpoints")):
+        table = dataclasses.replace(curved, curves=renamed, objectives=objectives)
+        found = table_early_ranks(table, metric)
+        assert found.metric == "bleu_at_checkpoints"
+        pd.testing.assert_frame_equal(found.ranks, expected.ranks)
+        assert curve_section(table, metric).unit == "BLEU"
 
 
 def test_many_trainings_may_have_diverged_from_their_first_checkpoint_on(curved):

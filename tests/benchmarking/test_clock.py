@@ -110,6 +110,19 @@ def test_of_a_tables_own_objectives_the_first_is_in_the_curves(curved, curves, o
     if curves:  # a metric that only the curves have is no objective of the table's own
         of_curves = dataclasses.replace(table.curves, metrics=(hb.Metric("sample", "min"),), own=(None,))
         assert own_objectives(two, dataclasses.replace(table, curves=of_curves)) == ()
+        # What checkpoints measure in another way stands for the table's metric, and never beside it.
+        renamed = hb.Metric("bleu_at_checkpoints", "max")
+        other = dataclasses.replace(
+            table, curves=dataclasses.replace(table.curves, metrics=(renamed,), own=(None,))
+        )
+        stand_ins = tuple(spec.replace("bleu:max", "bleu") for spec in found)
+        stand_ins = tuple(spec.replace("bleu", "bleu_at_checkpoints") for spec in stand_ins)
+        assert own_objectives(two, other) == stand_ins
+        instance = make_instance(changed(two, scores=("ftb",)), other)
+        assert [each.metric for each in instance.objectives] == ["bleu_at_checkpoints"]
+        np.testing.assert_array_equal(
+            instance.losses, make_instance(changed(two, scores=("ftb",)), table).losses
+        )
 
 
 def test_what_the_clock_counts(curved):

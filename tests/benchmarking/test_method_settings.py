@@ -114,7 +114,7 @@ def test_every_setting_of_a_method_of_the_package_can_be_set():
     assert (shown["NSGA2"], shown["ASHA"], shown["RS"]) == ({"population": 20}, {"eta": 3}, {})
     for name, settings in shown.items():
         for key, value in settings.items():
-            other = value + 2 if type(value) is int else value * 1.5
+            other = not value if type(value) is bool else value + 2 if type(value) is int else value * 1.5
             load_method(spec_text(name, {key: other}))
 
 

@@ -108,7 +108,8 @@ def test_the_methods_of_a_suite_look_up_the_rows_of_version_1(name, everything):
 @pytest.mark.parametrize("name", suite_files())
 def test_all_methods_look_up_the_rows_of_version_1(name, everything):
     suite = load_suite(name)
-    check_rows(suite, fitting(suite))
+    known = {name for table in json.loads(KNOWN.read_text())[suite.name].values() for name in table}
+    check_rows(suite, [method for method in fitting(suite) if method in known])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from hpobench_nmt.methods.improvement import (
     _gain,
     _strips,
     log_ehvi_of_contenders,
+    log_ei_of_all,
     log_ei_of_contenders,
+    log_mean_ei,
 )
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -393,3 +395,20 @@ def test_contenders_ignore_seen_candidates():
     assert log_ehvi_of_contenders(mean, sd, front, reference, both).argmax() == 0
     assert log_ehvi_of_contenders(mean, sd, front, reference, np.array([False, True])).argmax() == 1
     assert (log_ehvi_of_contenders(mean, sd, front, reference, ~both) == -np.inf).all()
+
+
+def test_log_mean_ei_is_the_mean_of_the_models():
+    rng = np.random.default_rng(0)
+    mean, var = rng.normal(size=(4, 50)), rng.uniform(0.0, 2.0, size=(4, 50))
+    var[1, :10] = 0.0
+    weights = rng.dirichlet(np.ones(4))
+    singles = [np.exp(log_ei_of_all(mean[b], var[b], -0.5)) for b in range(4)]
+    found = log_mean_ei(mean, var, -0.5, np.log(weights))
+    np.testing.assert_allclose(np.exp(found), weights @ np.array(singles), rtol=1e-10)
+
+
+def test_log_mean_ei_orders_what_underflows():
+    mean, var = np.array([[60.0, 50.0, 70.0]] * 2), np.full((2, 3), 1.0)
+    found = log_mean_ei(mean, var, 0.0, np.log([0.5, 0.5]))
+    np.testing.assert_allclose(found, log_ei_of_all(mean[0], var[0], 0.0), rtol=1e-10)
+    assert log_mean_ei(mean, var * 0.0, 0.0, np.log([0.5, 0.5])).max() == -np.inf

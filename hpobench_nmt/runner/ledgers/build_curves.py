@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import LARGEST_VALUE, Metric, Objective, measured
 from hpobench_nmt.lookup.curve_checks import best_places
-from hpobench_nmt.lookup.curves import Curves, Own
+from hpobench_nmt.lookup.curves import AT_CHECKPOINTS, Curves, Own
 from hpobench_nmt.runner.ledgers.ledger import Record
 
 # What a checkpoint has besides metrics.
@@ -25,12 +25,18 @@ _AT_CHECKPOINTS = {
 _SAME = 1e-9
 
 
-def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curves | None:
+def ledger_curves(
+    records: Sequence[Record], metrics: Sequence[Metric], renamed: bool = True
+) -> Curves | None:
     """The curves of trainings, a row each; None if none of them has one.
 
     The resource is tokens if every checkpoint has them, otherwise updates. The cost is floating-point
     operations if every checkpoint has them, or else the time of training, or else updates. A metric counts if
     the table has it or it is known, and if every checkpoint has it.
+
+    A metric whose row values are neither the best nor the last of their curves was measured in another way at
+    checkpoints: dev perplexity of ten streams there and of one in the end, or a model whose weights were
+    averaged at the end. With `renamed` it gets a name of its own.
 
     The records are of the table's rows, in their order; the metrics are the table's.
     """
@@ -59,11 +65,20 @@ def ledger_curves(records: Sequence[Record], metrics: Sequence[Metric]) -> Curve
         for name, column in zip(names, values.T, strict=True)
     ]
     described = tuple(
-        Metric(m.name, m.direction, m.unit, description=m.description if m.name in _AT_CHECKPOINTS else "")
-        for m in map(known.get, names)
-        if m
+        _described(known[name], renamed and each is None) for name, each in zip(names, own, strict=True)
     )
     return Curves(resource, described, tuple(own), starts, resources, costs, values, unit, resource_unit)
+
+
+def _described(metric: Metric, otherwise: bool) -> Metric:
+    """A metric of the curves; with `otherwise`, of a name of its own if the table has the metric, too."""
+    name, direction, unit = metric.name, metric.direction, metric.unit
+    if name in _AT_CHECKPOINTS:
+        return metric
+    if not otherwise:
+        return Metric(name, direction, unit)
+    how = f"{name} as checkpoints measure it, in another way than the rows' own {name}"
+    return Metric(name + AT_CHECKPOINTS, direction, unit, description=how)
 
 
 def _all_have(points: Sequence[Mapping[str, float]], key: str) -> bool:

@@ -69,7 +69,7 @@ def build(ledger_path: Path, notify: Callable[[str], None] = lambda message: Non
     # A value whose every configuration failed is not part of the table's space.
     axes = tuple(replace(a, values=tuple(v for v in a.values if v in grid[a.name])) for a in spec.axes)
     try:
-        curves = ledger_curves(done, metrics)
+        curves = ledger_curves(done, metrics, renamed=not ledger.uncovered)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     table = Table(

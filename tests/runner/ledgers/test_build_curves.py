@@ -64,6 +64,15 @@ def test_what_the_rows_own_values_are(values, own):
     assert ledger_curves(records, [PPL]).own == (own,)
 
 
+def test_what_checkpoints_measure_in_another_way_has_a_name_of_its_own_but_in_old_ledgers():
+    records = [record([9.0, 7.0], 7.1), record([6.0, 6.5], 6.2)]
+    (found,) = ledger_curves(records, [PPL]).metrics
+    assert (found.name, found.direction) == ("dev_ppl_at_checkpoints", "min")
+    assert "in another way than the rows' own dev_ppl" in found.description
+    (old,) = ledger_curves(records, [PPL], renamed=False).metrics
+    assert old == Metric("dev_ppl", "min")
+
+
 def test_metrics_of_checkpoints_only():
     records = [record([9.0, 7.0], 7.0, dev_bleu_sample=[1.0, 2.0], odd=[5.0, 5.0])]
     found = ledger_curves(records, [PPL])

@@ -1,0 +1,194 @@
+"""A program that is asked in lines: one process, with a time limit for each answer.
+
+The program leads a process group of its own. `end` kills the group. Where this process is killed first, a
+guard, a copy of it that does nothing else, kills the group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+import warnings
+from collections.abc import Sequence
+
+from hpobench_nmt.core.errors import shortened
+from hpobench_nmt.core.guard import MethodFailure
+
+LONGEST_ANSWER = 65_536
+"""Bytes of an answer at most."""
+
+# A program that has read that its trial has ended has this long to end by itself.
+_GRACE_SECONDS = 1.0
+_CHUNK = 65_536
+_MOST_FILES = 4096
+
+
+class Conversation:
+    """A running program. Made by starting it; MethodFailure where that cannot be done.
+
+    Lines that are told wait until the next question, so that a program that does not read holds up no one
+    before it is asked.
+    """
+
+    def __init__(self, words: Sequence[str], seconds: float) -> None:
+        self._seconds = seconds
+        self._to_send = bytearray()
+        self._heard = bytearray()
+        self._errors = b""
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(
+                list(words), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise MethodFailure(f"the program {words[0]!r} cannot be started: {reason}") from error
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._stdin, self._stdout, self._stderr = (
+            self._process.stdin,
+            self._process.stdout,
+            self._process.stderr,
+        )
+        self._guard, self._leash = _start_guard(self._process.pid)
+        self._selector = selectors.DefaultSelector()
+        for file in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(file.fileno(), False)
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self._selector.register(self._stderr, selectors.EVENT_READ)
+
+    def tell(self, line: str) -> None:
+        """Note a line that needs no answer."""
+        self._to_send += line.encode() + b"\n"
+
+    def ask(self, line: str) -> str:
+        """Send a line, after those that were told, and return the answer, one line without its end.
+
+        MethodFailure where there is none, or it is too long, or the program wrote without being asked.
+        """
+        self._exchange(0.0, sending=False)
+        self._refuse_unasked()
+        self.tell(line)
+        deadline = time.monotonic() + self._seconds
+        while b"\n" not in self._heard:
+            if len(self._heard) > LONGEST_ANSWER:
+                raise MethodFailure(f"the program's answer is longer than {LONGEST_ANSWER:,} bytes")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise MethodFailure(self._too_slow())
+            if not self._exchange(left):
+                raise MethodFailure(self._how_it_ended(deadline))
+        answer, _, rest = bytes(self._heard).partition(b"\n")
+        if len(answer) > LONGEST_ANSWER:
+            raise MethodFailure(f"the program's answer is longer than {LONGEST_ANSWER:,} bytes")
+        self._heard = bytearray(rest)
+        return answer.decode(errors="replace").rstrip("\r")
+
+    def end(self, line: str) -> None:
+        """Send a last line, close the program's input, and end it with its process group."""
+        self.tell(line)
+        with contextlib.suppress(OSError):
+            os.write(self._stdin.fileno(), self._to_send)
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the program and all processes of its group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._selector.close()
+        for file in (self._stdin, self._stdout, self._stderr):
+            with contextlib.suppress(OSError):
+                file.close()
+        os.write(self._leash, b"0")  # nothing is left to guard
+        os.close(self._leash)
+        os.waitpid(self._guard, 0)
+
+    def _exchange(self, seconds: float, sending: bool = True) -> bool:
+        """Write and read what can be within some seconds; False where the program has closed its output."""
+        registered = self._stdin in self._selector.get_map()
+        if sending and self._to_send and not registered:
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+        elif registered and not (sending and self._to_send):
+            self._selector.unregister(self._stdin)
+        is_open = True
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._stdin:
+                self._send()
+                continue
+            with contextlib.suppress(BlockingIOError):
+                read = os.read(key.fd, _CHUNK)
+                if key.fileobj is self._stdout:
+                    self._heard += read
+                    is_open = is_open and bool(read)
+                elif read:
+                    self._errors = (self._errors + read)[-_CHUNK:]
+                else:
+                    self._selector.unregister(self._stderr)
+        return is_open
+
+    def _send(self) -> None:
+        try:
+            sent = os.write(self._stdin.fileno(), self._to_send[:_CHUNK])
+            del self._to_send[:sent]
+        except BlockingIOError:
+            return
+        except OSError:  # it no longer reads; its answer, or its end, comes by the other pipe
+            self._to_send.clear()
+
+    def _refuse_unasked(self) -> None:
+        if self._heard:
+            line = bytes(self._heard).partition(b"\n")[0].decode(errors="replace")
+            raise MethodFailure(
+                f"the program wrote {shortened(line)} without being asked: an answer is one line, and all "
+                "else belongs on standard error"
+            )
+
+    def _too_slow(self) -> str:
+        problem = f"the program gave no answer within {self._seconds:g} s"
+        if self._to_send:
+            return f"{problem}: it does not read its standard input"
+        if self._heard:
+            return f"{problem}: its line has no end"
+        return f"{problem}: if it has written one, it must flush its standard output"
+
+    def _how_it_ended(self, deadline: float) -> str:
+        try:
+            code = self._process.wait(max(min(deadline - time.monotonic(), _GRACE_SECONDS), 0.0))
+        except subprocess.TimeoutExpired:
+            return "the program closed its standard output"
+        self._selector.unregister(self._stdout)
+        self._exchange(0.0, sending=False)  # its last words
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        said = self._errors.decode(errors="replace").strip().splitlines()
+        return f"the program ended without an answer ({how}{': ' + said[-1] if said else ''})"
+
+
+def _start_guard(group: int) -> tuple[int, int]:
+    """A process that kills a process group when the leash, a file of this process, is closed silently.
+
+    Returns its number and the leash.
+    """
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        # It calls nothing but the system, so other threads of this process do not matter.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        guard = os.fork()
+    if guard:
+        os.close(read)
+        return guard, write
+    try:
+        os.setsid()
+        os.closerange(0, read)
+        os.closerange(read + 1, _MOST_FILES)
+        if not os.read(read, 1):
+            os.killpg(group, signal.SIGKILL)
+    finally:
+        os._exit(0)

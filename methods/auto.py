@@ -1,0 +1,212 @@
+"""BO_auto: Bayesian optimisation that averages over a bank of kernels and survives diverged trainings.
+
+The surrogate is a Gaussian process over the finite set. Its length scales and its noise are not fitted: a
+bank of kernels (kernel_bank.py) is weighted by evidence at every step. Losses are warped first
+(warping.py), so that a training that diverged is bad and nothing more. After the initial design nothing is
+random.
+
+One loss: the expected improvement of the members of largest weight, averaged with their weights. Snoek et
+al. 2012, "Practical Bayesian Optimization of Machine Learning Algorithms", average over hyperparameters in
+the same way. Several losses: each has weights of its own, and its mixture of members is replaced by the
+normal of equal mean and variance. Two losses are searched by expected hypervolume improvement, more by an
+optimistic guess. Constraints multiply by the probability that they are kept, as in constrained.py.
+
+docs/explanation/auto.md has the reason for each choice, and `benchmarks/auto_ablation.py` the experiments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.compiled import compiled
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.pareto import pareto_front
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
+from hpobench_nmt.methods.improvement import (
+    log_ehvi_of_contenders,
+    log_mean_ei,
+    log_probability_below,
+)
+from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Weights
+from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
+from hpobench_nmt.methods.search import best_of
+from hpobench_nmt.methods.warping import warped, warped_violations
+
+# Length scales that are equal for all hyperparameters, on features in [0, 1].
+LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
+# Vectors with a length scale for each hyperparameter are log-normal. Their median is this times the root of
+# the number of hyperparameters, so that distances between random rows stay the same.
+MEDIAN_LENGTH, VECTOR_SEED = 0.35, 0
+NOISES = (1e-4, 3e-2)
+
+
+class AutoBO:
+    """The method; rng is only used while nothing was told.
+
+    A step takes O(n N) for each member that is averaged, and O(n^2) for each other, for n rows told.
+
+    Args:
+        cap: losses more than this many scales above the median are all equally bad; infinite: no bound.
+        isotropic: whether the bank has kernels of equal length scales.
+        vectors: how many vectors with a length scale for each hyperparameter it has.
+        length_sd: standard deviation of the logarithms of those length scales.
+        best: how many members are averaged.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        cap: float = 3.0,
+        isotropic: bool = True,
+        vectors: int = 24,
+        length_sd: float = 1.0,
+        best: int = 8,
+    ) -> None:
+        if not (cap > 0 and vectors >= 0 and best >= 1 and 0 <= length_sd <= 10):
+            raise InputError(
+                "BO_auto needs cap above 0, vectors of 0 or more, best of 1 or more, length_sd of 0 to 10."
+            )
+        if not (isotropic or vectors):
+            raise InputError("BO_auto has an empty bank: set isotropic=true, or vectors to 1 or more.")
+        self._cap, self._best = math.log1p(cap), best
+        self._posterior = BankPosterior(bank_of(problem, isotropic, vectors, length_sd), problem.features)
+        self._rng = rng
+        self._free = np.ones(len(problem.features), dtype=bool)
+        self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
+        self._m = problem.n_objectives
+
+    def ask(self) -> int:
+        """The free row of largest value."""
+        row = self.suggest({})
+        assert row is not None
+        return row
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The row of largest value that was not seen and is not running; None if there is none."""
+        pending = list(running)
+        free = self._free.copy()
+        free[pending] = False
+        if not free.any():
+            return None
+        if not self._posterior.seen:
+            return int(self._rng.choice(np.flatnonzero(free)))
+        return best_of(self._values(pending, free), free)
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Learn a row's losses; one that is missing counts as the worst."""
+        n = len(self._posterior.seen)
+        if n == len(self._targets):
+            self._targets = np.concatenate([self._targets, np.empty_like(self._targets)])
+        self._targets[n] = np.nan
+        self._targets[n, : len(losses)] = losses
+        self._free[index] = False
+        self._posterior.observe(index)
+
+    def tell_constrained(self, index: int, losses: Floats, violations: Floats) -> None:
+        """Learn a row's losses and violations; a violation that is missing counts as large."""
+        self.tell(index, np.concatenate([losses, violations]))
+
+    def _values(self, pending: Sequence[int], free: Bools) -> Floats:
+        """Logarithms of the acquisition, shape (N,)."""
+        told = self._targets[: len(self._posterior.seen)]
+        losses = np.stack(
+            [warped(column, self._cap) for column in np.ascontiguousarray(told[:, : self._m].T)]
+        )
+        if told.shape[1] == self._m:
+            return self._improvement(losses, losses, pending, free)
+        violations = np.where(np.isnan(told[:, self._m :]), np.inf, told[:, self._m :])
+        kept = (violations <= 0).all(axis=1)
+        values = np.zeros(len(free))
+        for column in violations.T:
+            y, bound = warped_violations(np.ascontiguousarray(column))
+            mean, var = self._mixture(y, pending)
+            values += log_probability_below(np.array([bound]), mean[None], var)
+        if kept.any():
+            values += self._improvement(losses, losses[:, kept], pending, free)
+        return values
+
+    def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], free: Bools) -> Floats:
+        """Of warped losses y, shape (m, n), over those of feasible rows."""
+        if self._m == 1:
+            return self._expected_improvement(y[0], float(feasible.min()), pending)
+        mixtures = [self._mixture(column, pending) for column in y]
+        mean, var = (np.array(part) for part in zip(*mixtures, strict=True))
+        front = feasible.T[pareto_front(feasible.T)]
+        front = np.ascontiguousarray(front[np.argsort(front[:, 0], kind="stable")])
+        best, worst = y.min(axis=1), y.max(axis=1)
+        if self._m == 2:
+            reference = worst + REFERENCE_MARGIN * (worst - best)
+            return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
+        return by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
+
+    def _expected_improvement(self, y: Floats, best: float, pending: Sequence[int]) -> Floats:
+        """log of the weighted mean of the members' EI."""
+        weights = self._posterior.weigh(y)
+        members = weights.best(self._best)
+        mean, var = self._fields(weights, members, pending)
+        return log_mean_ei(mean, var, best, np.array([log_weight for _, log_weight in members]))
+
+    def _mixture(self, y: Floats, pending: Sequence[int]) -> tuple[Floats, Floats]:
+        """Mean and variance of every candidate by the mixture of the best members, shape (N,) each."""
+        weights = self._posterior.weigh(y)
+        members = weights.best(self._best)
+        mean, var = self._fields(weights, members, pending)
+        return _moments(mean, var, np.array([log_weight for _, log_weight in members]))
+
+    def _fields(
+        self, weights: Weights, members: Sequence[tuple[int, float]], pending: Sequence[int]
+    ) -> tuple[Floats, Floats]:
+        """Means and variances by some members, shape (k, N) each."""
+        fields = [self._posterior.field(member, weights, pending) for member, _ in members]
+        return np.stack([mean for mean, _ in fields]), np.stack([var for _, var in fields])
+
+
+@lru_cache(maxsize=32)
+def bank_of(problem: Problem, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0) -> Bank:
+    """The kernels for a problem's features, shared by its trials, all of equal prior weight.
+
+    They depend on how many columns each hyperparameter has, and on nothing else of the problem.
+    """
+    owner = _owners(problem)
+    count = int(owner[-1]) + 1 if len(owner) else 0
+    draws = np.random.default_rng(VECTOR_SEED).standard_normal((vectors, count))
+    lengths = MEDIAN_LENGTH * math.sqrt(count) * np.exp(length_sd * draws)
+    if isotropic:
+        lengths = np.concatenate([np.repeat(np.array(LENGTHS)[:, None], count, axis=1), lengths])
+    inverse_squares = np.repeat((lengths**-2.0)[:, owner], len(NOISES), axis=0)
+    noise = np.tile(NOISES, len(lengths))
+    return Bank(np.ascontiguousarray(inverse_squares), noise, np.full(len(noise), -math.log(len(noise))))
+
+
+def _owners(problem: Problem) -> Rows:
+    """The number of the hyperparameter that each feature belongs to, ascending, shape (F,).
+
+    The columns of a category are one hyperparameter. Where there are features of other kinds, each is its
+    own.
+    """
+    counts = [h.n_features for h in problem.space]
+    width = problem.features.shape[1]
+    return np.repeat(np.arange(len(counts)), counts) if sum(counts) == width else np.arange(width)
+
+
+@compiled(error_model="numpy")
+def _moments(mean: Floats, var: Floats, log_weights: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a mixture of k normals, by candidate: shapes (k, N), (k, N), (k,) to (N,) each."""
+    shares = np.exp(log_weights)
+    shares = shares / shares.sum()
+    centre, second = np.zeros(mean.shape[1]), np.zeros(mean.shape[1])
+    for b in range(mean.shape[0]):
+        for i in range(mean.shape[1]):
+            centre[i] += shares[b] * mean[b, i]
+    for b in range(mean.shape[0]):
+        for i in range(mean.shape[1]):
+            gap = mean[b, i] - centre[i]
+            second[i] += shares[b] * (var[b, i] + gap * gap)
+    return centre, second

@@ -1,0 +1,124 @@
+"""Searches that step from a row to a neighbour: regularised evolution and local search.
+
+Both need no model. A row's neighbours differ from it in one hyperparameter, by one step
+(`Problem.neighbours`). Where no neighbour is left, or there is none because the table is no grid, the next
+row is random.
+
+Regularised evolution: Real et al. 2019, "Regularized Evolution for Image Classifier Architecture Search",
+Algorithm 1. Local search: White et al. 2021, "Exploring the Loss Landscape in Neural Architecture Search",
+Algorithm 1, with the first improvement and restarts.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.errors import check_whole
+from hpobench_nmt.core.problem import Problem
+
+
+class NeighbourSearch(ABC):
+    """Asks for a random free neighbour of a row, its `origin`. A step takes O(N H) for N rows."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        self._problem = problem
+        self._rng = rng
+        self._unseen = np.ones(len(problem.features), dtype=bool)
+        self._near: tuple[int, Rows] = -1, np.empty(0, dtype=np.int64)
+        self.losses: dict[int, float] = {}  # of the rows told; infinite where a training failed
+
+    @abstractmethod
+    def origin(self) -> int | None:
+        """The row to step from; None: the next row is random."""
+
+    @abstractmethod
+    def learn(self, row: int) -> None:
+        """Take in a row whose loss is in `losses` now."""
+
+    def ask(self) -> int:
+        """The next row."""
+        row = self.suggest({})
+        assert row is not None
+        return row
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The next row, one that is not running; None if there is none."""
+        free = self._unseen.copy()
+        free[list(running)] = False
+        if not free.any():
+            return None
+        origin = self.origin()
+        near = np.empty(0, dtype=np.int64) if origin is None else self.neighbours(origin)
+        near = near[free[near]]
+        return int(self._rng.choice(near if len(near) else np.flatnonzero(free)))
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Learn the loss of a row."""
+        self._unseen[index] = False
+        self.losses[index] = math.inf if np.isnan(losses[0]) else float(losses[0])
+        self.learn(index)
+
+    def neighbours(self, row: int) -> Rows:
+        """The row's neighbours, seen or not; those of the last row are kept."""
+        if row != self._near[0]:
+            self._near = row, self._problem.neighbours(row)
+        return self._near[1]
+
+    def is_exhausted(self, row: int) -> bool:
+        """Whether all neighbours of a row were told."""
+        return not self._unseen[self.neighbours(row)].any()
+
+
+class RegularisedEvolution(NeighbourSearch):
+    """The best of a random sample of the population gets a mutated child; the oldest one dies.
+
+    Args:
+        problem, rng: as of any method.
+        population: how many rows live. The paper's 100 is more than most budgets here.
+        sample: how many of them are drawn, with replacement as in the paper; the best is the parent.
+    """
+
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, population: int = 10, sample: int = 3
+    ) -> None:
+        check_whole("population", population, 1)
+        check_whole("sample", sample, 1)
+        super().__init__(problem, rng)
+        self._living: deque[int] = deque(maxlen=population)
+        self._sample = sample
+
+    def origin(self) -> int | None:
+        """The best of a random sample; None until the population is full."""
+        if len(self._living) < (self._living.maxlen or 0):
+            return None
+        drawn = self._rng.integers(len(self._living), size=self._sample).tolist()
+        return min((self._living[place] for place in drawn), key=self.losses.__getitem__)
+
+    def learn(self, row: int) -> None:
+        """It is the youngest now."""
+        self._living.append(row)
+
+
+class LocalSearch(NeighbourSearch):
+    """Steps to the first neighbour that is better, and starts anew at a random row where none is."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(problem, rng)
+        self._here: int | None = None
+
+    def origin(self) -> int | None:
+        """Where it stands; None before a start."""
+        return self._here
+
+    def learn(self, row: int) -> None:
+        """Step to the row if it is better, or a new start."""
+        here = self._here
+        starts = here is None or (row not in self.neighbours(here) and self.is_exhausted(here))
+        if here is None or starts or self.losses[row] < self.losses[here]:
+            self._here = row

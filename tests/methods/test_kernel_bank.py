@@ -1,0 +1,124 @@
+"""The bank against dense solves, scipy's Student distribution, and posteriors that were made anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_t
+
+from hpobench_nmt.methods import kernel_bank
+from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior
+
+
+def matern52(a, b):
+    r = np.sqrt(5.0) * cdist(a, b)
+    return (1.0 + r + r**2 / 3.0) * np.exp(-r)
+
+
+def a_bank(seed=0, size=7, n_features=3):
+    rng = np.random.default_rng(seed)
+    lengths = rng.uniform(0.2, 2.0, size=(size, n_features))
+    return Bank(lengths**-2.0, 10.0 ** rng.uniform(-4, -1, size=size), np.log(rng.dirichlet(np.ones(size))))
+
+
+def a_posterior(n=20, n_rows=60, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.uniform(size=(n_rows, 3))
+    posterior = BankPosterior(a_bank(seed), features)
+    seen = rng.permutation(n_rows)[:n]
+    for row in seen:
+        posterior.observe(int(row))
+    return posterior, features, seen, rng.normal(size=n)
+
+
+def dense(bank, b, features, seen, y):
+    scaled = features * np.sqrt(bank.inverse_squares[b])
+    k = matern52(scaled[seen], scaled[seen]) + bank.noise[b] * np.eye(len(seen))
+    cross = matern52(scaled[seen], scaled)
+    solved = np.linalg.solve(k, np.column_stack([y, cross]))
+    scale = (1.0 + y @ solved[:, 0]) / (len(y) + 1.0)
+    return cross.T @ solved[:, 0], scale * (1.0 - (cross * solved[:, 1:]).sum(axis=0)), k
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])  # more than the arrays hold at first
+def test_means_and_variances(n):
+    posterior, features, seen, y = a_posterior(n)
+    weights = posterior.weigh(y)
+    for b in range(len(posterior.bank)):
+        mean, var = posterior.field(b, weights)
+        expected_mean, expected_var, _ = dense(posterior.bank, b, features, seen, y)
+        np.testing.assert_allclose(mean, expected_mean, atol=1e-8)
+        np.testing.assert_allclose(var, expected_var, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [1, 2, 12])
+def test_weights_are_the_evidence_of_a_student_distribution(n):
+    posterior, features, seen, y = a_posterior(n)
+    bank = posterior.bank
+    logs = bank.log_prior + [
+        multivariate_t(shape=dense(bank, b, features, seen, y)[2], df=1).logpdf(y) for b in range(len(bank))
+    ]
+    np.testing.assert_allclose(posterior.weigh(y).log_weights, logs - np.logaddexp.reduce(logs), atol=1e-8)
+
+
+def test_other_targets_are_as_if_they_had_been_the_first():
+    posterior, _, _, y = a_posterior(10)
+    posterior.field(2, posterior.weigh(y))
+    other = np.arange(10.0)
+    fresh = a_posterior(10)[0]
+    for found, expected in zip(
+        posterior.field(2, posterior.weigh(other)), fresh.field(2, fresh.weigh(other)), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_member_that_was_not_used_catches_up_to_the_bit():
+    often, _, _, _ = a_posterior(5)
+    seldom, _, _, y = a_posterior(5)
+    rng = np.random.default_rng(1)
+    for row in rng.permutation([row for row in range(60) if row not in often.seen])[:40]:
+        for posterior in (often, seldom):
+            posterior.observe(int(row))
+        y = np.append(y, rng.normal())
+        often.field(4, often.weigh(y))
+    for found, expected in zip(seldom.field(4, seldom.weigh(y)), often.field(4, often.weigh(y)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_fields_that_were_dropped_are_made_anew(monkeypatch):
+    monkeypatch.setattr(kernel_bank, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(kernel_bank, "LEAST_HELD", 2)
+    few, _, _, y = a_posterior(8)
+    monkeypatch.undo()
+    all_held, _, _, _ = a_posterior(8)
+    for posterior in (few, all_held):
+        weights = posterior.weigh(y)
+        fields = [posterior.field(b, weights)[0] for b in (0, 1, 2, 3, 0, 1)]
+        if posterior is few:
+            kept = fields
+    np.testing.assert_array_equal(kept, fields)
+
+
+def test_running_rows_leave_the_variance_that_they_will_leave():
+    posterior, features, seen, y = a_posterior(6)
+    running = [row for row in range(60) if row not in seen][:4]
+    bank, weights = posterior.bank, posterior.weigh(y)
+    for b in range(len(bank)):
+        mean, var = posterior.field(b, weights, running)
+        np.testing.assert_array_equal(mean, posterior.field(b, weights)[0])
+        _, later, _ = dense(bank, b, features, [*seen, *running], np.zeros(10))
+        np.testing.assert_allclose(var / weights.amplitude[b], later * 11.0, atol=1e-9)
+
+
+def test_the_best_members_come_first_and_equals_in_order():
+    weights = kernel_bank.Weights(np.log([0.1, 0.4, 0.1, 0.4]), np.empty((4, 0)), np.ones(4))
+    assert [member for member, _ in weights.best(3)] == [1, 3, 0]
+
+
+def test_equal_rows_do_not_break_a_factor():
+    posterior = BankPosterior(a_bank(), np.zeros((5, 3)))
+    for row in range(4):
+        posterior.observe(row)
+    mean, var = posterior.field(0, posterior.weigh(np.array([1.0, -1.0, 1.0, -1.0])))
+    assert np.isfinite(mean).all() and (var >= 0).all()
