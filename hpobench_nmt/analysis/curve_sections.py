@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.section import Section
 from hpobench_nmt.benchmarking.clock import with_metrics_of_curves
 from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import short
 from hpobench_nmt.evaluation.correlation import spearman_interval
 from hpobench_nmt.evaluation.early_ranks import BEST, KEPT, EarlyRanks, early_ranks
 from hpobench_nmt.lookup.table import Table

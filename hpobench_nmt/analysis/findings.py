@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.evaluation.correlation import RankCorrelation, spearman, spearman_interval
 from hpobench_nmt.evaluation.importance import Importance
 from hpobench_nmt.evaluation.noise import SeedNoise
@@ -153,7 +153,7 @@ def of_sensitivity(found: Sensitivity, unit: str) -> Notes:
     notes = [
         f"{within:,} of {counted(n_rows, 'configuration')} ({within / n_rows:.1%}), the best included, "
         f"{'is' if within == 1 else 'are'} within "
-        f"{_with_unit(found.tolerance, unit)} of the best. " + _near_and_far(found),
+        f"{short(found.tolerance, unit=unit)} of the best. " + _near_and_far(found),
         f"A search in random order finds {'it' if within == 1 else f'one of these {within:,}'} after "
         f"{counted(int(mean + 0.5), 'training')} on average ({median:,} or fewer in half of all orders, "
         f"{most:,} or fewer in 95%).",
@@ -196,10 +196,10 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     some = some if looked_at < count else ""
     notes = [
         f"{again} trained again with other seeds{some}. Standard deviation within a configuration: "
-        f"{_with_unit(pooled.sd, unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
+        f"{short(pooled.sd, unit=unit)} (95% interval {pooled.low:.3g} to {pooled.high:.3g}, {pooled.df} "
         f"degree{'s' * (pooled.df != 1)} of freedom).",
         f"The smallest difference between two single trainings that is more than seed noise is "
-        f"{_with_unit(pooled.smallest_difference, unit)}: two equally good configurations differ by more in "
+        f"{short(pooled.smallest_difference, unit=unit)}: two equally good configurations differ by more in "
         "5% of cases.",
     ]
     if found.shared_seeds:
@@ -211,7 +211,7 @@ def of_noise(found: SeedNoise, unit: str) -> Notes:
     if found.averaged_over > 1:
         notes.append(
             f"The rows are means of {found.averaged_over} trainings: between two of them it is "
-            f"{_with_unit(found.between_rows, unit)}."
+            f"{short(found.between_rows, unit=unit)}."
         )
     if not np.isnan(found.pairs_within):
         alike = f"{found.rows_within:,} rows, the best included, cannot be told from the best"
@@ -253,10 +253,6 @@ def _at_the_top(found: SeedNoise, unit: str) -> list[str]:
         times = f"{n - 1} times" if n > 2 else "once"
         on_average = " on average" if n > 2 else ""
         notes.append(
-            f"The best row has {_with_unit(own, unit)}; trained again {times}, {again:.3g}{on_average}."
+            f"The best row has {short(own, unit=unit)}; trained again {times}, {again:.3g}{on_average}."
         )
     return notes
-
-
-def _with_unit(value: float, unit: str) -> str:
-    return f"{value:.3g} {unit}".strip()

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hpobench_nmt.analysis.number_text import NONE
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score
 from hpobench_nmt.benchmarking.suite import Suite, load_suite, published_figures, suite_files
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import NONE, counted, short
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 from hpobench_nmt.lookup.collections import COLLECTIONS
 
@@ -154,7 +153,7 @@ def setting(results: Results, table: str) -> str:
 def tolerance(instance: Instance) -> str:
     """How near the best counts for ftc on a table, with the metric's unit."""
     unit = instance.table.metric(instance.objectives[0].metric).unit
-    return f"{instance.tolerance:.6g} {unit}".rstrip()
+    return short(instance.tolerance, unit=unit)
 
 
 def subject_to(results: Results, table: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers as text for people."""
+"""Numbers as text for people, in cells and columns; `short` in core/text.py writes a single one."""
 
 from __future__ import annotations
 
@@ -7,24 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpobench_nmt.core.space import label
+from hpobench_nmt.core.text import NONE, VAST, short
 
 if TYPE_CHECKING:  # it takes long to import
     import pandas as pd
-
-VAST = 1e15
-"""From here on numbers are written as 2.17e+18."""
-# Stands for "no value".
-NONE = "–"
-
-
-def short(value: float, digits: int = 3) -> str:
-    """A number with a few significant digits; a dash where there is none."""
-    if np.isnan(value):
-        return NONE
-    if np.isinf(value):
-        return "∞"
-    text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text and abs(value) < VAST else text
 
 
 def with_interval(value: float, low: float, high: float) -> str:

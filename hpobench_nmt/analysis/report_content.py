@@ -22,11 +22,10 @@ from hpobench_nmt.analysis.leaderboard import (
     milliseconds,
     shown,
 )
-from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.report_runs import Run
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.results import Results
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.evaluation.scores import SCORES
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import instance_of, methods_on
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, short
 
 _MOST_ROWS_NAMED = 8
 
@@ -91,9 +90,10 @@ def workers_finding(found: WorkerTimes) -> str:
     again = int(frame["again"].sum())
     more = f", {again} of which went on with a row that had been stopped" if again else ""
     whole = "its worker was" if found.workers == 1 else f"its {found.workers} workers were"
+    end = short(found.end, commas=True)
     return (
         f"A typical trial of {found.method} (number {found.trial}): {counted(len(frame), 'training')} of "
-        f"{counted(frame['row'].nunique(), 'row')}{more}; {whole} busy for {busy:.0%} of {found.end:,.6g} "
+        f"{counted(frame['row'].nunique(), 'row')}{more}; {whole} busy for {busy:.0%} of {end} "
         f"{found.unit} with trainings that had finished by then."
     )
 

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.number_text import VAST
 from hpobench_nmt.analysis.selection import methods_on
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.method_settings import command_of
@@ -21,7 +20,7 @@ from hpobench_nmt.benchmarking.scoring import exact_score, score_of
 from hpobench_nmt.benchmarking.suite import published_figures
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import VAST, counted
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
 from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
 from hpobench_nmt.evaluation.ranks import RankTest, rank_test

@@ -12,6 +12,7 @@ from hpobench_nmt.benchmarking.suite import Suite
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Objective
+from hpobench_nmt.core.text import short
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.scores import SCORES, make_goal
@@ -52,7 +53,7 @@ def goal_of(
         goal = replace(goal, gaps=counted_gaps(losses, scored))
     if SCORES[score].needs_tolerance and goal.targets[~np.isnan(losses[:, 0])].all():
         raise InputError(
-            f"{where}: every row is within the tolerance of {tolerance:g}. "
+            f"{where}: every row is within the tolerance of {short(tolerance)}. "
             "Set a smaller one, in the suite's [tolerance] or for the metric in the datasheet."
         )
     return goal

@@ -7,7 +7,9 @@ The server imports and compiles once what the processes need, so that a new one 
 has one thread and runs no user's code, so it always answers. Each process has a leash, a socket between this
 process and the server. When this end is shut, by `Process.kill` or because this process is gone, the server
 kills the process. When the process has ended, the server writes its exit code to the leash. A process leads a
-process group of its own; what it started there ends with it. On Linux they all end when the server is killed.
+process group of its own; what it started there ends with it. On Linux so does what has left that group, as
+daemons do: the system gives orphans to their nearest ancestor that takes them, first the process and then the
+server, which kills them. There they also all end when the server is killed, daemons excepted.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -51,6 +53,9 @@ _GRACE_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 1.0
 _CODE = struct.Struct("<i")
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+# What processes have left behind is killed for at most this long once all of them have ended.
+_ORPHANS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -237,6 +242,7 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
     """Start, kill and watch processes until the other end of the control socket is closed."""
     module, _, function = prepare.partition(":")
     getattr(importlib.import_module(module), function)(*arguments)
+    _take_orphans()
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -251,6 +257,7 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
             if ended in ready:
                 os.read(ended, 4096)
             _report_ended(leashes, condemned)  # first: what has ended by itself was not killed
+            _kill_orphans(leashes)  # the end of each wakes this loop, which then finds its children here
             for pid in {held[end] for end in ready if end in held} & leashes.keys():
                 _kill(pid)
                 condemned.add(pid)
@@ -274,6 +281,9 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
             _kill(pid)
         for pid in leashes:
             os.waitpid(pid, 0)  # once this process has ended, so have all of them
+        deadline = time.monotonic() + _ORPHANS_SECONDS
+        while _kill_orphans(()) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> None:
@@ -287,6 +297,27 @@ def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> Non
             condemned.discard(pid)
             with leashes.pop(pid) as leash, contextlib.suppress(OSError):  # closed there
                 leash.sendall(_CODE.pack(code))
+
+
+def _take_orphans() -> None:
+    """Ask the system, if it is Linux, that this process become the parent of descendants that lose theirs."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _kill_orphans(own: Container[int]) -> bool:
+    """Kill the children that are not `own`, whose parents have ended; were there any that could be killed?"""
+    found = False
+    with contextlib.suppress(OSError):  # not Linux
+        for pid in map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
+            if pid not in own:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                    found = True
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+    return found
 
 
 def _kill(pid: int) -> None:
@@ -310,6 +341,7 @@ def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
     try:
         os.setsid()
         _end_with_the_server(server)
+        _take_orphans()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.path[:], folder, environment = connection.recv()
         for name in os.environ.keys() - environment.keys():

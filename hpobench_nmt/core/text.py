@@ -6,6 +6,7 @@ such as provenance and error messages, are shown with them escaped.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Container
 
@@ -19,6 +20,10 @@ UNSAFE = re.compile(
 )
 # A spreadsheet runs a text cell that begins with one of these; some do so after spaces too.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+VAST = 1e15
+"""From here on numbers are written as 2.17e+18."""
+NONE = "–"
+"""Stands for "no value"."""
 
 
 def printable(text: str, lines: bool = False) -> str:
@@ -40,6 +45,26 @@ def csv_cell(text: str) -> str:
 def counted(count: int, noun: str, several: str = "") -> str:
     """A number of things: "1 row", "1,234 rows"; `several` is the plural if it is not noun and "s"."""
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def short(value: float, digits: int = 3, unit: str = "", commas: bool = False) -> str:
+    """A measured or computed number with a few significant digits and its unit, if any; a dash for none.
+
+    The digits before the decimal point all stay, with `commas` between thousands. What a user has set, such
+    as a budget, is written in full elsewhere.
+    """
+    if math.isnan(value):
+        text = NONE
+    elif math.isinf(value):
+        text = "∞" if value > 0 else "−∞"
+    elif abs(value) >= VAST:
+        text = f"{value:.{digits}g}"
+    elif abs(value) >= 10**digits:
+        text = f"{value:,.0f}" if commas else f"{value:.0f}"
+    else:
+        text = f"{value:.{digits}g}"
+        text = f"{value:.0f}" if "e+" in text else text
+    return f"{text} {unit}".rstrip()
 
 
 def free_name(name: str, taken: Container[str]) -> str:

@@ -18,7 +18,7 @@ from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.core.space import covered_share, short_label
-from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.core.text import counted, printable, short
 from hpobench_nmt.lookup.curve_checks import Fact, curve_facts, listed, rows_text
 from hpobench_nmt.lookup.datasheet import Claims
 from hpobench_nmt.lookup.folder import LEDGER, undescribed_files
@@ -245,8 +245,8 @@ def _ties(table: Table, name: str) -> Iterator[Fact]:
     if metric.tolerance is not None and len(losses) > 1 and losses[1] - losses[0] > metric.tolerance:
         yield (
             "warning",
-            f"the best {name} is {losses[1] - losses[0]:.3g} ahead of the next, more than the tolerance of "
-            f"{metric.tolerance:g}",
+            f"the best {name} is {short(losses[1] - losses[0])} ahead of the next, more than the "
+            f"tolerance of {short(metric.tolerance)}",
             "ftc is the same as ftb unless a suite sets a larger tolerance.",
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.objectives import Objective
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.lookup.curves import Curves
 from hpobench_nmt.lookup.table import Table
@@ -48,7 +48,7 @@ def curve_facts(table: Table, curves: Curves) -> Iterator[Fact]:
         "note",
         f"{counted(len(curves.costs), 'checkpoint')} (resource: {curves.resource}): {lengths[held].min():,} "
         f"to {lengths[held].max():,} a row, {np.median(lengths[held]):g} in the median; all trainings cost "
-        f"{curves.costs[curves.starts[1:][held] - 1].sum():,.10g}{unit}",
+        f"{short(curves.costs[curves.starts[1:][held] - 1].sum(), commas=True)}{unit}",
         "random search on the cost clock needs about half of that, on average, until it has the best row.",
     )
     some = curves.of_rows(held)

@@ -5,13 +5,20 @@ import pandas as pd
 import pytest
 
 from hpobench_nmt.analysis.leaderboard import figure
-from hpobench_nmt.analysis.number_text import column_text, short
+from hpobench_nmt.analysis.number_text import column_text
+from hpobench_nmt.core.text import short
 
 
 def test_large_numbers_are_short():
     assert short(2.1677e18) == "2.17e+18" and short(-1e15) == "-1e+15"
     assert short(123456.0) == "123456" and short(9.99e14) == "999000000000000"
     assert column_text(pd.Series([2.1677123e18, 5.0, np.nan])) == ["2.1677e+18", "5", "–"]
+
+
+def test_one_function_writes_measured_numbers():
+    assert short(1.30257, unit="BLEU") == "1.3 BLEU" and short(0.125) == "0.125" and short(2.0) == "2"
+    assert short(2713451.23456, commas=True) == "2,713,451" and short(999.6) == "1000"
+    assert short(-np.inf) == "−∞" and short(np.nan) == "–" and short(-0.000123456) == "-0.000123"
 
 
 @pytest.mark.parametrize(

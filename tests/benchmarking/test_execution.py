@@ -92,6 +92,17 @@ class LeavesProcesses(Base):
     def act(self):
         subprocess.Popen(["sleep", "1000"])
 
+class StartsDaemons(Base):
+    def act(self):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.closerange(0, 1000)
+                os.execvp("sleep", ["sleep", "1000"])
+            os._exit(0)
+        here()
+        time.sleep(1 if self.odd else 0)
+
 class StartsThreads(Base):
     def act(self):
         threading.Thread(target=time.sleep, args=(1000,)).start()
@@ -155,7 +166,9 @@ def start(specs, environment, *arguments):
 
 @linux
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-@pytest.mark.parametrize("name", ["Loops", "HoldsTheInterpreter", "IgnoresSignals", "LeavesChildren"])
+@pytest.mark.parametrize(
+    "name", ["Loops", "HoldsTheInterpreter", "IgnoresSignals", "LeavesChildren", "StartsDaemons"]
+)
 def test_no_process_outlives_the_main_one(methods, marked, tmp_path, number, name):
     environment, alive = marked
     process = start(methods(name), environment)
@@ -183,7 +196,9 @@ def test_no_worker_with_methods_of_the_package_outlives_the_main_process(toy_hom
 @linux
 def test_a_run_that_ends_well_leaves_no_process(methods, marked):
     environment, alive = marked
-    process = start(methods("LeavesProcesses", "StartsThreads"), environment, "--trials", "2")
+    process = start(
+        methods("LeavesProcesses", "StartsDaemons", "StartsThreads"), environment, "--trials", "2"
+    )
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     wait_for(lambda: not alive())

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from twins.permutations import over_all_permutations
 
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.seeds import initial_rows, method_generator
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trajectory import Goal, Trajectory
 from hpobench_nmt.core.trial_loop import run_trial
-from hpobench_nmt.evaluation.hypervolume import hypervolume
 from hpobench_nmt.evaluation.random_search import (
     exact_random_search,
     random_search_attainment,
@@ -22,30 +22,6 @@ from hpobench_nmt.evaluation.random_search import (
 from hpobench_nmt.evaluation.scores import SCORES, answer, make_goal
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.random_search import RandomSearch
-
-
-def score_of_order(asked, order, n_initial):
-    """The score of a whole permutation, row by row."""
-    if asked.score_at is None:
-        found = itertools.accumulate(bool(asked.targets[row]) for row in order)
-        return max(n_initial, 1 + next(i for i, n in enumerate(found) if n == asked.needed))
-    drawn = order[: asked.score_at]
-    if asked.points is not None:
-        total = hypervolume(asked.points[asked.targets])
-        return hypervolume(asked.points[list(drawn)]) / total
-    if asked.gaps is None:
-        return sum(bool(asked.targets[row]) for row in drawn)
-    known = [asked.gaps[row] for row in drawn if not math.isnan(asked.gaps[row])]
-    return min(known, default=math.nan)
-
-
-def over_all_permutations(asked, n_initial):
-    """Mean and spread; of a share of the hypervolume there is only a mean, and only for two losses."""
-    orders = itertools.permutations(range(len(asked.targets)))
-    scores = np.array([score_of_order(asked, order, n_initial) for order in orders])
-    if asked.points is not None:
-        return scores.mean() if asked.points.shape[1] == 2 else math.nan, math.nan
-    return scores.mean(), scores.std()
 
 
 @pytest.mark.parametrize("score", SCORES)

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.text import short
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, HoverSeries
 from hpobench_nmt.render.plots.style import method_of_gid, method_styles, plain
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.run_fronts import (
     Attainment,
     Fronts,
@@ -19,7 +18,7 @@ from hpobench_nmt.analysis.run_fronts import (
 )
 from hpobench_nmt.analysis.verdicts import shown_method
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.render.figure_spec import FigureSpec, HoverPoints, Plot
 from hpobench_nmt.render.plots.lines import draw_line, frame_around, parts_of, styles_of
 from hpobench_nmt.render.plots.style import (

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.number_text import short
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import RankOutcome
 from hpobench_nmt.core.errors import InputError, unknown
+from hpobench_nmt.core.text import short
 from hpobench_nmt.evaluation.scores import SCORES
 from hpobench_nmt.render.figure_spec import FigureSpec, Plot, always
 from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles, new_figure

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.text import counted, short
 from hpobench_nmt.evaluation.correlation import RankCorrelation
 from hpobench_nmt.evaluation.early_ranks import EarlyRanks
 from hpobench_nmt.evaluation.importance import Importance
@@ -134,8 +134,8 @@ def plot_seed_noise(found: SeedNoise, unit: str = "") -> Figure:
     axes.set_ylabel(with_unit(found.metric, unit))
     apart = ", without what shared seeds do to all alike" if found.shared_seeds else ""
     axes.set_title(
-        f"{found.table}: pooled sd {found.pooled.sd:.3g}{apart}.\nShaded boxes are as high as "
-        f"the smallest difference worth believing, {found.pooled.smallest_difference:.3g}",
+        f"{found.table}: pooled sd {short(found.pooled.sd)}{apart}.\nShaded boxes are as high as "
+        f"the smallest difference worth believing, {short(found.pooled.smallest_difference)}",
         fontsize=11,
     )
     axes.legend(frameon=False, fontsize=9)
@@ -176,7 +176,7 @@ def plot_best_rows(found: SeedNoise, unit: str = "") -> Figure:
     axes.set_title(
         f"{found.table}: {found.rows_within} of {counted(found.n_rows, 'row')} "
         f"{'is' if found.rows_within == 1 else 'are'} no further from the best than\n"
-        f"the smallest difference worth believing between two, {found.between_rows:.3g}",
+        f"the smallest difference worth believing between two, {short(found.between_rows)}",
         fontsize=11,
     )
     figure.legend(loc="outside lower center", frameon=False, fontsize=9)
@@ -205,7 +205,7 @@ def plot_sensitivity(found: Sensitivity, unit: str = "") -> Figure:
                 distances, share, color=colour, linestyle=style, linewidth=1.8, label=f"{name} ({some.sum()})"
             )
     left.set(xlabel=label, ylabel="configurations within it (%)", xlim=(0, top), ylim=(0, 102))
-    left.axvline(found.tolerance, color=GREY, linewidth=1, label=f"tolerance {found.tolerance:.3g}")
+    left.axvline(found.tolerance, color=GREY, linewidth=1, label=f"tolerance {short(found.tolerance)}")
     shown = drawn_rows(len(gaps))
     some, beside = gaps[shown], _spread_out(steps[shown], gaps[shown])
     remark = how_many_drawn(len(gaps))
@@ -237,7 +237,7 @@ def plot_search_cost(found: Sensitivity) -> Figure:
         at = (trials, success * 100)
         axes.annotate(str(g), at, xytext=(5, -11), textcoords="offset points", fontsize=9, color=COLOURS[0])
     axes.set(xlabel="configurations trained", xlim=(-0.02 * n_rows, None), ylim=(-2, 103))
-    axes.set_ylabel(f"chance of one within {found.tolerance:.3g} of the best (%)")
+    axes.set_ylabel(f"chance of one within {short(found.tolerance)} of the best (%)")
     axes.set_title(f"{found.table}: what a search for the best {metric} costs", fontsize=11)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
     return plain(figure)
