@@ -12,6 +12,7 @@ READS = {"open", "read_text", "read_bytes", "read_table", "ParquetFile", "read_c
 OWN = {
     "hpobench_nmt/analysis/method_card.py": "source code that runs anyway",
     "hpobench_nmt/benchmarking/fingerprints.py": "source code that runs anyway",
+    "hpobench_nmt/benchmarking/program.py": "appends to transcripts, which the door reads",
     "hpobench_nmt/benchmarking/source_files.py": "source code that runs anyway",
     "hpobench_nmt/cli/doctor.py": "/sys",
     "hpobench_nmt/cli/main.py": "/dev/null",
