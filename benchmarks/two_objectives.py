@@ -1,4 +1,4 @@
-"""Two objectives: front rows and share of the hypervolume after 60 look-ups, with and without diverged losses.
+"""Two objectives: front rows and share of the hypervolume after 60 look-ups, also with diverged losses.
 
     python benchmarks/two_objectives.py [--trials 10] [METHOD ...]
 
