@@ -212,6 +212,14 @@ def _log_weights(log_prior: Floats, factors: Floats, y: Floats, z: Floats, squar
 
 
 @compiled(error_model="numpy")
+def _explain(new: Floats, inverse: float, var: Floats) -> None:
+    """Scale a row of V to its length, and take what it explains from the variance; both change in place."""
+    for i in range(new.shape[0]):
+        new[i] *= inverse
+        var[i] = max(var[i] - new[i] * new[i], 0.0)
+
+
+@compiled(error_model="numpy")
 def _extend(
     whitened: Floats, count: int, n: int, seen: Rows, features: Floats, inverse_squares: Floats,
     factor: Floats, var: Floats,
@@ -225,9 +233,7 @@ def _extend(
             for i in range(new.shape[0]):
                 new[i] -= share * earlier[i]
         inverse = 1.0 / factor[k, k]
-        for i in range(new.shape[0]):
-            new[i] *= inverse
-            var[i] = max(var[i] - new[i] * new[i], 0.0)
+        _explain(new, inverse, var)
 
 
 @compiled(error_model="numpy")
@@ -262,6 +268,4 @@ def _observe_pending(
             for i in range(new.shape[0]):
                 new[i] -= share * earlier[i]
         inverse = 1.0 / math.sqrt(max(pivot, 0.5 * noise))
-        for i in range(new.shape[0]):
-            new[i] *= inverse
-            var[i] = max(var[i] - new[i] * new[i], 0.0)
+        _explain(new, inverse, var)

@@ -30,8 +30,8 @@ _MOST_FILES = 4096
 class Conversation:
     """A running program. Made by starting it; MethodFailure where that cannot be done.
 
-    Lines that are told wait until the next question, so that a program that does not read holds up no one
-    before it is asked.
+    Lines that need no answer are sent with the next question. Until then, a program that does not read its
+    input delays nothing.
     """
 
     def __init__(self, words: Sequence[str], seconds: float) -> None:

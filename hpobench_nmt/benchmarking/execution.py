@@ -219,8 +219,9 @@ class _Scheduler:
             self._tables[worker].add(block.table)
         running.started = time.perf_counter()
         trials = range(running.trial, block.stop)
-        how = self._untrusted, block.transcripts
-        worker.send(Task(block.table, block.method.name, running.source, block.seed, trials, *how))
+        name, source = block.method.name, running.source
+        task = Task(block.table, name, source, block.seed, trials, self._untrusted, block.transcripts)
+        worker.send(task)
         self._running.setdefault(worker, deque()).append(running)
 
     def _handle(self, worker: Worker, message: Any) -> Iterator[Result]:

@@ -1,11 +1,12 @@
 """Methods that are programs: `cmd:python agent.py`. They read and write lines of JSON.
 
-A program is sent a problem, then what is told and asked; docs/how-to/agents.md describes the messages. It
-answers each question with a line that names a row, {"row": 17}, or a configuration, {"config": {"x1": 3}}.
+The first message describes the problem. Further messages report results and ask for the next row;
+docs/how-to/agents.md lists them. The program answers each question with one line, which names a row,
+{"row": 17}, or a configuration, {"config": {"x1": 3}}.
 
-Each trial has a process of its own. A transcript has all lines of a trial. A trial that is run again takes
-its answers from there as long as it is told and asks the same. The program is then started and told what the
-trial has seen, like rows of an initial design, so that no answer is asked for twice.
+Each trial starts a process of its own and writes all lines to a transcript. A trial that resumes takes
+answers from the transcript as long as its messages are the same. It then starts the program and sends the
+results so far, as those of an initial design, so that no question is asked twice.
 """
 
 from __future__ import annotations
