@@ -51,7 +51,7 @@ import numpy as np
 
 class Mine:
     def __init__(self, problem, rng):
-        self.order = iter(rng.permutation(len(problem.candidates)))
+        self.order = iter(rng.permutation(len(problem.features)))
         {init}
 
     def ask(self):
