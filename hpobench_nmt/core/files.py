@@ -50,13 +50,19 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 def check_name(kind: str, name: str) -> str:
     """Return name if it can be a file name everywhere; tables and methods name their files."""
-    reserved = isinstance(name, str) and (name.endswith(".") or name.split(".")[0].upper() in _RESERVED)
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100 or reserved:
+    if not is_name(name):
         raise InputError(
             f"{kind} name {shortened(str(name))} cannot be used: take letters, digits, '_', '.', '+' and '-' "
             "(100 at most), no dot at the end, and no name that Windows reserves."
         )
     return name
+
+
+def is_name(name: object) -> bool:
+    """Does a text hold only what is safe as a file's name, in a shell, and on every system?"""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100:
+        return False
+    return not name.endswith(".") and name.split(".")[0].upper() not in _RESERVED
 
 
 def check_label(kind: str, text: str) -> str:

@@ -20,6 +20,7 @@ import functools
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -56,6 +57,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # What processes have left behind is killed for at most this long once all of them have ended.
 _ORPHANS_SECONDS = 1.0
+_WATCH_MILLISECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,8 @@ def _is_open(number: int) -> bool:
 def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> None:
     """Start, kill and watch processes until the other end of the control socket is closed."""
     module, _, function = prepare.partition(":")
-    getattr(importlib.import_module(module), function)(*arguments)
+    with _ended_by_hangup(control):
+        getattr(importlib.import_module(module), function)(*arguments)
     _take_orphans()
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -284,6 +287,30 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
         deadline = time.monotonic() + _ORPHANS_SECONDS
         while _kill_orphans(()) and time.monotonic() < deadline:
             time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def _ended_by_hangup(control: socket.socket) -> Iterator[None]:
+    """Inside, the server ends when the other end of its control socket is closed.
+
+    To import and compile takes seconds, in which it does not answer. The thread is gone before it forks.
+    """
+    over = threading.Event()
+    poll = select.poll()
+    poll.register(control, 0)  # a hangup alone; requests wait
+
+    def watch() -> None:
+        while not over.is_set():
+            if poll.poll(_WATCH_MILLISECONDS):
+                os._exit(1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> None:
