@@ -40,6 +40,8 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 _MAX_CRASHES = 8
 # Fewer look-ups than this are made before worker processes have started.
 _SMALL_WORK = 20_000
+# The system takes no wait of years.
+_LONGEST_WAIT = 3600.0
 # Workers of Ray that may end at the same block; Dask has this number, too.
 _MOST_RETRIES = 3
 _GO_ON = (
@@ -277,7 +279,8 @@ class _Scheduler:
         if self._timeout is None:
             return None
         calls = [worker.call() for worker in self._running]
-        return max(0.01, self._timeout - max((call[1] for call in calls if call), default=0.0))
+        longest = max((call[1] for call in calls if call), default=0.0)
+        return min(max(0.01, self._timeout - longest), _LONGEST_WAIT)
 
     def _stop_the_slow(self) -> None:
         for worker, blocks in self._running.items():

@@ -235,8 +235,8 @@ def why_no_locks(folder: Path) -> str:
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left in a folder: files and folders that were being written.
 
-    Their names hold the machine (see `_machine`) and the process. They go once that process is gone, or after
-    a day.
+    Their names hold the machine (see `_machine`) and the process. They go once that process is gone; what
+    another machine has left goes after a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -257,12 +257,12 @@ def _remove_leftover(path: Path, target: Path) -> None:
 
 
 def _abandoned(machine: str, process: int, entry: os.DirEntry[str]) -> bool:
-    with contextlib.suppress(OSError):
-        if time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY:
-            return True
     # On Windows, signal 0 would end the process.
-    if machine != _machine() or process == os.getpid() or os.name == "nt":
+    if machine != _machine() or os.name == "nt":
+        with contextlib.suppress(OSError):
+            return time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY
         return False
+    # The clock of the machine may have been set meanwhile: it tells nothing of a process that can be asked.
     try:
         os.kill(process, 0)
     except ProcessLookupError:

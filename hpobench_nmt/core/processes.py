@@ -49,7 +49,8 @@ sys.path[:], number, prepare, arguments = json.loads(sys.argv[1])
 from hpobench_nmt.core.processes import _serve
 _serve(socket.socket(fileno=number), prepare, arguments)
 """
-_GRACE_SECONDS = 5.0
+# A server has about 5 s to end; it is asked often at first.
+_GRACE_SECONDS = (0.001,) * 20 + (0.01,) * 100 + (0.1,) * 40
 # A process that has closed its connection has this long to end by itself.
 _LAST_WORDS_SECONDS = 1.0
 _CODE = struct.Struct("<i")
@@ -131,11 +132,14 @@ class Server:
 
 def _end(control: socket.socket, server: subprocess.Popen[bytes]) -> None:
     control.close()  # upon which the server kills all and ends
-    try:
-        server.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+    # Not by time.sleep, as Popen.wait with a limit does: it sleeps until a time of a clock, and raises where
+    # somebody has set that clock, as libfaketime does.
+    for wait_seconds in _GRACE_SECONDS:
+        if server.poll() is not None:
+            return
+        select.select((), (), (), wait_seconds)
+    server.kill()
+    server.wait()
 
 
 shared_server = functools.lru_cache(maxsize=4)(Server)
@@ -286,7 +290,7 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
             os.waitpid(pid, 0)  # once this process has ended, so have all of them
         deadline = time.monotonic() + _ORPHANS_SECONDS
         while _kill_orphans(()) and time.monotonic() < deadline:
-            time.sleep(0.01)
+            select.select((), (), (), 0.01)
 
 
 @contextlib.contextmanager
@@ -381,7 +385,7 @@ def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
     except (EOFError, OSError):
         # The process that asked is gone, or its connection: the server kills this one.
         while os.getppid() == server:
-            time.sleep(0.5)
+            select.select((), (), (), 0.5)
     except BaseException:
         traceback.print_exc()
     finally:

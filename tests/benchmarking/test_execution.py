@@ -1,7 +1,9 @@
 """Methods that hang or vanish; and processes, of which none may be left."""
 
 import contextlib
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -332,6 +334,46 @@ def test_a_method_that_always_hangs_is_given_up(toy):
     }
     assert set(reasons[8:]) == {"not run: 8 trials in a row ended the method's process or took too long"}
     assert len(reasons) == 12
+
+
+def test_a_time_limit_may_be_longer_than_the_system_waits(toy, methods):
+    assert hb.benchmark(toy, methods("Behaves"), trials=1, timeout=1e15).failures() == []
+
+
+def jumping_clock():
+    """The library that fakes the time of a process; skips where it is not installed."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        pytest.skip("needs libfaketime")
+    return found[0]
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("arguments", [(), ("--timeout", "5")], ids=["", "time limit"])
+def test_the_clock_of_the_machine_may_be_set_in_the_middle_of_a_run(methods, tmp_path, contents, arguments):
+    """By days and years, to and fro. It once ended runs, in Popen.wait: see `_end` in core/processes.py."""
+    clock = tmp_path / "clock"
+    jumps = {
+        "LD_PRELOAD": str(jumping_clock()),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+    }
+    jumps["DONT_FAKE_MONOTONIC"] = "1"
+    specs = ["RS", "BO_EI_M", *methods("Behaves")]
+    start(specs, {}, "--quiet").communicate(timeout=120)
+    undisturbed = contents(Path("out"))
+    shutil.rmtree("out")
+    clock.write_text("+0")
+    process = start(specs, jumps, "--quiet", *arguments)
+    deadline = time.monotonic() + 120
+    for shift in itertools.cycle(["+2d", "-2d", "+0", "-70y", "+20y", "+3600s", "-1s"]):
+        if process.poll() is not None or time.monotonic() > deadline:
+            break
+        clock.write_text(shift)
+        time.sleep(0.1)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, b"Traceback" in output) == (0, False), output
+    assert contents(Path("out")) == undisturbed
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("inf"), float("nan")])
