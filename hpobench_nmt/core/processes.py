@@ -44,10 +44,11 @@ KILLED = -1000
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS")
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
 _PROGRAM = """
-import json, socket, sys
+import json, os, socket, sys
 sys.path[:], number, prepare, arguments = json.loads(sys.argv[1])
 from hpobench_nmt.core.processes import _serve
 _serve(socket.socket(fileno=number), prepare, arguments)
+os._exit(0)  # to clear up what torch has loaded takes seconds
 """
 # A server has about 5 s to end; it is asked often at first.
 _GRACE_SECONDS = (0.001,) * 20 + (0.01,) * 100 + (0.1,) * 40
