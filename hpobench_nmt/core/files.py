@@ -363,11 +363,11 @@ def _parsed(parse: Callable[[str], Any], content: bytes, encoding: str, kind: st
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    held: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in held:
-            raise ValueError(f"the key {shortened(key)} is there twice")
-        held[key] = value
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise ValueError(f"the key {shortened(twice)} is there twice")
     return held
 
 
