@@ -46,7 +46,8 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.option(
     "--method",
     shell_complete=completing(method_names),
-    help="NAME, FILE.py:CLASS or MODULE:CLASS.  [default: BO_auto; with --updates and one objective BO_levels]",
+    help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
+    "[default: BO_auto; with --updates and one objective BO_levels]",
 )
 @click.option(
     "--lookups", type=COUNT, default=20, show_default=True, help="The most configurations to train."
