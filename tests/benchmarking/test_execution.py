@@ -380,3 +380,53 @@ def test_the_clock_of_the_machine_may_be_set_in_the_middle_of_a_run(methods, tmp
 def test_a_time_limit_that_makes_no_sense_is_refused(toy, timeout):
     with pytest.raises(InputError, match="time limit"):
         hb.benchmark(toy, ["RS"], trials=1, timeout=timeout)
+
+
+GREEDY = """
+class Greedy:
+    def __init__(self, problem, rng):
+        self.rows, self.odd = rng.permutation(len(problem.features)).tolist(), rng.random() < 0.5
+
+    def ask(self):
+        held = []
+        while self.odd:
+            held.append(bytearray(b"x" * 10_000_000))
+        return self.rows[-1]
+
+    def tell(self, index, losses):
+        self.rows.remove(index)
+"""
+
+
+@pytest.fixture
+def memory_group():
+    """A control group whose processes together take at most 700 MB; skips where none can be made."""
+    for root, limit in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+        group = Path("/sys/fs/cgroup") / root / f"hpobench-nmt-{uuid.uuid4()}"
+        try:
+            group.mkdir()
+            (group / limit).write_text("700000000")
+        except OSError:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            continue
+        yield group
+        group.rmdir()
+        return
+    pytest.skip("needs a control group of its own")
+
+
+@linux
+@pytest.mark.hosts
+def test_a_method_that_meets_the_memory_limit_of_its_group_loses_its_trial(toy_home, tmp_path, memory_group):
+    """The system picks its process, and neither the run nor the server that forks."""
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    command = [sys.executable, "-m", "hpobench_nmt", "run", "quick", "--tables", "toy", "--trials", "10"]
+    command += ["--methods", f"RS,{tmp_path / 'greedy.py'}:Greedy", "--jobs", "2", "--quiet", "--out", "out"]
+    shell = f'echo $$ > {memory_group / "cgroup.procs"} && exec "$@"'
+    done = subprocess.run(["sh", "-c", shell, "sh", *command], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    results = hb.load_results("out")
+    failed = results.failures()
+    assert 0 < len(failed) < 10
+    assert {reason for *_, reason in failed} == {"the method ended its process (SIGKILL -9)"}
