@@ -139,7 +139,7 @@ def test_a_collection_is_fetched_from_a_folder(home, authors_files, tmp_path):
 
 
 def test_a_report_is_made_of_results_or_folders(toy_home):
-    results = hb.run(tables="toy", methods=["RS", "BO_EI_M"], trials=4, out="r")
+    results = hb.run(tables="toy", methods=["RS"], trials=2, out="r")
     (of_folder,) = hb.report("r", jobs=1)
     (in_memory,) = hb.report(results, out="memory.html", jobs=1)
     assert str(of_folder) == "r/report.html"
