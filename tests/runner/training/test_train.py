@@ -51,9 +51,9 @@ hidden_size = [4, 8]
 learning_rate = [1, 5, 10000]
 
 [fixed]
-layers = 2
+layers = 1
 embedding_size = 8
-batch_size = 4
+batch_size = 8
 bptt = 10
 max_epochs = 4
 clip = 0
