@@ -49,14 +49,8 @@ def exact_random_search(
     if goal.score_at is None:
         if n_targets < goal.needed:
             return np.nan, np.nan
-        # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
-        times = np.arange(n_rows + 1)
-        if goal.needed == 1:
-            survival = none_drawn(n_rows, n_targets)
-        else:
-            survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, times)
-        survival[:n_initial] = 1.0
-        survival = survival[::workers]
+        # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t).
+        survival = runtime_survival(goal, n_initial)[::workers]
         times = np.arange(len(survival))
         return _moments(survival.sum(), ((2 * times + 1) * survival).sum())
     drawn = int(min(goal.score_at * workers, n_rows))
@@ -109,6 +103,20 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     after_target = hypergeom.sf(j - 1, n - 1, k - 1, earlier)
     mean += float((others.sum() * after_other.sum() + own.sum() * after_target.sum()) / n)
     return mean, np.nan
+
+
+def runtime_survival(goal: Goal, n_initial: int) -> Floats:
+    """P(T > t) for t = 0 to N look-ups of one worker, T the runtime to the goal, shape (N + 1,). O(N).
+
+    T is at least n_initial.
+    """
+    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
+    if goal.needed == 1:
+        survival = none_drawn(n_rows, n_targets)
+    else:
+        survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, np.arange(n_rows + 1))
+    survival[:n_initial] = 1.0
+    return np.asarray(survival)
 
 
 def none_drawn(n_rows: int, k: int) -> Floats:
