@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
+from hpobench_nmt.analysis.number_text import p_cell
+from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
@@ -148,6 +151,56 @@ def setting(results: Results, table: str) -> str:
     if near:
         told += f"; {', '.join(near)}: within {tolerance(instance)} of the best"
     return told
+
+
+def fewer_heads(found: FewerTrainings) -> tuple[str, ...]:
+    """The headings of the figures over the tables of a run."""
+    several = ("by table", "p") if len(found.tables) > 1 else ()
+    families = found.tables["family"].nunique()
+    beyond = ("p, families",) if 1 < families < len(found.tables) else ()
+    wide = ("95%, families",) if found.methods["families_low"].notna().any() else ()
+    return ("times fewer", "95%", *wide, *several, *beyond, "capped")
+
+
+def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
+    """The figure of each method, the best first, as text under `fewer_heads`; random search comes last."""
+    tests = found.tests[found.tests["b"] == ""].set_index("a")
+    heads, rows = fewer_heads(found), []
+    for line in found.methods.sort_values("times_fewer", ascending=False, kind="stable").to_dict("records"):
+        test = tests.loc[line["method"]] if line["method"] in tests.index else {}
+        cells = {
+            "times fewer": short(line["times_fewer"]),
+            "95%": _span(line["low"], line["high"]),
+            "95%, families": _span(line["families_low"], line["families_high"]),
+            "by table": short(line["by_tables"]),
+            "p": p_cell(test.get("p_holm", np.nan)),
+            "p, families": p_cell(test.get("p_families_holm", np.nan)),
+            "capped": f"{line['capped']:.0%}",
+        }
+        rows.append((line["method"], *(cells[head] for head in heads)))
+    share = found.tables["random_search_capped"].mean()
+    reference = {"times fewer": "1", "by table": "1", "capped": f"{share:.0%}"}
+    return [*rows, (EXACT, *(reference.get(head, "") for head in heads))]
+
+
+def _span(low: float, high: float) -> str:
+    return "" if np.isnan(low) else f"{short(low)}–{short(high)}"
+
+
+def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
+    """What the figure counts on a table: the target, how many rows it has, and the budget; "" without one."""
+    chosen = found.tables[found.tables["table"] == table]
+    if not len(chosen):
+        return ""
+    line, instance = chosen.iloc[0], results.instances[table]
+    within = short(line["tolerance"], unit=instance.table.metric(instance.objectives[0].metric).unit)
+    seeds = ", the deviation between seeds" if line["from_seeds"] else ""
+    sign = "" if line["exact"] else "≈"
+    return (
+        f"times fewer: to within {within} of the best{seeds} ({counted(int(line['targets']), 'row')}), in "
+        f"{short(line['budget'])} {instance.time_unit} at the most; random search takes "
+        f"{sign}{short(line['random_search'])}"
+    )
 
 
 def tolerance(instance: Instance) -> str:

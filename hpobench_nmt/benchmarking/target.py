@@ -5,8 +5,8 @@ for the table; or else the metric's own; or else one standard deviation between 
 where the table has replicates; or else that of `default_tolerance`. That of the score ftc is the same, except
 that it knows no deviation between seeds.
 
-The budget is the suite's `score_at`, or what a trial may take at the most where the suite has none, and never
-more than it takes to train all rows.
+The budget is what a trial may take at the most, the suite's `lookups` or `time`, and never more than it takes
+to train all rows. (It is not `score_at`, which ends no trial.)
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def target_of(suite: Suite, instance: Instance) -> Target:
     return Target(goal, tolerance, from_seeds, budget, *random_search_within(instance, goal, budget))
 
 
-def limit_of(instance: Instance) -> float:
+def budget_of(instance: Instance) -> float:
     """When a trial is over at the latest: at the suite's limit, or once all rows were trained.
 
     A limit of look-ups is no time on a clock of costs.
@@ -82,11 +82,6 @@ def limit_of(instance: Instance) -> float:
     # No order of the rows takes longer (Graham 1966); the last digits depend on the order.
     longest = (float(costs.sum()) * share + float(costs.max()) * (1.0 - share)) * (1.0 + 1e-9)
     return min(problem.time, longest)
-
-
-def budget_of(instance: Instance) -> float:
-    """The time at which the suite judges a table, or else the limit of its trials."""
-    return min(instance.clock.score_at or math.inf, limit_of(instance))
 
 
 def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[float, float, bool]:

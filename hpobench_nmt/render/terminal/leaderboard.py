@@ -11,10 +11,14 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.families import family_sentences
+from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_sentences
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
     exact_figures,
+    fewer_heads,
+    fewer_rows,
+    fewer_setting,
     figure,
     heading,
     interval,
@@ -40,6 +44,7 @@ def print_leaderboard(results: Results, console: Console) -> None:
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells(results, statistics):
         by_row.setdefault((cell.table, cell.method), []).append(cell)
+    _print_fewer(results, statistics.fewer, console)
     # Explained before they are used.
     for name in results.suite.scores:
         print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
@@ -47,6 +52,9 @@ def print_leaderboard(results: Results, console: Console) -> None:
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
+        counted_to = fewer_setting(results, statistics.fewer, table)
+        if counted_to:
+            print_text(counted_to, console, "dim")
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
         grid = _grid(results, table, rows, scores)
         if fits(grid, console):
@@ -61,6 +69,27 @@ def print_leaderboard(results: Results, console: Console) -> None:
     for group in grouped_failures(results):
         which = f"{group.method} on {group.table}, trial {group.which}"
         print_text(f"failed: {which}: {group.reason}", console, "red")
+
+
+def _print_fewer(results: Results, found: FewerTrainings, console: Console) -> None:
+    """The one figure of each method, before all else."""
+    if found.reason:
+        return
+    print_text(TITLE, console, "bold")
+    head, rows = ["", *fewer_heads(found)], fewer_rows(found)
+    grid = Grid()
+    for place, name in enumerate(head):
+        grid.add_column(name, justify="right" if place else "left", no_wrap=True, overflow="fold")
+    for row in rows[:-1]:
+        grid.add_row(*map(plain, row))
+    grid.add_section()
+    grid.add_row(*(Text(cell, style="dim") for cell in rows[-1]))
+    if fits(grid, console):
+        console.print(grid)
+    else:
+        print_grid(head, rows, console)
+    for line in fewer_sentences(results, found):
+        print_text(line, console, "dim")
 
 
 def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: Iterable[int]) -> Grid:
