@@ -50,7 +50,6 @@ class FewerTrainings:
         tests: signed-rank tests over tables, each method with random search (b is empty) and every pair: a,
             b, tables, p, p_holm, families, p_families, p_families_holm, fewer (the one that is shown to need
             fewer trainings over the tables, "" where neither is).
-        copies: the methods whose trials are all the same run, on some table.
         reason: why there is no figure, in words; "" where there is.
         notes: what to know about the figures, in sentences.
     """
@@ -59,7 +58,6 @@ class FewerTrainings:
     tables: pd.DataFrame
     cells: pd.DataFrame
     tests: pd.DataFrame
-    copies: tuple[str, ...] = ()
     reason: str = ""
     notes: tuple[str, ...] = ()
 
@@ -92,12 +90,9 @@ def fewer_trainings(results: Results) -> FewerTrainings:
     ]
     tests = _tests(methods, found.ratios, family, copies.any(axis=0))
     lines = [_line(results, name, by_family[name], target) for name, target in targets.items()]
-    named = tuple(m for m, same in zip(methods, copies.any(axis=0), strict=True) if same)
-    made = FewerTrainings(
-        frame, pd.DataFrame(lines, columns=_TABLES), pd.DataFrame(cells, columns=_CELLS), tests, named
-    )
-    notes = [*_notes(made), *reasons]
-    return FewerTrainings(frame, made.tables, made.cells, tests, named, notes=tuple(notes))
+    tables_frame, cells_frame = pd.DataFrame(lines, columns=_TABLES), pd.DataFrame(cells, columns=_CELLS)
+    notes = [*_notes(frame, tables_frame, cells_frame), *reasons]
+    return FewerTrainings(frame, tables_frame, cells_frame, tests, notes=tuple(notes))
 
 
 def _without(reason: str) -> FewerTrainings:
@@ -111,7 +106,7 @@ def _targets(results: Results) -> tuple[dict[str, Target], list[str]]:
     for table, instance in results.instances.items():
         if len(instance.objectives) > 1:
             return {}, ["the figure is for one objective."]
-        if not all((table, m) in results.trials for m in results.methods):
+        if not all(len(results.trials.get((table, m), ())) for m in results.methods):
             reasons.append(f"{table} does not count: not every method has finished it.")
             continue
         try:
@@ -174,22 +169,17 @@ def _centre(d: Floats) -> float:
     return float(np.median((d[i] + d[j]) / 2))
 
 
-def _notes(found: FewerTrainings) -> list[str]:
-    tables, notes = found.tables, []
-    if found.copies:
-        notes.append(
-            f"All trials are the same run: {listed(found.copies)}. They count as one trial, without an "
-            "interval or a test."
-        )
-    lacking = list(found.methods[found.methods["times_fewer"].isna()]["method"])
+def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
+    notes = []
+    lacking = list(methods[methods["times_fewer"].isna()]["method"])
     if lacking:
-        where = found.cells[found.cells["times_fewer"].isna()]["table"].unique()
+        where = cells[cells["times_fewer"].isna()]["table"].unique()
         notes.append(
             f"No figure: {listed(lacking)}, of which trials stopped before the budget without the target (on "
             f"{listed(where)})."
         )
     stuck = tables[tables["random_search_capped"] > _MOST_CAPPED]["table"]
-    hard = found.cells[found.cells["table"].isin(stuck) & (found.cells["capped"] > _MOST_CAPPED)]
+    hard = cells[cells["table"].isin(stuck) & (cells["capped"] > _MOST_CAPPED)]
     told = [
         f"{method} on {listed(list(part['table']))}"
         for method, part in hard.groupby("method", sort=False)

@@ -102,8 +102,8 @@ def families(results: Results) -> dict[str, tuple[str, ...]]:
 
 def same_run(results: Results, table: str, method: str) -> bool:
     """Whether all of several trials are the same run, as those of a method that draws nothing at random."""
-    first, *others = results.trials[table, method]
-    return bool(others) and all(_alike(first, other) for other in others)
+    trials = results.trials[table, method]
+    return len(trials) > 1 and all(_alike(trials[0], trials[i]) for i in range(1, len(trials)))
 
 
 def _alike(a: Trajectory, b: Trajectory) -> bool:

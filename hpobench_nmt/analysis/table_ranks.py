@@ -101,10 +101,11 @@ def _p(p: float) -> str:
 
 def _capped(cells: pd.DataFrame) -> str:
     """Which methods have trials that count as the limit, and how many of them."""
-    shares = cells.groupby("method", sort=False)[["capped", "trials"]].apply(
-        lambda part: float((part["capped"] * part["trials"]).sum() / part["trials"].sum())
-    )
-    found = [f"{method} {share:.0%}" for method, share in shares.items() if share > 0]
+    found = []
+    for method, part in cells.groupby("method", sort=False):
+        count, trials = (part["capped"] * part["trials"]).sum(), part["trials"].sum()
+        if count > 0:
+            found.append(f"{method} {count / trials:.0%}")
     if not found:
         return ""
     return f" Not reached, and counted as the whole budget: {listed(found)} of the trials."

@@ -14,20 +14,18 @@ import pandas as pd
 
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_trainings
 from hpobench_nmt.analysis.number_text import listed
+from hpobench_nmt.analysis.run_notes import run_notes
 from hpobench_nmt.analysis.selection import methods_on, same_run
 from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.method_settings import command_of
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
-from hpobench_nmt.benchmarking.suite import published_figures
 from hpobench_nmt.benchmarking.target import budget_of, random_search_within
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import VAST, counted
+from hpobench_nmt.core.text import VAST
 from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
-from hpobench_nmt.evaluation.intervals import FEW_TRIALS, mean_intervals
+from hpobench_nmt.evaluation.intervals import mean_intervals
 from hpobench_nmt.evaluation.restricted import restricted_mean, runtime_within
 from hpobench_nmt.evaluation.scores import SCORES, Summary
 
@@ -171,56 +169,6 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
                 line[1:] = np.nan
         values[goal.name] = array
     return methods, values
-
-
-def trial_notes(results: Results) -> list[str]:
-    """Sentences on what cannot be compared, or cannot be concluded from so few methods or trials."""
-    notes = []
-    try:
-        published_figures(results.suite)
-    except InputError as error:  # such as a file that lies on the machine where the run was made
-        notes.append(f"Published figures are left out. {error}")
-    counts = {len(trials) for trials in results.trials.values()}
-    notes += [
-        f"{name} is a program: its results are not reproducible. The same seed need not give the same rows."
-        for name, entry in (results.manifest.methods if results.manifest else {}).items()
-        if command_of(entry.spec) is not None
-    ]
-    if len({m for _, m in results.trials}) == 1:
-        notes.append("Only one method was run, so there is nothing to compare it with but random search.")
-    if len(counts) > 1:
-        notes.append(
-            f"Methods have {min(counts)} to {max(counts)} trials: only trials that both have are compared."
-        )
-    for (table, method), number in results.without_feasible_row().items():
-        n_trials = len(results.trials[table, method])
-        worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
-        notes.append(
-            f"{method} on {table}: {number} of {counted(n_trials, 'trial')} found no feasible row.{worst}"
-        )
-    if min(counts) < FEW_TRIALS:
-        notes.append(
-            f"With {counted(min(counts), 'trial')}, intervals are too narrow to trust and tests show little."
-        )
-    return notes
-
-
-def run_notes(results: Results) -> list[str]:
-    """Sentences on unfinished methods, failed trials, and too few methods or trials."""
-    notes = trial_notes(results)
-    wanted = [(table, method) for table in results.instances for method in results.methods]
-    missing = [f"{method} on {table}" for table, method in wanted if (table, method) not in results.trials]
-    if missing:
-        notes.append(f"Not finished, and left out: {listed(missing)}.")
-    for (table, method), trials in results.trials.items():
-        failed = sum(bool(t.failure) for t in trials)
-        if failed:
-            notes.append(
-                f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. They count in no "
-                "mean. In comparisons and runtime distributions, what they had not reached counts as never "
-                "reached."
-            )
-    return notes
 
 
 def decimals(instance: Instance, score: str) -> int:

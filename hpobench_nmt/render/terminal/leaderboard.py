@@ -28,8 +28,9 @@ from hpobench_nmt.analysis.leaderboard import (
     shown,
     subject_to,
 )
+from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics, trial_notes
+from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
