@@ -218,13 +218,26 @@ def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
         "capped and counts the budget."
     )
     if len(found.tables) > 1:
-        first += (
-            " Geometric mean over families, each of the same weight. Interval: over trials, on these tables."
-        )
+        first += " Geometric mean over families of equal weight. Interval: over trials, on these tables."
     most = _largest(results, found)
     if most == most:
         first += f" No figure can exceed {short(most)}, because of the initial design."
     return [first, *_of_tests(found), *found.notes]
+
+
+def fewer_headline(found: FewerTrainings) -> list[str]:
+    """The best figure in a sentence; none without figures, or where none is above that of random search."""
+    known = found.methods[found.methods["times_fewer"] > 1.0]
+    if not len(known):
+        return []
+    best = known.loc[known["times_fewer"].idxmax()]
+    interval = "" if np.isnan(best["low"]) else f" (95%: {short(best['low'])} to {short(best['high'])})"
+    where = counted(len(found.tables), "table")
+    times = short(best["times_fewer"])
+    return [
+        f"{best['method']} takes {times} times fewer trainings than random search{interval} to come within "
+        f"the tolerance of the best, over {where}."
+    ]
 
 
 def _of_tests(found: FewerTrainings) -> list[str]:

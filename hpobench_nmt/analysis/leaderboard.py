@@ -234,14 +234,18 @@ def heading(results: Results, table: str, score: str) -> str:
 def score_records(results: Results) -> list[dict[str, Any]]:
     """One record per cell, with the exact random-search value beside it; None for what is not known."""
     exact_by_table = {table: exact(results, table) for table in results.instances}
+    statistics = run_statistics(results)
+    capped_names = ["restricted", "capped", "random_search_restricted"]
+    by_cell = statistics.scores.set_index(["table", "method", "score"])[capped_names]
     records = []
-    for cell in cells(results):
+    for cell in cells(results, statistics):
         s = cell.summary
         mean, std = exact_by_table[cell.table][results.suite.scores.index(cell.score)]
         values = {"mean": s.mean, "std": s.std, "stderr": s.stderr, "ci_low": cell.low, "ci_high": cell.high}
         values |= {"at_least": s.at_least, "random_search_mean": mean, "random_search_std": std}
         values |= {"published_mean": cell.published_mean, "published_std": cell.published_std}
         values |= {"distance_se": cell.distance}
+        values |= by_cell.loc[(cell.table, cell.method, cell.score)].to_dict()
         records.append(
             {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
             | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed, "tied": cell.tied}
