@@ -132,6 +132,23 @@ def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
     return float(mean), float(np.sqrt(max(mean_of_squares - mean * mean, 0.0)))
 
 
+def random_search_choice(losses: Floats, values: Floats, drawn: int) -> float:
+    """Expected value of the row with the least loss among so many that are drawn, of losses of shape (N,).
+
+    The values, shape (N,), are such as the metric on test. Of rows that tie in the loss, each is as likely.
+    NaN losses are never chosen. NaN where more than one trial in a thousand draws nothing else.
+    """
+    _, group = np.unique(losses, return_inverse=True, equal_nan=False)
+    shared = np.bincount(group, values) / np.bincount(group)
+    order = np.argsort(losses, kind="stable")  # NaN last
+    none_of_better = none_drawn(len(losses), drawn)
+    chance = (none_of_better[:-1] - none_of_better[1:])[: int((~np.isnan(losses)).sum())]
+    if chance.sum() < 1.0 - _NEGLIGIBLE:
+        return np.nan
+    possible = chance > 0
+    return float(chance[possible] @ shared[group][order][: len(chance)][possible] / chance.sum())
+
+
 def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:
     """Mean and quantiles of the smallest gap, NaN where it has no value, among the first t = 1, 2, ... rows.
 

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROMISED = {
+    "hpobench_nmt.analysis.fewer_trainings": ["FewerTrainings"],
     "hpobench_nmt.adapters.minimize": ["Minimum", "minimize"],
     "hpobench_nmt.adapters.optimizer": ["Optimizer"],
     "hpobench_nmt.adapters.optuna": ["MethodSampler", "suggest", "table_objective"],

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
 from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.selection import EXACT
@@ -201,6 +202,44 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
         f"{short(line['budget'])} {instance.time_unit} at the most; random search takes "
         f"{sign}{short(line['random_search'])}"
     )
+
+
+@dataclass(frozen=True)
+class ChosenColumn:
+    """A column beside fb on the rows that trials choose: its heading, texts and means by method, and RS."""
+
+    name: str
+    heading: str
+    lower_is_better: bool
+    cells: Mapping[str, str]
+    means: Mapping[str, float]
+    reference: str
+
+
+def chosen_columns(results: Results, table: str) -> list[ChosenColumn]:
+    """The true regret of the rows that trials choose, and their value on test, where the table has these."""
+    columns = []
+    for found in chosen_rows(results, table):
+        digits = decimals(results.instances[table], "fb")
+        means = {m: float(np.mean(v)) if len(v) else np.nan for m, v in found.values.items()}
+        texts = {m: figure(means[m], float(np.std(v)), digits) for m, v in found.values.items()}
+        arrow = "↓" if found.lower_is_better else "↑"
+        reference = figure(found.random_search, np.nan, digits)
+        heading = f"{found.name} {arrow}"
+        columns.append(ChosenColumn(found.name, heading, found.lower_is_better, texts, means, reference))
+    return columns
+
+
+def chosen_meanings(results: Results) -> list[str]:
+    """What the columns of `chosen_columns` are."""
+    names = dict.fromkeys(c.name for table in results.instances for c in chosen_rows(results, table))
+    told = []
+    if TRUE_REGRET in names:
+        told.append(f"{TRUE_REGRET}: true regret of the row chosen then, by the mean of its trainings")
+    if any(name != TRUE_REGRET for name in names):
+        tests = ", ".join(name for name in names if name != TRUE_REGRET)
+        told.append(f"{tests}: of the row chosen then on dev")
+    return told
 
 
 def tolerance(instance: Instance) -> str:

@@ -15,6 +15,8 @@ from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_s
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
+    chosen_columns,
+    chosen_meanings,
     exact_figures,
     fewer_heads,
     fewer_rows,
@@ -49,6 +51,8 @@ def print_leaderboard(results: Results, console: Console) -> None:
     # Explained before they are used.
     for name in results.suite.scores:
         print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
+    for sentence in chosen_meanings(results):
+        print_text(sentence, console, "dim")
     for table in results.instances:
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:
@@ -99,12 +103,15 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
     grid.add_column("", no_wrap=True, overflow="fold")
     compared = any(not np.isnan(cell.published_mean) for row in rows.values() for cell in row)
     names = [results.suite.scores[j] for j in scores]
+    chosen = chosen_columns(results, table) if "fb" in names else []
     for name in names:
         grid.add_column(heading(results, table, name), justify="right", no_wrap=True, overflow="fold")
         grid.add_column("95%", justify="right", no_wrap=True)
         if compared:
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
             grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
+    for column in chosen:
+        grid.add_column(column.heading, justify="right", no_wrap=True, overflow="fold")
     timed = any((table, method) in results.step_seconds for method in rows)
     if timed:
         grid.add_column("ms/step", justify="right", style="dim", no_wrap=True)
@@ -119,6 +126,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
                 published = figure(cell.published_mean, cell.published_std, cell.decimals)
                 line.append(Text(published if known else ""))
                 line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
+        line += [Text(column.cells[method]) for column in chosen]
         if timed:
             line.append(Text(milliseconds(results.step_seconds.get((table, method), np.nan))))
         grid.add_row(*line)
@@ -127,6 +135,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
         if name in names:
             exact_row.extend([Text(text, style="dim"), Text()])
             exact_row.extend([Text(), Text()] if compared else [])
+    exact_row.extend(Text(column.reference, style="dim") for column in chosen)
     grid.add_section()
     grid.add_row(*exact_row)
     return grid
