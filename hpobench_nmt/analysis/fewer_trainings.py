@@ -240,6 +240,11 @@ def fewer_headline(found: FewerTrainings) -> list[str]:
     ]
 
 
+def can_show(tables: int) -> bool:
+    """Whether the signed-rank test over so many tables can be significant at all."""
+    return 2.0 ** (1 - tables) < 1 - CONFIDENCE
+
+
 def _of_tests(found: FewerTrainings) -> list[str]:
     """What the tests over tables show, and what they may claim."""
     tests = found.tests
@@ -248,9 +253,9 @@ def _of_tests(found: FewerTrainings) -> list[str]:
         return []
     n, n_families = int(tests["tables"].iloc[0]), int(tests["families"].iloc[0])
     over = f"Over {counted(n, 'table')}"
-    least = 2.0 ** (1 - n)
-    if least >= 1 - CONFIDENCE:
-        return [f"{over} the signed-rank test cannot show a difference: its p is {least:.3g} at the least."]
+    if not can_show(n):
+        least = f"{2.0 ** (1 - n):.3g}"
+        return [f"{over} the signed-rank test cannot show a difference: its p is {least} at the least."]
     lines = []
     against = known[known["b"] == ""]
     better = [m for m in against["fewer"] if m not in ("", "random search")]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
-from hpobench_nmt.analysis.fewer_trainings import FewerTrainings
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, can_show
 from hpobench_nmt.analysis.number_text import p_cell
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
@@ -156,11 +156,12 @@ def setting(results: Results, table: str) -> str:
 
 def fewer_heads(found: FewerTrainings) -> tuple[str, ...]:
     """The headings of the figures over the tables of a run."""
-    several = ("by table", "p") if len(found.tables) > 1 else ()
-    families = found.tables["family"].nunique()
-    beyond = ("p, families",) if 1 < families < len(found.tables) else ()
+    sizes = found.tables["family"].value_counts()
+    uneven = ("by table",) if sizes.nunique() > 1 else ()
+    tested = ("p",) if can_show(len(found.tables)) else ()
+    beyond = ("p, families",) if tested and 1 < len(sizes) < len(found.tables) else ()
     wide = ("95%, families",) if found.methods["families_low"].notna().any() else ()
-    return ("times fewer", "95%", *wide, *several, *beyond, "capped")
+    return ("times fewer", "95%", *wide, *uneven, *tested, *beyond, "capped")
 
 
 def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
