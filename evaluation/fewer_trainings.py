@@ -88,14 +88,16 @@ def times_fewer(
         logs = np.log(ratios)
     low, high = _over_trials(runtimes, budgets, np.log(exact), families, resamples)
     none = copies.any(axis=0) | np.isnan(logs).any(axis=0)
-    bounds = [np.where(none, np.nan, limit) for limit in (low, high)]
+    families_low, families_high = _over_families(logs, families, resamples)
     return TimesFewer(
         ratios,
         capped,
-        np.exp(family_means(logs, families).mean(axis=0)),
-        np.exp(logs.mean(axis=0)),
-        *bounds,
-        *_over_families(logs, families, resamples),
+        figure=np.exp(family_means(logs, families).mean(axis=0)),
+        by_tables=np.exp(logs.mean(axis=0)),
+        low=np.where(none, np.nan, low),
+        high=np.where(none, np.nan, high),
+        families_low=families_low,
+        families_high=families_high,
     )
 
 

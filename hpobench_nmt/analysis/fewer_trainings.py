@@ -88,7 +88,7 @@ def fewer_trainings(results: Results) -> FewerTrainings:
         for i, t in enumerate(tables)
         for j, m in enumerate(methods)
     ]
-    tests = _tests(methods, found.ratios, family, copies.any(axis=0))
+    tests = _tests(methods, found.ratios, family, np.asarray(copies.any(axis=0)))
     lines = [_line(results, name, by_family[name], target) for name, target in targets.items()]
     tables_frame, cells_frame = pd.DataFrame(lines, columns=_TABLES), pd.DataFrame(cells, columns=_CELLS)
     notes = [*_notes(frame, tables_frame, cells_frame), *reasons]
@@ -96,8 +96,10 @@ def fewer_trainings(results: Results) -> FewerTrainings:
 
 
 def _without(reason: str) -> FewerTrainings:
-    frames = [pd.DataFrame(columns=names) for names in (_METHODS, _TABLES, _CELLS, _TESTS)]
-    return FewerTrainings(*frames, reason=reason)
+    methods, tables, cells, tests = (
+        pd.DataFrame(columns=names) for names in (_METHODS, _TABLES, _CELLS, _TESTS)
+    )
+    return FewerTrainings(methods, tables, cells, tests, reason)
 
 
 def _targets(results: Results) -> tuple[dict[str, Target], list[str]]:
@@ -173,7 +175,7 @@ def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> 
     notes = []
     lacking = list(methods[methods["times_fewer"].isna()]["method"])
     if lacking:
-        where = cells[cells["times_fewer"].isna()]["table"].unique()
+        where = cells[cells["times_fewer"].isna()]["table"].unique().tolist()
         notes.append(
             f"No figure: {listed(lacking)}, of which trials stopped before the budget without the target (on "
             f"{listed(where)})."
@@ -230,7 +232,7 @@ def fewer_headline(found: FewerTrainings) -> list[str]:
     known = found.methods[found.methods["times_fewer"] > 1.0]
     if not len(known):
         return []
-    best = known.loc[known["times_fewer"].idxmax()]
+    best = known.sort_values("times_fewer", kind="stable").iloc[-1]
     interval = "" if np.isnan(best["low"]) else f" (95%: {short(best['low'])} to {short(best['high'])})"
     where = counted(len(found.tables), "table")
     times = short(best["times_fewer"])

@@ -275,8 +275,9 @@ def score_records(results: Results) -> list[dict[str, Any]]:
     """One record per cell, with the exact random-search value beside it; None for what is not known."""
     exact_by_table = {table: exact(results, table) for table in results.instances}
     statistics = run_statistics(results)
-    capped_names = ["restricted", "capped", "random_search_restricted"]
-    by_cell = statistics.scores.set_index(["table", "method", "score"])[capped_names]
+    names = ("restricted", "capped", "random_search_restricted")
+    columns = (statistics.scores[name].tolist() for name in ("table", "method", "score", *names))
+    restricted = {(t, m, s): dict(zip(names, v, strict=True)) for t, m, s, *v in zip(*columns, strict=True)}
     records = []
     for cell in cells(results, statistics):
         s = cell.summary
@@ -285,7 +286,7 @@ def score_records(results: Results) -> list[dict[str, Any]]:
         values |= {"at_least": s.at_least, "random_search_mean": mean, "random_search_std": std}
         values |= {"published_mean": cell.published_mean, "published_std": cell.published_std}
         values |= {"distance_se": cell.distance}
-        values |= by_cell.loc[(cell.table, cell.method, cell.score)].to_dict()
+        values |= restricted[cell.table, cell.method, cell.score]
         records.append(
             {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
             | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed, "tied": cell.tied}
