@@ -200,8 +200,8 @@ def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
     sign = "" if line["exact"] else "≈"
     return (
         f"times fewer: to within {within} of the best{seeds} ({counted(int(line['targets']), 'row')}), in "
-        f"{short(line['budget'])} {instance.time_unit} at the most; random search takes "
-        f"{sign}{short(line['random_search'])}"
+        f"{short(line['budget'], commas=True)} {instance.time_unit} at the most; random search takes "
+        f"{sign}{short(line['random_search'], commas=True)}"
     )
 
 

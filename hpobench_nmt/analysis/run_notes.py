@@ -86,11 +86,14 @@ def _whole_tables(results: Results) -> list[str]:
             _begins_all(trial, len(results.instances[table].table)) for trial in results.trials[table, method]
         ),
     )
+    together: dict[str, list[str]] = {}
+    for method, tables in found.items():
+        together.setdefault(listed(tables), []).append(method)
     return [
-        f"{method} begins all rows before it resumes one (on {listed(tables)}): its first bracket is larger "
-        "than the table. There Hyperband equals successive halving, and trials differ in the order of the "
-        "rows at the most, so that a deviation of 0 is no precision."
-        for method, tables in found.items()
+        f"{listed(methods)} on {tables}: the first bracket is larger than the table, so that all rows begin "
+        "before one is resumed. There Hyperband equals successive halving, and trials differ in the order of "
+        "the rows at the most: a deviation of 0 is no precision."
+        for tables, methods in together.items()
     ]
 
 
