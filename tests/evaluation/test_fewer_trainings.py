@@ -129,3 +129,14 @@ def test_the_least_p_of_six_and_of_nothing():
 def test_what_differs_by_rounding_is_a_tie():
     d = np.array([0.3, -(0.1 + 0.2), 0.5, 1e-17])
     assert signed_rank_exact(d) == pytest.approx(by_all_signs(np.array([0.3, -0.3, 0.5, 0.0])))
+
+
+def test_tables_have_draws_of_their_own():
+    """Four tables with the same runtimes: the interval is half as wide as that of one."""
+    line = np.random.default_rng(4).integers(1, 12, (1, 40)).astype(float)
+
+    def width(n):
+        found = figures([line] * n, [99.0] * n, [8.0] * n, [str(i) for i in range(n)], resamples=4_000)
+        return math.log(found.high[0] / found.low[0])
+
+    assert width(4) == pytest.approx(width(1) / 2, rel=0.1)
