@@ -51,6 +51,7 @@ used = {
     "list_methods": lambda: hb.list_methods(),
     "list_suites": lambda: hb.list_suites(),
     "list_tables": lambda: hb.list_tables(),
+    "fewer_trainings": lambda: hb.fewer_trainings(results),
     "load_results": lambda: hb.load_results("r", methods=["RS"]),
     "load_table": lambda: hb.load_table("toy"),
     "minimize": lambda: hb.minimize(lambda c: c["x"], {"x": [1, 2, 3, 4]}, "RS", budget=3),
