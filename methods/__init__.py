@@ -89,6 +89,7 @@ BUILT_IN = {
         ("RS", "random_search:RandomSearch", (*_ONE, *_SEVERAL), "random search"),
         ("RE", "neighbourhood:RegularisedEvolution", _ONE, "regularised evolution over neighbouring rows"),
         ("LS", "neighbourhood:LocalSearch", _ONE, "local search over neighbouring rows, with restarts"),
+        ("TPE", "bohb:TPE", _ONE, "densities of good and of bad rows, those of BOHB"),
         ("BO_EI_M", "gaussian_process:BO_M", _ONE, "Gaussian process, Matern-5/2, EI"),
         ("BO_EI_R", "gaussian_process:BO_R", _ONE, "Gaussian process, RBF, EI"),
         ("GB_EI_M", "graph_based:GB_M", _ONE, "graph, Matern-5/2 weights, EI"),
@@ -129,6 +130,7 @@ BUILT_IN = {
         ("Hyperband", "successive_halving:Hyperband", "Hyperband: brackets of successive halving"),
         ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
         ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
+        ("BOHB", "bohb:BOHB", "Hyperband, new rows by densities of good and of bad rows"),
         ("BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"),
     )
 }

@@ -22,12 +22,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.compiled import compiled
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
+from hpobench_nmt.methods.columns import feature_owners
 from hpobench_nmt.methods.improvement import (
     log_ehvi_of_contenders,
     log_mean_ei,
@@ -174,7 +175,7 @@ def bank_of(problem: Problem, isotropic: bool = True, vectors: int = 24, length_
 
     They depend on how many columns each hyperparameter has, and on nothing else of the problem.
     """
-    owner = _owners(problem)
+    owner = feature_owners(problem)
     count = int(owner[-1]) + 1 if len(owner) else 0
     draws = np.random.default_rng(VECTOR_SEED).standard_normal((vectors, count))
     lengths = MEDIAN_LENGTH * math.sqrt(count) * np.exp(length_sd * draws)
@@ -183,17 +184,6 @@ def bank_of(problem: Problem, isotropic: bool = True, vectors: int = 24, length_
     inverse_squares = np.repeat((lengths**-2.0)[:, owner], len(NOISES), axis=0)
     noise = np.tile(NOISES, len(lengths))
     return Bank(np.ascontiguousarray(inverse_squares), noise, np.full(len(noise), -math.log(len(noise))))
-
-
-def _owners(problem: Problem) -> Rows:
-    """The number of the hyperparameter that each feature belongs to, ascending, shape (F,).
-
-    The columns of a category are one hyperparameter. Where there are features of other kinds, each is its
-    own.
-    """
-    counts = [h.n_features for h in problem.space]
-    width = problem.features.shape[1]
-    return np.repeat(np.arange(len(counts)), counts) if sum(counts) == width else np.arange(width)
 
 
 @compiled(error_model="numpy")

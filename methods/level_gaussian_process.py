@@ -19,7 +19,6 @@ orders of magnitude; a loss that is missing ranks last.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -33,7 +32,7 @@ from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.gaussian_process import kernel_prior
 from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import KernelPrior, matern52
-from hpobench_nmt.methods.partial_training import Field
+from hpobench_nmt.methods.partial_training import Field, losses_at
 from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.search import best_of
 
@@ -79,7 +78,7 @@ class LevelBO:
             return field.begin(running)
         free = self._reached <= self._last
         free[list(running)] = False
-        if field.new_row(running) is None:
+        if not field.may_begin(running):
             free &= self._reached > 0
         if not free.any():
             return None
@@ -97,10 +96,9 @@ class LevelBO:
         """Learn the losses at the levels that the row has come to."""
         row, field = progress.row, self._field
         field.note(progress)
-        best = np.fmin.accumulate(progress.losses[:, 0])
-        for level in range(self._reached[row], field.at[row]):
-            at = min(int(progress.resources.searchsorted(field.levels[level])), len(best) - 1)
-            loss = math.inf if np.isnan(best[at]) else best[at]
+        before = int(self._reached[row])
+        losses = losses_at(progress, field.levels[before : field.at[row]])
+        for level, loss in enumerate(losses, before):
             self._pending.observe(level * self._n_rows + row, np.array([loss]))
         self._reached[row] = field.at[row]
 

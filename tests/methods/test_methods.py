@@ -23,6 +23,7 @@ NOISE_SD = 1e-3
 # test_partial_training.py has those that train rows part of the way.
 # They draw rows by number, and no row of a random table has neighbours: test_neighbourhood.py has grids.
 NEIGHBOURS = ("RE", "LS")
+DRAWN = ("RS", "TPE", "NSGA2", "TS_M_std", *NEIGHBOURS)
 WHOLE = {name: method for name, method in BUILT_IN.items() if not method.partial}
 
 
@@ -184,9 +185,7 @@ def test_standardised_search_among_equal_losses_does_not_depend_on_their_value(n
     assert trial(name, features, np.full_like(losses, constant), [0, 1, 2], n_steps=20) == expected
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in WHOLE if name not in ("RS", "NSGA2", "TS_M_std", *NEIGHBOURS)]
-)
+@pytest.mark.parametrize("name", [name for name in WHOLE if name not in DRAWN])
 def test_order_of_rows_does_not_matter(name):
     n_objectives = BUILT_IN[name].objectives[0]
     features, losses = random_table(6, n_rows=70, n_objectives=n_objectives)
