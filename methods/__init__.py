@@ -117,6 +117,7 @@ BUILT_IN = {
             _ONE,
             "BO_EI_M_std, EI per expected cost",
         ),
+        ("piBO_M_std", "user_priors:PiBO", _ONE, "BO_EI_M_std, EI weighted by the suite's prior"),
         ("BO_PF_M_std", "rgpe:PortfolioBO", (1, 2), "BO_M_std, begun with a portfolio of other tables"),
         ("RGPE_M", "rgpe:RGPE", (1, 2), "ensemble of Gaussian processes of this and other tables"),
         ("ParEGO_M", "parego:ParEGO", _SEVERAL, "Gaussian process, EI of randomly weighted losses"),
@@ -131,6 +132,7 @@ BUILT_IN = {
         ("ASHA", "successive_halving:ASHA", "asynchronous successive halving by promotion"),
         ("ASHA_stop", "successive_halving:ASHAStopping", "ASHA by stopping"),
         ("BOHB", "bohb:BOHB", "Hyperband, new rows by densities of good and of bad rows"),
+        ("PriorBand", "user_priors:PriorBand", "Hyperband, new rows by the suite's prior"),
         ("BO_levels", "level_gaussian_process:LevelBO", "Gaussian process over rows and levels of training"),
     )
 }
