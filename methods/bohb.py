@@ -102,7 +102,7 @@ def log_density(at: Floats, points: Floats, width: Floats, owners: Rows) -> Floa
 def _weight(width: float, columns: int) -> float:
     """What squared distances of a hyperparameter are multiplied by; several columns are a category."""
     if columns == 1:
-        return width**-2.0
+        return 1.0 / (width * width)
     width = min(width, (columns - 1) / columns)  # where all values are equally likely
     return max(2.0 * math.log((1.0 - width) * (columns - 1) / width), 0.0)
 

@@ -34,9 +34,9 @@ from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.any_targets import AnyTargetsSearch
 from hpobench_nmt.methods.improvement import log_ei_of_all
-from hpobench_nmt.methods.level_gaussian_process import normal_scores
 from hpobench_nmt.methods.pending import Given
 from hpobench_nmt.methods.sampler import SampledSearch
+from hpobench_nmt.methods.warping import normal_scores
 
 MOST_WITH_PRODUCTS = 40
 LARGEST_MEAN = 3.0
@@ -126,7 +126,8 @@ def fitted(basis: Floats, log_basis: Floats, z: Floats) -> tuple[Floats, Floats]
 
     Shapes: basis (n, p), log_basis (n, q), z (n,).
     """
-    w, v = np.zeros(basis.shape[1]), np.zeros(log_basis.shape[1])
+    w: Floats = np.zeros(basis.shape[1])
+    v: Floats = np.zeros(log_basis.shape[1])
     least = np.inf
     for _ in range(_ROUNDS):
         weighted = basis * np.exp(-log_basis @ v)[:, None]

@@ -23,8 +23,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress, Request
@@ -35,6 +33,7 @@ from hpobench_nmt.methods.kernels import KernelPrior, matern52
 from hpobench_nmt.methods.partial_training import Field, losses_at
 from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.search import best_of
+from hpobench_nmt.methods.warping import normal_scores
 
 ETA = 3
 LEVEL_SCALE = 3.0
@@ -101,11 +100,6 @@ class LevelBO:
         for level, loss in enumerate(losses, before):
             self._pending.observe(level * self._n_rows + row, np.array([loss]))
         self._reached[row] = field.at[row]
-
-
-def normal_scores(losses: Floats) -> Floats:
-    """Normal quantiles of (rank - 1/2) / n, shape (n,); equal losses have their mean rank."""
-    return np.asarray(ndtri((rankdata(losses) - 0.5) / len(losses)))
 
 
 @lru_cache(maxsize=8)
