@@ -54,8 +54,10 @@ METHODS = (
     "BO_auto(vectors=48)",
     "BO_auto(isotropic=false)",
     "BO_auto(length_sd=0.7)",
-    "BO_auto(best=1)",
-    "BO_auto(best=58)",
+    "BO_auto(additive=0.0)",
+    "BO_auto(additive=1.0)",
+    "BO_auto(weight=0.5)",
+    "BO_auto(weight=1.0)",
 )
 
 

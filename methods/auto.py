@@ -5,11 +5,12 @@ bank of kernels (kernel_bank.py) is weighted by evidence at every step. Losses a
 (warping.py), so that a training that diverged is bad and nothing more. After the initial design nothing is
 random.
 
-One loss: the expected improvement of the members of largest weight, averaged with their weights. Snoek et
-al. 2012, "Practical Bayesian Optimization of Machine Learning Algorithms", average over hyperparameters in
-the same way. Several losses: each has weights of its own, and its mixture of members is replaced by the
-normal of equal mean and variance. Two losses are searched by expected hypervolume improvement, more by an
-optimistic guess. Constraints multiply by the probability that they are kept, as in constrained.py.
+One loss: the expected improvement of the members that hold most of the weight, averaged with their weights.
+Snoek et al. 2012, "Practical Bayesian Optimization of Machine Learning Algorithms", average over
+hyperparameters in the same way. Several losses: each has weights of its own, and its mixture of members is
+replaced by the normal of equal mean and variance. Two losses are searched by expected hypervolume
+improvement, more by an optimistic guess. Constraints multiply by the probability that they are kept, as in
+constrained.py.
 
 docs/explanation/auto.md has the reason for each choice, and `benchmarks/auto_ablation.py` the experiments.
 """
@@ -28,13 +29,13 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
-from hpobench_nmt.methods.columns import feature_owners
+from hpobench_nmt.methods.columns import feature_counts
 from hpobench_nmt.methods.improvement import (
     log_ehvi_of_contenders,
-    log_mean_ei,
+    log_mean_ei_of_contenders,
     log_probability_below,
 )
-from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Weights
+from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Levels, Weights, levels_of
 from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
 from hpobench_nmt.methods.search import best_of
 from hpobench_nmt.methods.warping import warped, warped_violations
@@ -45,6 +46,8 @@ LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
 # the number of hyperparameters, so that distances between random rows stay the same.
 MEDIAN_LENGTH, VECTOR_SEED = 0.35, 0
 NOISES = (1e-4, 3e-2)
+# Candidates times members averaged, at most, so that a step in a large space stays fast; 8 members at least.
+_MOST_VALUES, _FEWEST = 800_000, 8
 
 
 class AutoBO:
@@ -57,7 +60,8 @@ class AutoBO:
         isotropic: whether the bank has kernels of equal length scales.
         vectors: how many vectors with a length scale for each hyperparameter it has.
         length_sd: standard deviation of the logarithms of those length scales.
-        best: how many members are averaged.
+        additive: share of each kernel's variance that is a sum over hyperparameters, 0 to 1.
+        weight: the members of largest weight that hold this share of it are averaged, above 0 to 1.
     """
 
     def __init__(
@@ -68,16 +72,19 @@ class AutoBO:
         isotropic: bool = True,
         vectors: int = 24,
         length_sd: float = 1.0,
-        best: int = 8,
+        additive: float = 0.5,
+        weight: float = 0.95,
     ) -> None:
-        if not (cap > 0 and vectors >= 0 and best >= 1 and 0 <= length_sd <= 10):
+        if not (cap > 0 and vectors >= 0 and 0 <= length_sd <= 10 and 0 <= additive <= 1 and 0 < weight <= 1):
             raise InputError(
-                "BO_auto needs cap above 0, vectors of 0 or more, best of 1 or more, length_sd of 0 to 10."
+                "BO_auto needs cap above 0, vectors of 0 or more, length_sd of 0 to 10, additive of 0 to 1, "
+                "and weight above 0, at most 1."
             )
         if not (isotropic or vectors):
             raise InputError("BO_auto has an empty bank: set isotropic=true, or vectors to 1 or more.")
-        self._cap, self._best = math.log1p(cap), best
-        self._posterior = BankPosterior(bank_of(problem, isotropic, vectors, length_sd), problem.features)
+        self._cap, self._weight = math.log1p(cap), weight
+        bank = bank_of(problem, isotropic, vectors, length_sd, additive)
+        self._posterior = BankPosterior(bank, _levels_of(problem))
         self._rng = rng
         self._free = np.ones(len(problem.features), dtype=bool)
         self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
@@ -115,51 +122,57 @@ class AutoBO:
         self.tell(index, np.concatenate([losses, violations]))
 
     def _values(self, pending: Sequence[int], free: Bools) -> Floats:
-        """Logarithms of the acquisition, shape (N,)."""
+        """Logarithms of the acquisition, shape (N,); may be -inf where a row is not free or cannot win."""
         told = self._targets[: len(self._posterior.seen)]
         losses = np.stack(
             [warped(column, self._cap) for column in np.ascontiguousarray(told[:, : self._m].T)]
         )
+        values = np.where(free, 0.0, -np.inf)
         if told.shape[1] == self._m:
-            return self._improvement(losses, losses, pending, free)
+            return self._improvement(losses, losses, pending, values)
         violations = np.where(np.isnan(told[:, self._m :]), np.inf, told[:, self._m :])
         kept = (violations <= 0).all(axis=1)
-        values = np.zeros(len(free))
         for column in violations.T:
             y, bound = warped_violations(np.ascontiguousarray(column))
             mean, var = self._mixture(y, pending)
             values += log_probability_below(np.array([bound]), mean[None], var)
-        if kept.any():
-            values += self._improvement(losses, losses[:, kept], pending, free)
-        return values
+        return self._improvement(losses, losses[:, kept], pending, values) if kept.any() else values
 
-    def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], free: Bools) -> Floats:
-        """Of warped losses y, shape (m, n), over those of feasible rows."""
+    def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], offsets: Floats) -> Floats:
+        """Of warped losses y, shape (m, n), over those of feasible rows; plus offsets, shape (N,)."""
         if self._m == 1:
-            return self._expected_improvement(y[0], float(feasible.min()), pending)
+            return self._expected_improvement(y[0], float(feasible.min()), pending, offsets)
         mixtures = [self._mixture(column, pending) for column in y]
         mean, var = (np.array(part) for part in zip(*mixtures, strict=True))
         front = feasible.T[pareto_front(feasible.T)]
         front = np.ascontiguousarray(front[np.argsort(front[:, 0], kind="stable")])
         best, worst = y.min(axis=1), y.max(axis=1)
+        free = offsets > -np.inf
         if self._m == 2:
             reference = worst + REFERENCE_MARGIN * (worst - best)
-            return log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
-        return by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
+            return offsets + log_ehvi_of_contenders(mean, np.sqrt(var), front, reference, free)
+        return offsets + by_optimistic_hypervolume(Belief(mean, var, free, front, best, worst, None))
 
-    def _expected_improvement(self, y: Floats, best: float, pending: Sequence[int]) -> Floats:
+    def _expected_improvement(
+        self, y: Floats, best: float, pending: Sequence[int], offsets: Floats
+    ) -> Floats:
         """log of the weighted mean of the members' EI."""
         weights = self._posterior.weigh(y)
-        members = weights.best(self._best)
+        members = self._heaviest(weights)
         mean, var = self._fields(weights, members, pending)
-        return log_mean_ei(mean, var, best, np.array([log_weight for _, log_weight in members]))
+        log_weights = np.array([log_weight for _, log_weight in members])
+        return log_mean_ei_of_contenders(mean, var, best, log_weights, offsets)
 
     def _mixture(self, y: Floats, pending: Sequence[int]) -> tuple[Floats, Floats]:
-        """Mean and variance of every candidate by the mixture of the best members, shape (N,) each."""
+        """Mean and variance of every candidate by the mixture of the heaviest members, shape (N,) each."""
         weights = self._posterior.weigh(y)
-        members = weights.best(self._best)
+        members = self._heaviest(weights)
         mean, var = self._fields(weights, members, pending)
         return _moments(mean, var, np.array([log_weight for _, log_weight in members]))
+
+    def _heaviest(self, weights: Weights) -> list[tuple[int, float]]:
+        """The members to average, each with the logarithm of its weight."""
+        return weights.heaviest(self._weight)[: max(_MOST_VALUES // len(self._free), _FEWEST)]
 
     def _fields(
         self, weights: Weights, members: Sequence[tuple[int, float]], pending: Sequence[int]
@@ -170,20 +183,24 @@ class AutoBO:
 
 
 @lru_cache(maxsize=32)
-def bank_of(problem: Problem, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0) -> Bank:
-    """The kernels for a problem's features, shared by its trials, all of equal prior weight.
-
-    They depend on how many columns each hyperparameter has, and on nothing else of the problem.
-    """
-    owner = feature_owners(problem)
-    count = int(owner[-1]) + 1 if len(owner) else 0
+def bank_of(
+    problem: Problem, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0, additive: float = 0.5
+) -> Bank:
+    """The kernels for a problem, all of equal prior weight. Only its number of hyperparameters matters."""
+    count = len(feature_counts(problem))
     draws = np.random.default_rng(VECTOR_SEED).standard_normal((vectors, count))
     lengths = MEDIAN_LENGTH * math.sqrt(count) * np.exp(length_sd * draws)
     if isotropic:
         lengths = np.concatenate([np.repeat(np.array(LENGTHS)[:, None], count, axis=1), lengths])
-    inverse_squares = np.repeat((lengths**-2.0)[:, owner], len(NOISES), axis=0)
     noise = np.tile(NOISES, len(lengths))
-    return Bank(np.ascontiguousarray(inverse_squares), noise, np.full(len(noise), -math.log(len(noise))))
+    log_prior = np.full(len(noise), -math.log(len(noise)))
+    return Bank(np.repeat(lengths**-2.0, len(NOISES), axis=0), noise, log_prior, additive if count else 0.0)
+
+
+@lru_cache(maxsize=32)
+def _levels_of(problem: Problem) -> Levels:
+    """The values of the problem's candidates, shared by its trials."""
+    return levels_of(problem.features, feature_counts(problem))
 
 
 @compiled(error_model="numpy")

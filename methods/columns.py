@@ -1,4 +1,4 @@
-"""Which hyperparameter each feature belongs to."""
+"""Which features belong to which hyperparameter."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from hpobench_nmt.core.arrays import Rows
 from hpobench_nmt.core.problem import Problem
 
 
-def feature_owners(problem: Problem) -> Rows:
-    """The number of the hyperparameter that each feature belongs to, ascending, shape (F,).
-
-    The columns of a category are one hyperparameter. Where there are features of other kinds, each is its
-    own.
-    """
+def feature_counts(problem: Problem) -> list[int]:
+    """How many features each hyperparameter has; 1 for each where there are features of other kinds."""
     counts = [h.n_features for h in problem.space]
     width = problem.features.shape[1]
-    return np.repeat(np.arange(len(counts)), counts) if sum(counts) == width else np.arange(width)
+    return counts if sum(counts) == width else [1] * width
+
+
+def feature_owners(problem: Problem) -> Rows:
+    """The number of the hyperparameter that each feature belongs to, ascending, shape (F,)."""
+    counts = feature_counts(problem)
+    return np.repeat(np.arange(len(counts)), counts)

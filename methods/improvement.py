@@ -105,26 +105,57 @@ def log_ei_of_all(mean: Floats, var: Floats, best: float) -> Floats:
 
 
 @compiled(error_model="numpy")
-def log_mean_ei(mean: Floats, var: Floats, best: float, log_weights: Floats) -> Floats:
-    """log of the weighted mean of k models' EI of every candidate, shape (M,); -inf where all are 0.
+def log_mean_ei_of_contenders(
+    mean: Floats, var: Floats, best: float, log_weights: Floats, offsets: Floats
+) -> Floats:
+    """log of the weighted mean of k models' EI, plus an offset, of each candidate that could be the best.
 
-    Shapes: mean and var (k, M), log_weights (k,).
+    Candidates that cannot win are found by the bound h(u) <= (max(u, 0) + 0.4) exp(-min(u, 0)^2 / 2).
+
+    Shapes: mean and var (k, M), log_weights (k,), offsets (M,), -inf for candidates that are not free. The
+    result, of shape (M,), is -inf for those that are not free or cannot be the best. O(k M).
     """
-    result = np.empty(mean.shape[1])
+    bounds = np.full(mean.shape[1], -np.inf)
     weights = np.exp(log_weights)
     for i in range(mean.shape[1]):
-        total = 0.0
-        for b in range(mean.shape[0]):
-            total += weights[b] * _improvement(best, mean[b, i], math.sqrt(var[b, i]))
-        result[i] = (
-            math.log(total) if total > _LEAST_SUM else _log_sum(mean[:, i], var[:, i], best, log_weights)
-        )
+        if offsets[i] > -np.inf:
+            total = 0.0
+            for b in range(mean.shape[0]):
+                total += weights[b] * _most_improvement(best, mean[b, i], math.sqrt(var[b, i]))
+            bounds[i] = math.log(total) + offsets[i] + 1e-9  # a little more, as the sum is rounded
+    leader = bounds.argmax()
+    top = _log_mean_ei(mean[:, leader], var[:, leader], best, log_weights) + offsets[leader]
+    if top < math.log(_LEAST_SUM):
+        bounds = offsets  # bounds may have underflowed
+    result = np.full(mean.shape[1], -np.inf)
+    for i in range(mean.shape[1]):
+        if bounds[i] >= top and offsets[i] > -np.inf:
+            result[i] = _log_mean_ei(mean[:, i], var[:, i], best, log_weights) + offsets[i]
+            top = max(top, result[i])
     return result
 
 
 @compiled(error_model="numpy")
+def _most_improvement(threshold: float, mean: float, sd: float) -> float:
+    """A bound of `_improvement`."""
+    gap = threshold - mean
+    if gap >= 0.0:
+        return gap + 0.4 * sd
+    return 0.4 * sd * math.exp(-0.5 * (gap / sd) ** 2) if sd > 0.0 else 0.0
+
+
+@compiled(error_model="numpy")
+def _log_mean_ei(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
+    """Of one candidate."""
+    total = 0.0
+    for b in range(mean.shape[0]):
+        total += math.exp(log_weights[b]) * _improvement(best, mean[b], math.sqrt(var[b]))
+    return math.log(total) if total > _LEAST_SUM else _log_sum(mean, var, best, log_weights)
+
+
+@compiled(error_model="numpy")
 def _log_sum(mean: Floats, var: Floats, best: float, log_weights: Floats) -> float:
-    """The same of one candidate, whose EI may underflow."""
+    """The same where EI may underflow."""
     terms = log_weights + log_ei_of_all(mean, var, best)  # each mean with its variance
     top: float = terms.max()
     if top == -np.inf:

@@ -1,15 +1,18 @@
 """Gaussian posteriors of many kernels over one finite set, weighted by their evidence.
 
-No single length scale suits all tables. A bank holds B Matern-5/2 kernels with fixed length scales and noise
-variances. Evidence weights them, and nothing is optimised.
+No single length scale suits all tables. A bank holds B kernels with fixed length scales and noise variances.
+Evidence weights them, and nothing is optimised. A kernel is a mean of two: a Matern-5/2 kernel k of all H
+hyperparameters, and an average of one for each, of the same lengths (additive, Duvenaud et al. 2011):
+
+    K(x, x') = (1 - a) k(sum_h d_h^2) + a / H sum_h k(d_h^2),   d_h = (x_h - x'_h) / length_h
 
     symbol   shape      meaning
-    W        B x F      1 / length^2 of each kernel and feature; the columns of a category share theirs
+    W        B x H      1 / length^2 of each kernel and hyperparameter; the columns of a category share theirs
     s^2      B          noise variance, as a share of the kernel's amplitude^2
     L        B x n x n  Cholesky factors of K_b[S,S] + s_b^2 I for the n rows S observed
     y        n          targets, new at every step; prior mean 0
     z        B x n      L_b^-1 y
-    V        n x N      L_b^-1 K_b[S,:], of the best members only
+    V        n x N      L_b^-1 K_b[S,:], of the members that were used only
 
 The amplitude^2 has the prior InvGamma(1/2, 1/2) and is integrated out, so that y is Student with one degree
 of freedom (Rasmussen & Williams 2006, section 5.4.1, with a prior; Shah et al. 2014, "Student-t
@@ -18,9 +21,9 @@ Processes"):
     log p(y | b) = -(n + 1) / 2 log(1 + z'z) - sum log diag L_b + constant
 
 A posterior is treated as normal, with (1 + z'z) / (n + 1) times the variance of amplitude 1, the squared
-scale of the Student distribution. All members keep L, which is small. V is kept for those that were among
-the best at some step, up to a limit of memory, and catches up when it is needed again. Observing a row
-takes O(B n^2), and a step O(n N) for each member that is used.
+scale of the Student distribution. All members keep L, which is small. V is kept for those that were used at
+some step, up to a limit of memory, and catches up when it is needed again. Observing a row takes O(B n^2),
+and a step O(n N) for each member that is used.
 """
 
 from __future__ import annotations
@@ -35,42 +38,72 @@ import numpy as np
 from hpobench_nmt.core.arrays import Floats, Rows
 from hpobench_nmt.core.compiled import compiled
 
-_ROWS = 32  # that the arrays hold at first; doubled as needed
+_ROWS = 8  # that the arrays hold at first; doubled as needed
 _CACHE_BYTES = 512 * 2**20  # of V, of all members together
 LEAST_HELD = 16  # members whose V is kept in any case
 
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """The kernels: inverse squared lengths (B, F), noise variances (B,), logarithms of prior weights (B,)."""
+    """The kernels: W (B, H), noise variances (B,), logarithms of prior weights (B,), and the share a."""
 
     inverse_squares: Floats
     noise: Floats
     log_prior: Floats
+    additive: float
 
     def __len__(self) -> int:
         return len(self.noise)
 
 
-class BankPosterior:
-    """What B kernels say of N candidates, features of shape (N, F), given n rows."""
+class Levels(NamedTuple):
+    """The U distinct values that H hyperparameters have among N rows.
 
-    def __init__(self, bank: Bank, features: Floats) -> None:
+    Covariances are computed between values, of which a grid has few, and looked up for rows.
+
+    Attributes:
+        values: features of each value, shape (U, w), for the w columns of the widest hyperparameter.
+        starts: where the values of each hyperparameter begin, shape (H + 1,).
+        code: the value that each row has of each hyperparameter, shape (N, H).
+    """
+
+    values: Floats
+    starts: Rows
+    code: Rows
+
+
+def levels_of(features: Floats, columns: Sequence[int]) -> Levels:
+    """The levels of features, shape (N, F), of which each hyperparameter has so many columns, F in all."""
+    code = np.zeros((len(features), len(columns)), dtype=np.int64)
+    found, starts, first = [], [0], 0
+    for h, count in enumerate(columns):
+        values, inverse = np.unique(features[:, first : first + count], axis=0, return_inverse=True)
+        code[:, h] = starts[-1] + inverse.ravel()
+        found.append(np.pad(values, ((0, 0), (0, max(columns) - count))))
+        starts.append(starts[-1] + len(values))
+        first += count
+    return Levels(np.concatenate(found) if found else np.empty((0, 0)), np.array(starts), code)
+
+
+class BankPosterior:
+    """What B kernels say of N candidates, given n rows of them."""
+
+    def __init__(self, bank: Bank, levels: Levels) -> None:
         self.bank = bank
-        self._features = np.ascontiguousarray(features)
+        self._levels = levels
         self.seen: list[int] = []
         self._factors = np.zeros((len(bank), _ROWS, _ROWS))
         self._held: dict[int, _Field] = {}  # in the order of their last use
 
     def observe(self, row: int) -> None:
         """Condition every member on a row."""
-        n = len(self.seen)
+        n, bank = len(self.seen), self.bank
         if n == self._factors.shape[1]:
             more = np.zeros((len(self.bank), 2 * n, 2 * n))
             more[:, :n, :n] = self._factors
             self._factors = more
-        rows = self._features[[*self.seen, row]]
-        _append(self._factors, n, rows, self.bank.inverse_squares, self.bank.noise)
+        seen = np.array([*self.seen, row])
+        _append(self._factors, seen, self._levels, bank.inverse_squares, bank.noise, bank.additive)
         self.seen.append(row)
 
     def weigh(self, y: Floats) -> Weights:
@@ -95,32 +128,26 @@ class BankPosterior:
     def _once_observed(self, held: _Field, member: int, running: Sequence[int]) -> Floats:
         bank, n = self.bank, len(self.seen)
         rows = np.array(running, dtype=np.int64)
-        more = np.empty((len(rows), len(self._features)))
+        more = np.empty((len(rows), len(held.var)))
         var = held.var.copy()
-        _observe_pending(
-            held.whitened[:n],
-            rows,
-            self._features,
-            bank.inverse_squares[member],
-            bank.noise[member],
-            more,
-            var,
-        )
+        kernel = bank.inverse_squares[member], bank.additive
+        _observe_pending(held.whitened[:n], rows, self._levels, *kernel, bank.noise[member], more, var)
         return var
 
     def _caught_up(self, member: int) -> _Field:
         """V of a member for all rows observed; the fields used longest ago are dropped beyond the limit."""
-        held = self._held.pop(member, None) or _Field(np.empty((0, len(self._features))), 0)
-        n = len(self.seen)
+        n, n_rows = len(self.seen), len(self._levels.code)
+        held = self._held.pop(member, None) or _Field(np.empty((0, n_rows)), 0)
         if len(held.whitened) < n:
-            more = np.empty((self._factors.shape[1], len(self._features)))
+            capacity = _ROWS
+            while capacity < n:
+                capacity *= 2
+            more = np.empty((capacity, n_rows))
             more[: held.count] = held.whitened[: held.count]
             held.whitened = more
         seen = np.array(self.seen, dtype=np.int64)
-        bank, factor = self.bank, self._factors[member]
-        _extend(
-            held.whitened, held.count, n, seen, self._features, bank.inverse_squares[member], factor, held.var
-        )
+        kernel = self.bank.inverse_squares[member], self.bank.additive
+        _extend(held.whitened, held.count, seen, self._levels, *kernel, self._factors[member], held.var)
         held.count = n
         self._held[member] = held
         limit = max(_CACHE_BYTES // (held.whitened.nbytes + 1), LEAST_HELD)
@@ -142,10 +169,12 @@ class Weights(NamedTuple):
     whitened_targets: Floats
     amplitude: Floats
 
-    def best(self, count: int) -> list[tuple[int, float]]:
-        """The members of largest weight, the largest first, each with its logarithm."""
-        order = np.argsort(-self.log_weights, kind="stable")[:count]
-        return [(int(member), float(self.log_weights[member])) for member in order]
+    def heaviest(self, share: float) -> list[tuple[int, float]]:
+        """The fewest members that hold this share of the weight, largest first, each with its logarithm."""
+        order = np.argsort(-self.log_weights, kind="stable")
+        held = np.cumsum(np.exp(self.log_weights[order]))
+        count = int(np.searchsorted(held, share)) + 1
+        return [(int(member), float(self.log_weights[member])) for member in order[:count]]
 
 
 class _Field:
@@ -156,28 +185,61 @@ class _Field:
         self.var: Floats = np.ones(whitened.shape[1])
 
 
-@compiled(error_model="numpy")
-def _covariances(features: Floats, row: int, inverse_squares: Floats, found: Floats) -> None:
-    """Matern-5/2 covariances of amplitude 1 of one row with all; writes `found`."""
-    for i in range(features.shape[0]):
-        squared = 0.0
-        for h in range(features.shape[1]):
-            gap = features[i, h] - features[row, h]
-            squared += gap * gap * inverse_squares[h]
-        r = math.sqrt(5.0 * squared)
-        found[i] = (1.0 + r + r * r / 3.0) * math.exp(-r)
+@compiled(error_model="numpy", inline="always")
+def _matern(squared: float) -> float:
+    """The Matern-5/2 kernel of amplitude 1, of a squared distance in lengths."""
+    r = math.sqrt(5.0 * squared)
+    return (1.0 + r + r * r / 3.0) * math.exp(-r)
 
 
 @compiled(error_model="numpy")
-def _append(factors: Floats, n: int, rows: Floats, inverse_squares: Floats, noise: Floats) -> None:
-    """Row n of every factor, for the last of n + 1 rows of features."""
-    covariances = np.empty(n + 1)
+def _covariances(levels: Levels, row: int, inverse_squares: Floats, additive: float, found: Floats) -> None:
+    """K of one row with all; writes `found`."""
+    n_hyperparameters = levels.code.shape[1]
+    squares = np.zeros(levels.values.shape[0])
+    alone = np.empty(squares.shape[0])
+    for h in range(n_hyperparameters):
+        here = levels.code[row, h]
+        for u in range(levels.starts[h], levels.starts[h + 1]):
+            for c in range(levels.values.shape[1]):
+                gap = levels.values[u, c] - levels.values[here, c]
+                squares[u] += gap * gap * inverse_squares[h]
+            alone[u] = _matern(squares[u])
+    for i in range(found.shape[0]):
+        squared, each = 0.0, 0.0
+        for h in range(n_hyperparameters):
+            u = levels.code[i, h]
+            squared += squares[u]
+            each += alone[u]
+        found[i] = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+
+
+@compiled(error_model="numpy")
+def _covariance(levels: Levels, i: int, j: int, inverse_squares: Floats, additive: float) -> float:
+    """K of two rows."""
+    n_hyperparameters = levels.code.shape[1]
+    squared, each = 0.0, 0.0
+    for h in range(n_hyperparameters):
+        alone = 0.0
+        for c in range(levels.values.shape[1]):
+            gap = levels.values[levels.code[i, h], c] - levels.values[levels.code[j, h], c]
+            alone += gap * gap * inverse_squares[h]
+        squared += alone
+        each += _matern(alone)
+    return (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+
+
+@compiled(error_model="numpy")
+def _append(
+    factors: Floats, seen: Rows, levels: Levels, inverse_squares: Floats, noise: Floats, additive: float
+) -> None:
+    """Row n of every factor, for the last of n + 1 rows."""
+    n = seen.shape[0] - 1
     for b in range(factors.shape[0]):
         factor = factors[b]
         pivot = 1.0 + noise[b]
-        _covariances(rows, n, inverse_squares[b], covariances)
         for i in range(n):
-            value = covariances[i]
+            value = _covariance(levels, seen[n], seen[i], inverse_squares[b], additive)
             for j in range(i):
                 value -= factor[n, j] * factor[i, j]
             value /= factor[i, i]
@@ -221,13 +283,13 @@ def _explain(new: Floats, inverse: float, var: Floats) -> None:
 
 @compiled(error_model="numpy")
 def _extend(
-    whitened: Floats, count: int, n: int, seen: Rows, features: Floats, inverse_squares: Floats,
+    whitened: Floats, count: int, seen: Rows, levels: Levels, inverse_squares: Floats, additive: float,
     factor: Floats, var: Floats,
 ) -> None:  # fmt: skip
-    """Rows count to n - 1 of V, and the variance that they leave."""
-    for k in range(count, n):
+    """The rows of V from `count` on, and the variance that they leave."""
+    for k in range(count, seen.shape[0]):
         new = whitened[k]
-        _covariances(features, seen[k], inverse_squares, new)
+        _covariances(levels, seen[k], inverse_squares, additive, new)
         for j in range(k):
             share, earlier = factor[k, j], whitened[j]
             for i in range(new.shape[0]):
@@ -249,8 +311,8 @@ def _weighted_sum(whitened: Floats, z: Floats) -> Floats:
 
 @compiled(error_model="numpy")
 def _observe_pending(
-    whitened: Floats, pending: Rows, features: Floats, inverse_squares: Floats, noise: float, more: Floats,
-    var: Floats,
+    whitened: Floats, pending: Rows, levels: Levels, inverse_squares: Floats, additive: float, noise: float,
+    more: Floats, var: Floats,
 ) -> None:  # fmt: skip
     """Rows of V for k pending rows, shape (k, N), after those of n observed rows; var changes in place.
 
@@ -259,8 +321,8 @@ def _observe_pending(
     n = whitened.shape[0]
     for k in range(pending.shape[0]):
         p, new = pending[k], more[k]
+        _covariances(levels, p, inverse_squares, additive, new)
         pivot = 1.0 + noise
-        _covariances(features, p, inverse_squares, new)
         for j in range(n + k):
             earlier = whitened[j] if j < n else more[j - n]
             share = earlier[p]

@@ -18,7 +18,7 @@ from hpobench_nmt.methods.improvement import (
     log_ehvi_of_contenders,
     log_ei_of_all,
     log_ei_of_contenders,
-    log_mean_ei,
+    log_mean_ei_of_contenders,
 )
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -397,18 +397,23 @@ def test_contenders_ignore_seen_candidates():
     assert (log_ehvi_of_contenders(mean, sd, front, reference, ~both) == -np.inf).all()
 
 
-def test_log_mean_ei_is_the_mean_of_the_models():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(20))
+def test_the_mean_of_improvements_is_that_of_the_models_where_it_could_be_the_largest(seed):
+    rng = np.random.default_rng(seed)
     mean, var = rng.normal(size=(4, 50)), rng.uniform(0.0, 2.0, size=(4, 50))
     var[1, :10] = 0.0
-    weights = rng.dirichlet(np.ones(4))
-    singles = [np.exp(log_ei_of_all(mean[b], var[b], -0.5)) for b in range(4)]
-    found = log_mean_ei(mean, var, -0.5, np.log(weights))
-    np.testing.assert_allclose(np.exp(found), weights @ np.array(singles), rtol=1e-10)
+    weights, offsets = rng.dirichlet(np.ones(4)), rng.choice([0.0, -1.0, -np.inf], size=50)
+    best = rng.choice([-0.5, -4.0])
+    singles = [np.exp(log_ei_of_all(mean[b], var[b], best)) for b in range(4)]
+    expected = weights @ np.array(singles) * np.exp(offsets)
+    found = np.exp(log_mean_ei_of_contenders(mean, var, best, np.log(weights), offsets))
+    assert found.argmax() == expected.argmax() and (found > 0).any()
+    np.testing.assert_allclose(found[found > 0], expected[found > 0], rtol=1e-10)
 
 
-def test_log_mean_ei_orders_what_underflows():
-    mean, var = np.array([[60.0, 50.0, 70.0]] * 2), np.full((2, 3), 1.0)
-    found = log_mean_ei(mean, var, 0.0, np.log([0.5, 0.5]))
-    np.testing.assert_allclose(found, log_ei_of_all(mean[0], var[0], 0.0), rtol=1e-10)
-    assert log_mean_ei(mean, var * 0.0, 0.0, np.log([0.5, 0.5])).max() == -np.inf
+def test_means_of_improvements_that_underflow_are_told_apart():
+    mean, var, offsets = np.array([[60.0, 50.0, 70.0]] * 2), np.full((2, 3), 1.0), np.zeros(3)
+    found = log_mean_ei_of_contenders(mean, var, 0.0, np.log([0.5, 0.5]), offsets)
+    assert found.argmax() == 1
+    np.testing.assert_allclose(found[1], log_ei_of_all(mean[0], var[0], 0.0)[1], rtol=1e-10)
+    assert log_mean_ei_of_contenders(mean, var * 0.0, 0.0, np.log([0.5, 0.5]), offsets).max() == -np.inf

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_t
 
 from hpobench_nmt.methods import kernel_bank
-from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior
+from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, levels_of
 
 
 def matern52(a, b):
@@ -19,23 +19,35 @@ def matern52(a, b):
 def a_bank(seed=0, size=7, n_features=3):
     rng = np.random.default_rng(seed)
     lengths = rng.uniform(0.2, 2.0, size=(size, n_features))
-    return Bank(lengths**-2.0, 10.0 ** rng.uniform(-4, -1, size=size), np.log(rng.dirichlet(np.ones(size))))
+    noise = 10.0 ** rng.uniform(-4, -1, size=size)
+    return Bank(lengths**-2.0, noise, np.log(rng.dirichlet(np.ones(size))), additive=0.3)
+
+
+COLUMNS = (1, 3, 2)  # of a number and two categories
 
 
 def a_posterior(n=20, n_rows=60, seed=0):
     rng = np.random.default_rng(seed)
-    features = rng.uniform(size=(n_rows, 3))
-    posterior = BankPosterior(a_bank(seed), features)
+    features = rng.uniform(size=(n_rows, sum(COLUMNS)))
+    features[:, 1:] = features[rng.integers(5, size=n_rows), 1:]  # values that recur
+    posterior = BankPosterior(a_bank(seed), levels_of(features, COLUMNS))
     seen = rng.permutation(n_rows)[:n]
     for row in seen:
         posterior.observe(int(row))
     return posterior, features, seen, rng.normal(size=n)
 
 
+def kernel(bank, b, features):
+    scaled = features * np.sqrt(np.repeat(bank.inverse_squares[b], COLUMNS))
+    parts = np.split(scaled, np.cumsum(COLUMNS)[:-1], axis=1)
+    alone = np.mean([matern52(part, part) for part in parts], axis=0)
+    return (1 - bank.additive) * matern52(scaled, scaled) + bank.additive * alone
+
+
 def dense(bank, b, features, seen, y):
-    scaled = features * np.sqrt(bank.inverse_squares[b])
-    k = matern52(scaled[seen], scaled[seen]) + bank.noise[b] * np.eye(len(seen))
-    cross = matern52(scaled[seen], scaled)
+    whole = kernel(bank, b, features)
+    k = whole[np.ix_(seen, seen)] + bank.noise[b] * np.eye(len(seen))
+    cross = whole[seen]
     solved = np.linalg.solve(k, np.column_stack([y, cross]))
     scale = (1.0 + y @ solved[:, 0]) / (len(y) + 1.0)
     return cross.T @ solved[:, 0], scale * (1.0 - (cross * solved[:, 1:]).sum(axis=0)), k
@@ -111,13 +123,15 @@ def test_running_rows_leave_the_variance_that_they_will_leave():
         np.testing.assert_allclose(var / weights.amplitude[b], later * 11.0, atol=1e-9)
 
 
-def test_the_best_members_come_first_and_equals_in_order():
-    weights = kernel_bank.Weights(np.log([0.1, 0.4, 0.1, 0.4]), np.empty((4, 0)), np.ones(4))
-    assert [member for member, _ in weights.best(3)] == [1, 3, 0]
+def test_the_heaviest_members_come_first_and_equals_in_order():
+    weights = kernel_bank.Weights(np.log([0.125, 0.375, 0.125, 0.375]), np.empty((4, 0)), np.ones(4))
+    assert [member for member, _ in weights.heaviest(0.8)] == [1, 3, 0]
+    assert [member for member, _ in weights.heaviest(1e-9)] == [1]
+    assert [member for member, _ in weights.heaviest(1.0)] == [1, 3, 0, 2]
 
 
 def test_equal_rows_do_not_break_a_factor():
-    posterior = BankPosterior(a_bank(), np.zeros((5, 3)))
+    posterior = BankPosterior(a_bank(), levels_of(np.zeros((5, 6)), COLUMNS))
     for row in range(4):
         posterior.observe(row)
     mean, var = posterior.field(0, posterior.weigh(np.array([1.0, -1.0, 1.0, -1.0])))
