@@ -90,6 +90,21 @@ class AutoBO:
         self._targets = np.empty((64, problem.n_objectives + len(problem.constraints)))
         self._m = problem.n_objectives
 
+    def renew(self, problem: Problem) -> None:
+        """Other candidates from now on, among which rows that were told have the same numbers and values."""
+        self._free = np.ones(len(problem.features), dtype=bool)
+        self._free[self._posterior.seen] = False
+        self._posterior.renew(levels_of(problem.features, feature_counts(problem)))
+
+    def recommend(self, rows: Sequence[int]) -> int:
+        """The row of smallest posterior mean of the first loss, among some that were told.
+
+        A loss that is measured with noise is smallest, as a rule, where the noise helped. The mean is not.
+        """
+        told = self._targets[: len(self._posterior.seen), 0]
+        mean, _ = self._mixture(warped(np.ascontiguousarray(told), self._cap), ())
+        return rows[int(mean[list(rows)].argmin())]
+
     def ask(self) -> int:
         """The free row of largest value."""
         row = self.suggest({})

@@ -95,6 +95,11 @@ class BankPosterior:
         self._factors = np.zeros((len(bank), _ROWS, _ROWS))
         self._held: dict[int, _Field] = {}  # in the order of their last use
 
+    def renew(self, levels: Levels) -> None:
+        """Other candidates from now on, among which the observed rows have the same numbers and values."""
+        self._levels = levels
+        self._held.clear()
+
     def observe(self, row: int) -> None:
         """Condition every member on a row."""
         n, bank = len(self.seen), self.bank
@@ -226,7 +231,8 @@ def _covariance(levels: Levels, i: int, j: int, inverse_squares: Floats, additiv
             alone += gap * gap * inverse_squares[h]
         squared += alone
         each += _matern(alone)
-    return (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+    mixed: float = (1.0 - additive) * _matern(squared) + additive / max(n_hyperparameters, 1) * each
+    return mixed
 
 
 @compiled(error_model="numpy")

@@ -41,7 +41,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @spec_argument
 @click.option(
     "--method",
-    default="BO_EI_M_std",
+    default="BO_auto",
     show_default=True,
     shell_complete=completing(method_names),
     help="NAME, FILE.py:CLASS or MODULE:CLASS.",

@@ -2,7 +2,7 @@
 
 N    configurations asked for
 H    hyperparameters
-u    uniform numbers in [0, 1), shape (N, H), drawn row by row
+u    positions on the axes, in [0, 1), shape (N, H), drawn row by row
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.space import Hyperparameter
 
 _DIGITS = 4
+_LOG_STEPS = math.log(0.003), math.log(0.3)
 MOST_CANDIDATES = 100_000
 """Spaces of up to so many configurations are taken whole, and no more are drawn from larger ones."""
 
@@ -27,10 +28,15 @@ def whole_or_drawn(
 
     The rows are distinct. A range of whole numbers is the grid of these numbers.
     """
-    if math.prod(map(_size, axes)) > most:
+    if not is_small(axes, most):
         return draw(axes, count, rng)
     columns = np.meshgrid(*map(_points, axes), indexing="ij")
     return np.column_stack([column.ravel() for column in columns])
+
+
+def is_small(axes: Sequence[Hyperparameter], most: int = MOST_CANDIDATES) -> bool:
+    """Whether the axes have at most `most` configurations."""
+    return math.prod(map(_size, axes)) <= most
 
 
 def _size(axis: Hyperparameter) -> float:
@@ -53,7 +59,30 @@ def draw(axes: Sequence[Hyperparameter], count: int, rng: np.random.Generator) -
     so that they are short, and the same on every machine; a narrow range keeps one digit more for each power
     of ten in the ratio of its larger end to its width. An axis is a range (continuous) or a grid.
     """
-    u = rng.random((count, len(axes)))
+    return _at(axes, rng.random((count, len(axes))))
+
+
+def draw_near(axes: Sequence[Hyperparameter], around: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Codes of configurations near given ones, of codes (k, H); distinct rows, shape (at most count, H).
+
+    Each starts from one of them. A random share of its hyperparameters, at least one, moves by a normal step
+    whose deviation is log-uniform between 0.003 and 0.3 of the axis. An unordered label, and what is inactive
+    (NaN) in the configuration, is drawn anew.
+    """
+    starts = around[rng.integers(len(around), size=count)]
+    u = np.column_stack([_position(axis, starts[:, j]) for j, axis in enumerate(axes)])
+    size = np.exp(rng.uniform(*_LOG_STEPS, size=(count, 1)))
+    moved = np.abs(u + size * rng.standard_normal(u.shape))
+    moved = np.clip(1.0 - np.abs(1.0 - moved), 0.0, np.nextafter(1.0, 0.0))  # reflected at both ends
+    uniform = rng.random(u.shape)
+    unordered = np.array([axis.kind == "categorical" for axis in axes])
+    moved = np.where(unordered | np.isnan(u), uniform, moved)
+    moves = rng.random(u.shape) < rng.random((count, 1))
+    moves[np.arange(count), rng.integers(len(axes), size=count)] = True
+    return _at(axes, np.where(moves | np.isnan(u), moved, u))
+
+
+def _at(axes: Sequence[Hyperparameter], u: Floats) -> Floats:
     found = np.column_stack([_drawn(axis, u[:, j]) for j, axis in enumerate(axes)])
     _, first = np.unique(found, axis=0, return_index=True)
     return np.asarray(found[np.sort(first)])
@@ -77,3 +106,18 @@ def _drawn(axis: Hyperparameter, u: Floats) -> Floats:
     share = max(abs(low), abs(high)) / (high - low)
     digits = min(_DIGITS + max(int(math.log10(share)), 0), 17)
     return np.clip([float(f"{value:.{digits}g}") for value in drawn], low, high)
+
+
+def _position(axis: Hyperparameter, codes: Floats) -> Floats:
+    """Where codes lie on an axis, in [0, 1): the u from which `_drawn` makes them."""
+    if not axis.continuous:
+        places = np.searchsorted(np.array(axis.numbers), codes)
+        return np.where(np.isnan(codes), np.nan, (places + 0.5) / len(axis.numbers))
+    low, high = axis.ends
+    if axis.whole and axis.scale == "linear":
+        return (codes - low + 0.5) / (high - low + 1)
+    if axis.whole:
+        low, high = low - 0.5, high + 0.5
+    if axis.scale == "log":
+        return np.log(codes / low) / math.log(high / low)
+    return (codes - low) / (high - low)

@@ -18,6 +18,8 @@ from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.space import Space, Value
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.exports.optimizer import N_CANDIDATES, N_INITIAL, Optimizer, State
+from hpobench_nmt.exports.optimizer_parts import USUAL_BEFORE
+from hpobench_nmt.exports.optimizer_state import read_state
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,14 +115,15 @@ def minimize(
         space: a Space, or a short description by name: a list of numbers is a grid, a list of other values
             are categories, and a tuple is a range: (low, high) or (low, high, "log"). A range whose ends are
             both of type int is of whole numbers: (0, 1) has two values, (0.0, 1.0) all between.
-        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_EI_M_std
-            for one objective, BO_M_std for two, ParEGO_M for more.
+        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_auto, or
+            what it was in the version that wrote the state.
         budget: number of evaluations, the initial design included; at most the number of candidates.
         seed: the same seed gives the same configurations.
         objectives: number of losses.
         n_initial: random configurations to begin with.
         candidates: where the space has ranges of real numbers, or more than 100,000 configurations: how many
-            are drawn at random, for the method to pick among. A smaller space is taken whole.
+            are drawn at random, for the method to pick among; for BO_auto, as many again at every step. A
+            smaller space is taken whole.
         state: a JSON file that is written before and after every evaluation. Where it is there already, the
             same call resumes from it: an evaluation that was interrupted is made again. Its budget may be
             another one, which includes earlier evaluations.
@@ -141,6 +144,10 @@ def minimize(
         raise InputError(
             f"minimize needs a function of a configuration, not {printable(repr(function))[:80]}."
         )
+    path = None if state is None else Path(state)
+    begun = read_state(path) if path is not None and path.exists() else None
+    if begun is not None and method is None and begun.method in USUAL_BEFORE:
+        method = begun.method
     optimizer = Optimizer(
         space,
         method,
@@ -152,14 +159,13 @@ def minimize(
         constraints=constraints,
         prior=prior,
     )
-    path = None if state is None else Path(state)
-    if path is not None and path.exists():
+    if path is not None and begun is not None:
         earlier = Optimizer.load(path, method, budget=budget)
         for key in State.__struct_fields__:
             if key != "events" and getattr(earlier.state, key) != getattr(optimizer.state, key):
                 raise InputError(f"{path}: the state of another call, with another {key}. Give another file.")
         optimizer = earlier
-    while len(optimizer.told) < min(budget, optimizer.n_candidates):
+    while len(optimizer.told) < budget and (optimizer.pending or not optimizer.exhausted):
         config = optimizer.pending[0] if optimizer.pending else optimizer.ask()
         if path is not None:
             optimizer.save(path)

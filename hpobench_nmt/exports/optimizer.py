@@ -1,8 +1,9 @@
 """A method on any search space, one configuration at a time: ask, evaluate, tell.
 
 A method picks among N candidates: all configurations of a space of whole numbers and labels or, where it has
-ranges of real numbers or is large, configurations drawn at random. A file only needs the list of what was
-asked and told: the method is made again from the seed and told the same.
+ranges of real numbers or is large, configurations drawn at random. In such a space a method that has `renew`
+picks at every step among new ones too, half of them near the best so far. A file only needs the list of what
+was asked and told: the method is made again from the seed and told the same.
 
 While evaluations are pending, a method that knows parallel workers (`suggest`) is told of them. Any other is
 made again and told all results, and their mean for each pending configuration (a "constant liar", Ginsbourger
@@ -14,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 import numpy as np
 
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import MOST_CANDIDATES
+from hpobench_nmt.core.candidates import MOST_CANDIDATES, is_small
 from hpobench_nmt.core.constraints import parse_constraints, teller
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import write_whole
@@ -36,8 +37,10 @@ from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.exports.optimizer_parts import (
     all_candidates,
     as_nulls,
+    best_rows,
     checked_losses,
     named_method,
+    new_candidates,
 )
 from hpobench_nmt.exports.optimizer_state import Event as Event
 from hpobench_nmt.exports.optimizer_state import State as State
@@ -61,15 +64,15 @@ class Optimizer:
 
     Args:
         space: a Space, or a short description that `Space.of` takes.
-        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_EI_M_std for
-            one loss, BO_M_std for two, ParEGO_M for more.
+        method: a name that `hpobench-nmt methods` lists, FILE.py:CLASS, or a class. Left out: BO_auto.
         objectives: number of losses that `tell` is given.
         budget: number of evaluations that the method may count on; left out: all candidates.
         seed: of the initial design, the method, and the candidates.
         n_initial: random configurations to begin with.
         constraints: bounds of metrics that `tell` is given, such as "seconds<=60". A configuration that
             misses one is no solution, and the method is told by how much.
-        candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations.
+        candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations;
+            for a method that has `renew`, as many again at every step.
         prior: values that you expect to be good, by name, some or all. Methods such as piBO_M_std
             begin near them; others ignore them.
     """
@@ -110,6 +113,7 @@ class Optimizer:
         self._pending: list[int] = []
         self._events: list[Event] = []
         self._renew()
+        self._draws_anew = hasattr(self._live, "renew") and not is_small(list(self.space))
         if not callable(self._tell_live):
             raise InputError(f"method {self._method.name} has no tell, and a function is evaluated whole.")
 
@@ -131,14 +135,21 @@ class Optimizer:
         """Configurations that were asked for and not told yet, the oldest first."""
         return [self._config(row) for row in self._pending]
 
-    def ask(self) -> dict[str, Value]:
-        """The next configuration to evaluate; it is pending until it is told.
+    @overload
+    def ask(self) -> dict[str, Value]: ...
+    @overload
+    def ask(self, n: int) -> list[dict[str, Value]]: ...
+    def ask(self, n: int | None = None) -> dict[str, Value] | list[dict[str, Value]]:
+        """The next configuration to evaluate, or the next n, as a list; each is pending until it is told.
 
         Raises:
             InputError: every candidate has been asked for or told.
             RunError: the method fails, its answer is not a candidate, or it waits for what is pending.
         """
-        if len(self._told) + len(self._pending) >= self.n_candidates:
+        if n is not None:
+            check_whole("n", n, 1)
+            return [self.ask() for _ in range(n)]
+        if self.exhausted:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
         row = self._next_row()
         self._pending.append(row)
@@ -196,8 +207,36 @@ class Optimizer:
 
     @property
     def n_candidates(self) -> int:
-        """N, the number of configurations that the method picks among."""
+        """N, the number of configurations that the method picks among, not counting new ones at a step."""
         return len(self._configs)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every candidate was asked for or told, and no new ones are drawn."""
+        return not self._draws_anew and len(self._told) + len(self._pending) >= self.n_candidates
+
+    def recommend(self) -> dict[str, Value]:
+        """The configuration to use, of those that were told and keep all constraints, for one loss.
+
+        With `BO_auto` it is the one that the model expects to be best: where losses are noisy, the smallest
+        one seen is often that of a lucky evaluation. With other methods it is the one of the smallest loss.
+
+        Raises:
+            InputError: nothing was told that could be recommended, or there are several losses.
+        """
+        if self._objectives > 1:
+            raise InputError("with several losses no single configuration is the best: use the Pareto front.")
+        rows = list(self._told)
+        losses = np.array(list(self._told.values())).reshape(len(rows), 1)
+        kept = (self.violations <= 0).all(axis=1) & ~np.isnan(losses[:, 0])
+        if not kept.any():
+            keeps = " and keeps all constraints" if self._rules else ""
+            raise InputError(f"no configuration was told that has a loss{keeps}.")
+        if not hasattr(self._live, "recommend"):
+            return self._config(rows[best_rows(losses, self.violations, 1)[0]])
+        self._catch_up()
+        known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
+        return self._config(guarded("recommend", self._live.recommend, known))
 
     @property
     def state(self) -> State:
@@ -284,7 +323,8 @@ class Optimizer:
         row = self._row(event.config)
         if row in self._told or row in self._pending:
             raise InputError(f"{event.config} is asked for twice.")
-        self._next_row()  # the method's generator moves on
+        if not (self._draws_anew and self._told):  # else the same is drawn at any time
+            self._next_row()  # the method's generator moves on
         self._pending.append(row)
         self._events.append(event)
 
@@ -306,9 +346,12 @@ class Optimizer:
         row = self._rows.get(config_key(codes))
         if row is None:
             row = self._rounded(codes)
-        if row is None:
-            row = self._rows[config_key(codes)] = len(self._configs)
-            self._configs = np.vstack([self._configs, codes])
+        return self._adopted(codes) if row is None else row
+
+    def _adopted(self, codes: Floats) -> int:
+        """The number of a configuration that is a candidate from now on."""
+        row = self._rows[config_key(codes)] = len(self._configs)
+        self._configs = np.vstack([self._configs, codes])
         return row
 
     def _rounded(self, codes: Floats) -> int | None:
@@ -325,29 +368,49 @@ class Optimizer:
 
     def _renew(self) -> None:
         """Make the method from all candidates, with those that were told besides the first ones."""
-        n = len(self._configs)
+        self._problem = self._problem_of(self._configs)
+        self._live, self._told_live = self._new_method(), set[int]()
+        self._tell_live = self._teller(self._live)
+
+    def _problem_of(self, configs: Floats) -> Problem:
+        n = len(configs)
         lookups = n if self._budget is None else min(self._budget, n)
-        features = self.space.features(self._configs)
-        for array in (features, self._configs):  # a method must not change what it is made from anew
+        features = self.space.features(configs)
+        for array in (features, configs):  # a method must not change what it is made from anew
             array.setflags(write=False)
         n_initial = min(self._n_initial, lookups)
-        self._problem = Problem(
+        return Problem(
             features,
             self._objectives,
             lookups,
             n_initial,
             self.space,
-            self._configs,
+            configs,
             constraints=tuple(map(str, self._rules)),
-            prior=guess_prior(self.space, self._configs, self._guess, "the space") if self._guess else None,
+            prior=guess_prior(self.space, configs, self._guess, "the space") if self._guess else None,
         )
-        self._live, self._told_live = self._new_method(), set[int]()
-        self._tell_live = self._teller(self._live)
 
-    def _answer(self) -> int:
-        if len(self._problem.configs) < len(self._configs):
+    def _catch_up(self) -> None:
+        """Tell the method what it was not told yet, after new candidates where there are any."""
+        if self._draws_anew:
+            self._draw()
+        elif len(self._problem.configs) < len(self._configs):
             self._renew()
         self._tell_all(self._tell_live, self._told_live)
+
+    def _draw(self) -> None:
+        """New candidates, after those that are kept. They depend on what was told and asked, and the seed."""
+        losses = np.array(list(self._told.values())).reshape(len(self._told), self._objectives)
+        rows = list(self._told)
+        around = self._configs[[rows[k] for k in best_rows(losses, self.violations)]]
+        rng = generator(self._seed, "candidates", str(len(self._told) + len(self._pending)))
+        drawn = new_candidates(self.space, around, self._candidates, rng)
+        new = [codes for codes in drawn if config_key(codes) not in self._rows]
+        self._problem = self._problem_of(np.vstack([self._configs, *new]))
+        self._live.renew(self._problem)
+
+    def _answer(self) -> int:
+        self._catch_up()
         running = dict.fromkeys(self._pending, math.inf)
         suggests = hasattr(self._live, "suggest")
         name = "suggest" if suggests else "ask"
@@ -363,11 +426,11 @@ class Optimizer:
                 f"{counted(len(running), 'configuration')}: tell some of them."
             )
         row = row_number(
-            name, answer[0] if isinstance(answer, tuple) and answer else answer, self.n_candidates
+            name, answer[0] if isinstance(answer, tuple) and answer else answer, len(self._problem.configs)
         )
         if row in self._told or row in running:
             raise MethodFailure(f"{name} returned row {row}, which was asked for or told before")
-        return row
+        return row if row < len(self._configs) else self._adopted(self._problem.configs[row])
 
     def _told_of_pending(self) -> Any:
         """The method made anew, and told of each pending row the mean losses of those that are known."""

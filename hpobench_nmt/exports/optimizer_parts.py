@@ -10,23 +10,26 @@ import numpy as np
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import whole_or_drawn
+from hpobench_nmt.core.candidates import draw, draw_near, whole_or_drawn
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import measured
+from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
 from hpobench_nmt.core.seeds import generator
 from hpobench_nmt.core.space import Space, row_index
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN, of_objectives
 
-USUAL_METHODS = {1: "BO_EI_M_std", 2: "BO_M_std"}
-"""The method for one loss and for two, where none is named; ParEGO_M for more."""
+USUAL_METHOD = "BO_auto"
+"""The method where none is named."""
+USUAL_BEFORE = ("BO_EI_M_std", "BO_M_std", "ParEGO_M")
+"""What it was in version 1.0, for one loss, two, and more."""
 
 
 def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMethod:
     """The method, which must be for so many objectives."""
     if method is None:
-        method = USUAL_METHODS.get(objectives, "ParEGO_M")
+        method = USUAL_METHOD
     (named,) = resolve_methods([method])
     if named.objectives and objectives not in named.objectives:
         right = of_objectives(named.objectives)
@@ -38,7 +41,33 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
 
 def all_candidates(space: Space, count: int, seed: int) -> Floats:
     """Codes of all configurations of the space, or of some that are drawn, shape (N, H)."""
-    codes = whole_or_drawn(list(space), count, generator(seed, "candidates"))
+    return _settled(space, whole_or_drawn(list(space), count, generator(seed, "candidates")))
+
+
+def new_candidates(space: Space, around: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Codes of configurations of the space, shape (at most count, H): a half near some, a half anywhere."""
+    anywhere = draw(list(space), count - count // 2, rng)
+    near = draw_near(list(space), around, count // 2, rng) if len(around) else anywhere[:0]
+    found = _settled(space, np.concatenate([near, anywhere]))
+    return found[list(row_index(found).values())]
+
+
+def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
+    """The places of the best configurations, shape (n, m) of losses and (n, c) of missed bounds.
+
+    With one loss at most `most`, with several the whole front. Configurations that keep all bounds come
+    first; without any, those that miss them by least.
+    """
+    known = np.flatnonzero(~np.isnan(losses).any(axis=1))
+    excess = np.nan_to_num(np.maximum(missed, 0.0), nan=math.inf).sum(axis=1)[known]
+    kept = known[excess == 0] if (excess == 0).any() else known[np.argsort(excess, kind="stable")[:most]]
+    if losses.shape[1] == 1:
+        return [int(k) for k in kept[np.argsort(losses[kept, 0], kind="stable")[:most]]]
+    return [int(k) for k in kept[pareto_front(losses[kept])]]
+
+
+def _settled(space: Space, codes: Floats) -> Floats:
+    """Codes whose inactive hyperparameters are NaN, distinct where that makes some equal."""
     while not (active := space.active(codes))[~np.isnan(codes)].all():
         codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
     if not any(h.active_if for h in space):

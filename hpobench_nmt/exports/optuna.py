@@ -62,11 +62,6 @@ class _SharedOptimizer(Optimizer):
                 rows[self._row(config)] = None
         self._pending = [row for row in rows if row not in self._told]
 
-    @property
-    def left(self) -> int:
-        """How many candidates are neither told nor pending."""
-        return self.n_candidates - len(self._told) - len(self._pending)
-
     def is_same(self, config: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two are one configuration of the space."""
         with contextlib.suppress(InputError):
@@ -90,7 +85,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
 
     Args:
         space: of the study.
-        method: as for `hb.Optimizer`; left out: BO_EI_M_std for one objective, BO_M_std for two.
+        method: as for `hb.Optimizer`; left out: BO_auto.
         seed, n_initial: likewise.
     """
 
@@ -128,7 +123,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
                 )
             for _ in range(_MOST_CHOICES):
                 self._read(study, self._optimizer, but=trial.number)
-                if not self._optimizer.left:  # what is asked next raises; the trial does not stay running
+                if self._optimizer.exhausted:  # what is asked next raises; the trial does not stay running
                     study._storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.FAIL)
                 config = self._optimizer.ask()
                 study._storage.set_trial_system_attr(trial._trial_id, _CLAIM, config)
@@ -149,7 +144,7 @@ class MethodSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]  # Optun
         with self._lock:
             if self._optimizer is not None:
                 self._read(study, self._optimizer)
-                if self._optimizer.left == 0:
+                if self._optimizer.exhausted:
                     with contextlib.suppress(RuntimeError):  # the study is driven by ask and tell
                         study.stop()
 

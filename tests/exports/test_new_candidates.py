@@ -1,0 +1,115 @@
+"""Optimizers in continuous spaces, where new candidates are drawn at every step; batches; recommendations."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.space import Hyperparameter, Space
+from hpobench_nmt.exports.optimizer import Optimizer
+
+CONTINUOUS = {"x": (0.0, 1.0), "lr": (1e-4, 1.0, "log"), "n": (1, 1000), "rule": ["a", "b"]}
+
+
+def far(config):
+    """The distance to a point that no configuration drawn at random comes near."""
+    distances = abs(config["x"] - 0.123), abs(math.log10(config["lr"]) + 2) / 4, abs(config["n"] - 77) / 1000
+    return sum(d * d for d in distances) + (config["rule"] == "b")
+
+
+def test_in_a_continuous_space_new_candidates_are_drawn_near_the_best():
+    found = [hb.minimize(far, CONTINUOUS, budget=40, seed=seed).loss for seed in range(3)]
+    fixed = [hb.minimize(far, CONTINUOUS, "BO_EI_M_std", budget=40, seed=seed).loss for seed in range(3)]
+    assert max(found) < min(fixed) / 5 and max(found) < 1e-4
+
+
+def test_new_candidates_depend_on_what_was_told_and_on_nothing_else(tmp_path):
+    """An optimizer that is loaded, also with evaluations pending, asks for the same."""
+    optimizer = Optimizer(CONTINUOUS, seed=3, candidates=50)
+    for k in range(12):
+        config = optimizer.ask()
+        if k % 4:
+            optimizer.tell(config, far(config))
+        optimizer.save(tmp_path / "state.json")
+        again = Optimizer.load(tmp_path / "state.json")
+        assert again.ask() == Optimizer.load(tmp_path / "state.json").ask()
+    assert len(optimizer.pending) == 3
+    assert again.told[-1][0] == optimizer.told[-1][0]
+
+
+def test_more_evaluations_than_candidates_in_a_continuous_space():
+    found = hb.minimize(far, CONTINUOUS, budget=30, candidates=8)
+    assert len({tuple(config.items()) for config in found.configs}) == 30
+
+
+def test_new_candidates_under_constraints_and_for_two_losses():
+    found = hb.minimize(
+        lambda c: (c["x"], {"size": 0.5 - c["x"]}), CONTINUOUS, budget=25, constraints=["size<=0"]
+    )
+    assert 0.5 <= found.best["x"] < 0.51
+    two = hb.minimize(lambda c: (c["x"], 1 - c["x"]), CONTINUOUS, budget=12, objectives=2, candidates=40)
+    assert len(two.front) == 12
+
+
+def test_conditional_and_whole_hyperparameters_stay_in_the_space():
+    space = Space(
+        (
+            Hyperparameter("kind", ("a", "b"), kind="categorical"),
+            Hyperparameter("rate", (0.001, 1.0), scale="log", continuous=True),
+            Hyperparameter("size", (1, 10**6), continuous=True, integer=True, active_if=(("kind", ("b",)),)),
+        )
+    )
+    asked = []
+    hb.minimize(lambda c: asked.append(c) or c["rate"], space, budget=30)
+    for config in asked:
+        assert ("size" in config) == (config["kind"] == "b") and 0.001 <= config["rate"] <= 1
+        assert config.get("size", 1) == int(config.get("size", 1)) and 1 <= config.get("size", 1) <= 10**6
+        space.encode(config)
+
+
+def test_a_batch_is_asked_for_at_once():
+    optimizer = Optimizer(CONTINUOUS, candidates=60)
+    batch = optimizer.ask(5)
+    assert optimizer.pending == batch and len({str(config) for config in batch}) == 5
+    with pytest.raises(InputError, match="n must be a whole number"):
+        optimizer.ask(0)
+
+
+def test_what_is_recommended_is_not_the_luckiest():
+    """Of a quadratic with much noise, whose second hyperparameter does nothing."""
+    rng = np.random.default_rng(0)
+    true = lambda c: (c["x"] - 5) ** 2 / 25  # noqa: E731
+    better = 0
+    for seed in range(10):
+        optimizer = Optimizer({"x": list(range(11)), "y": list(range(20))}, seed=seed)
+        for _ in range(40):
+            config = optimizer.ask()
+            optimizer.tell(config, true(config) + 0.3 * rng.standard_normal())
+        luckiest = min(optimizer.told, key=lambda pair: pair[1][0])[0]
+        better += true(optimizer.recommend()) <= true(luckiest)
+    assert better >= 8
+
+
+def test_recommended_is_what_keeps_the_constraints_and_nothing_where_none_does():
+    optimizer = Optimizer({"x": list(range(30))}, "RS", constraints=["size<=3"])
+    with pytest.raises(InputError, match="no configuration was told that has a loss and keeps all"):
+        optimizer.recommend()
+    for x, loss in ((1, 5.0), (2, 1.0), (9, 0.0), (3, None)):
+        optimizer.tell({"x": x}, loss, {"size": x})
+    assert optimizer.recommend() == {"x": 2}
+    with pytest.raises(InputError, match="Pareto front"):
+        Optimizer({"x": [1, 2]}, objectives=2).recommend()
+
+
+@pytest.mark.parametrize(("objectives", "method"), [(1, "BO_EI_M_std"), (2, "BO_M_std"), (3, "ParEGO_M")])
+def test_a_state_of_version_1_continues_with_the_method_that_it_began_with(objectives, method, tmp_path):
+    value = lambda c: [c["x"]] * objectives if objectives > 1 else c["x"]  # noqa: E731
+    call = {"objectives": objectives, "state": tmp_path / "state.json"}
+    hb.minimize(value, {"x": list(range(30))}, method, budget=5, **call)
+    hb.minimize(value, {"x": list(range(30))}, budget=7, **call)
+    assert json.loads((tmp_path / "state.json").read_text())["method"] == method
+    with pytest.raises(InputError, match="is of the method"):
+        hb.minimize(value, {"x": list(range(30))}, "RS", budget=8, **call)
