@@ -131,7 +131,7 @@ def fitted(basis: Floats, log_basis: Floats, z: Floats) -> tuple[Floats, Floats]
     least = np.inf
     for _ in range(_ROUNDS):
         weighted = basis * np.exp(-log_basis @ v)[:, None]
-        w = np.linalg.solve(weighted.T @ basis + np.eye(len(w)), weighted.T @ z)
+        w[:] = np.linalg.solve(weighted.T @ basis + np.eye(len(w)), weighted.T @ z)
         squares = (z - basis @ w) ** 2
         found = minimize(_misfit, v, (log_basis, squares), jac=True, method="L-BFGS-B")
         v, total = found.x, float(found.fun + 0.5 * w @ w)
