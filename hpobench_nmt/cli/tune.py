@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _HOUR = 3600.0
 
 
+def _usual_method(updates: tuple[int, int] | None, objectives: tuple[str, ...]) -> str:
+    return "BO_levels" if updates and len(objectives or ()) < 2 else "BO_auto"
+
+
 def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
     if value is None:
         return None
@@ -41,10 +45,9 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @spec_argument
 @click.option(
     "--method",
-    default="BO_auto",
-    show_default=True,
     shell_complete=completing(method_names),
-    help="NAME, FILE.py:CLASS or MODULE:CLASS.",
+    help="NAME, FILE.py:CLASS or MODULE:CLASS.  "
+    "[default: BO_auto; with --updates and one objective BO_levels]",
 )
 @click.option(
     "--lookups", type=COUNT, default=20, show_default=True, help="The most configurations to train."
@@ -69,7 +72,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @device_option
 def tune(
     spec_path: Path,
-    method: str,
+    method: str | None,
     lookups: int,
     budget: int | None,
     objectives: tuple[str, ...],
@@ -107,7 +110,7 @@ def tune(
 
     spec = load_spec(spec_path)
     require_family(spec.family)
-    (named,) = resolve_methods([method])
+    (named,) = resolve_methods([method or _usual_method(updates, objectives)])
     refuse_sequential(named, workers)
     metrics = pick_metrics(spec, objectives, named)
     limits = pick_constraints(spec, constraints)
