@@ -138,7 +138,7 @@ def test_it_beats_random_search_on_a_smooth_table():
     losses = ((features - 0.3) ** 2).sum(axis=1)[:, None]
     good = set(np.argsort(losses[:, 0])[:15].tolist())
     problem = Problem(features, 1, 40, 3)
-    make = functools.partial(CQR, trees=10)
+    make = functools.partial(CQR, trees=3)
     found = [
         len(
             good
