@@ -17,7 +17,7 @@ from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.methods import BUILT_IN
 from hpobench_nmt.methods.successive_halving import Hyperband
-from hpobench_nmt.methods.user_priors import PiBO, PriorBand, log_changes
+from hpobench_nmt.methods.user_priors import PiBO, PriorBand, PriorSampler, log_changes
 from hpobench_nmt.testing import PARALLEL_CHECKS
 
 SPACE = Space(
@@ -136,6 +136,20 @@ def test_changes_to_the_incumbent():
     owners = np.array([0, 1, 2, 2, 2])
     for row in (0, 17):
         np.testing.assert_allclose(np.exp(log_changes(features, row, owners)), naive_changes(features, row))
+
+
+def test_the_odds_of_changes_and_prior():
+    prior = np.log([0.1, 0.2, 0.3, 0.4, 0.5, 0.5])
+    problem = Problem(np.linspace(0, 1, 6)[:, None], 1, 6, 0, prior=prior)
+    sampler = PriorSampler(problem, np.random.default_rng(0), 3, n_levels=3)
+    for level, row, loss in ((0, 5, 0.0), (0, 4, 1.0), (0, 3, 2.0), (2, 4, 0.5)):
+        sampler.learn(row, level, loss)
+    for row, loss in enumerate([3.0, 1.0, 2.0, 4.0, 5.0, 6.0]):
+        sampler.learn(row, 1, loss)
+    m = np.array([0.2, 0.1, 0.4, 0.1, 0.1, 0.1])
+    # Level 1 is the highest with 3 rows; rows 1 and 2 are the best third there, and row 1 counts twice.
+    ours, theirs = 2 * 0.1 + 0.4, 2 * 0.2 / 2 + 0.3 / 2
+    assert sampler._share(np.log(m)) == pytest.approx(ours / (ours + theirs))
 
 
 def test_priorband_draws_as_its_naive_twin():
