@@ -49,14 +49,8 @@ def exact_random_search(
     if goal.score_at is None:
         if n_targets < goal.needed:
             return np.nan, np.nan
-        # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t). T is at least n_initial.
-        times = np.arange(n_rows + 1)
-        if goal.needed == 1:
-            survival = none_drawn(n_rows, n_targets)
-        else:
-            survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, times)
-        survival[:n_initial] = 1.0
-        survival = survival[::workers]
+        # E[T] = sum of P(T > t) over t >= 0; E[T^2] = sum of (2 t + 1) P(T > t).
+        survival = runtime_survival(goal, n_initial)[::workers]
         times = np.arange(len(survival))
         return _moments(survival.sum(), ((2 * times + 1) * survival).sum())
     drawn = int(min(goal.score_at * workers, n_rows))
@@ -111,6 +105,20 @@ def _exact_cost(targets: Bools, costs: Floats, needed: int, n_initial: int) -> t
     return mean, np.nan
 
 
+def runtime_survival(goal: Goal, n_initial: int) -> Floats:
+    """P(T > t) for t = 0 to N look-ups of one worker, T the runtime to the goal, shape (N + 1,). O(N).
+
+    T is at least n_initial.
+    """
+    n_rows, n_targets = len(goal.targets), int(goal.targets.sum())
+    if goal.needed == 1:
+        survival = none_drawn(n_rows, n_targets)
+    else:
+        survival = _hypergeometric().cdf(goal.needed - 1, n_rows, n_targets, np.arange(n_rows + 1))
+    survival[:n_initial] = 1.0
+    return np.asarray(survival)
+
+
 def none_drawn(n_rows: int, k: int) -> Floats:
     """Probability that none of k rows is among t drawn from N, for t = 0 to N, shape (N + 1,).
 
@@ -122,6 +130,23 @@ def none_drawn(n_rows: int, k: int) -> Floats:
 
 def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
     return float(mean), float(np.sqrt(max(mean_of_squares - mean * mean, 0.0)))
+
+
+def random_search_choice(losses: Floats, values: Floats, drawn: int) -> float:
+    """Expected value of the row with the least loss among so many that are drawn, of losses of shape (N,).
+
+    The values, shape (N,), are such as the metric on test. Of rows that tie in the loss, each is as likely.
+    NaN losses are never chosen. NaN where more than one trial in a thousand draws nothing else.
+    """
+    _, group = np.unique(losses, return_inverse=True, equal_nan=False)
+    shared = np.bincount(group, values) / np.bincount(group)
+    order = np.argsort(losses, kind="stable")  # NaN last
+    none_of_better = none_drawn(len(losses), drawn)
+    chance = (none_of_better[:-1] - none_of_better[1:])[: int((~np.isnan(losses)).sum())]
+    if chance.sum() < 1.0 - _NEGLIGIBLE:
+        return np.nan
+    possible = chance > 0
+    return float(chance[possible] @ shared[group][order][: len(chance)][possible] / chance.sum())
 
 
 def random_search_regret(gaps: Floats, lookups: int, levels: Sequence[float] = QUARTILES) -> Curve:

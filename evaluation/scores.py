@@ -248,7 +248,7 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
         return max(design_finish(trial, n_initial), runtime) if runtime == runtime else np.nan
     finishes = trial.timeline.finishes
     over = len(finishes) > 0 and finishes[-1] >= goal.score_at
-    if not over and len(met) < goal.needed and _ended_early(trial, len(goal.targets), lookups):
+    if not over and len(met) < goal.needed and ended_early(trial, len(goal.targets), lookups):
         return np.nan
     seen = trial.losses[: np.searchsorted(finishes, goal.score_at, side="right")]
     if goal.gaps is not None:
@@ -260,7 +260,7 @@ def answer(goal: Goal, trial: Trajectory, n_initial: int, lookups: int | None = 
     return float(np.searchsorted(met, goal.score_at, side="right"))
 
 
-def _ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:
+def ended_early(trial: Trajectory, n_rows: int, lookups: int | None) -> bool:
     """Whether it could have gone on. One that looks up a row in each unit of time ends early if it ends."""
     started = len(np.unique(trial.candidates))
     limited = not trial.timing or lookups is None or lookups <= started

@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpobench_nmt.analysis.fewer_trainings import fewer_trainings as fewer_trainings
     from hpobench_nmt.benchmarking.call import benchmark as benchmark
     from hpobench_nmt.benchmarking.call import run as run
     from hpobench_nmt.benchmarking.plugins import list_methods as list_methods
@@ -65,6 +66,7 @@ _LOCATION = {
     "Trajectory": "core.trajectory",
     "benchmark": "benchmarking.call",
     "fetch": "lookup.catalogue",
+    "fewer_trainings": "analysis.fewer_trainings",
     "list_methods": "benchmarking.plugins",
     "list_suites": "benchmarking.suite",
     "list_tables": "lookup.catalogue",

@@ -1,41 +1,29 @@
-"""Families: tables of one group, which are alike and so are summed up before they count.
-
-A family is the group that a table's datasheet names, "shipped" for the tables that come with the package, or
-the table alone.
-"""
+"""Families: tables of one group, which are alike and so are summed up before they count."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
+from hpobench_nmt.analysis.selection import families
+from hpobench_nmt.analysis.table_ranks import ranked_by
 from hpobench_nmt.analysis.verdicts import Statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.evaluation.scores import SCORES
-from hpobench_nmt.lookup.catalogue import family_of
-
-
-def families(results: Results) -> dict[str, tuple[str, ...]]:
-    """The tables of a run by family, in the order of the run."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name, instance in results.instances.items():
-        family = family_of(instance.installed)
-        found[family] = (*found.get(family, ()), name)
-    return found
 
 
 def family_frame(results: Results, statistics: Statistics) -> pd.DataFrame:
     """One row per family, score and method: family, score, method, tables, mean_rank, best.
 
     `tables` counts the family's tables on which all methods were run, and `mean_rank` is over these: 1 is the
-    best mean, and methods without a mean share the last ranks. `best` counts the tables on which the method
-    is the best, or not shown to be worse.
+    best mean, of runtimes the best restricted mean, and methods without one share the last ranks. `best`
+    counts the tables on which the method is the best, or not shown to be worse.
     """
     rows = []
     cells = statistics.scores
     keys = list(zip(cells["table"], cells["score"], cells["method"], strict=True))
-    means = dict(zip(keys, cells["mean"].tolist(), strict=True))
+    means = dict(zip(keys, ranked_by(cells).tolist(), strict=True))
     leads = dict(zip(keys, (cells["best"] | cells["tied"]).tolist(), strict=True))
     for family, tables in families(results).items():
         whole = [t for t in tables if all((t, m) in results.trials for m in results.methods)]

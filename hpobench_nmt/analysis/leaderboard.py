@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from hpobench_nmt.analysis.chosen_rows import TRUE_REGRET, chosen_rows
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, can_show
+from hpobench_nmt.analysis.number_text import p_cell
+from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.verdicts import Statistics, decimals, number, run_statistics, without_noise
 from hpobench_nmt.benchmarking.instance import Instance
 from hpobench_nmt.benchmarking.results import Results
@@ -150,6 +154,95 @@ def setting(results: Results, table: str) -> str:
     return told
 
 
+def fewer_heads(found: FewerTrainings) -> tuple[str, ...]:
+    """The headings of the figures over the tables of a run."""
+    sizes = found.tables["family"].value_counts()
+    uneven = ("by table",) if sizes.nunique() > 1 else ()
+    tested = ("p",) if can_show(len(found.tables)) else ()
+    beyond = ("p, families",) if tested and 1 < len(sizes) < len(found.tables) else ()
+    wide = ("95%, families",) if found.methods["families_low"].notna().any() else ()
+    return ("times fewer", "95%", *wide, *uneven, *tested, *beyond, "capped")
+
+
+def fewer_rows(found: FewerTrainings) -> list[tuple[str, ...]]:
+    """The figure of each method, the best first, as text under `fewer_heads`; random search comes last."""
+    tests = found.tests[found.tests["b"] == ""].set_index("a")
+    heads, rows = fewer_heads(found), []
+    for line in found.methods.sort_values("times_fewer", ascending=False, kind="stable").to_dict("records"):
+        test = tests.loc[line["method"]] if line["method"] in tests.index else {}
+        cells = {
+            "times fewer": short(line["times_fewer"]),
+            "95%": _span(line["low"], line["high"]),
+            "95%, families": _span(line["families_low"], line["families_high"]),
+            "by table": short(line["by_tables"]),
+            "p": p_cell(test.get("p_holm", np.nan)),
+            "p, families": p_cell(test.get("p_families_holm", np.nan)),
+            "capped": f"{line['capped']:.0%}",
+        }
+        rows.append((line["method"], *(cells[head] for head in heads)))
+    share = found.tables["random_search_capped"].mean()
+    reference = {"times fewer": "1", "by table": "1", "capped": f"{share:.0%}"}
+    return [*rows, (EXACT, *(reference.get(head, "") for head in heads))]
+
+
+def _span(low: float, high: float) -> str:
+    return "" if np.isnan(low) else f"{short(low)}–{short(high)}"
+
+
+def fewer_setting(results: Results, found: FewerTrainings, table: str) -> str:
+    """What the figure counts on a table: the target, how many rows it has, and the budget; "" without one."""
+    chosen = found.tables[found.tables["table"] == table]
+    if not len(chosen):
+        return ""
+    line, instance = chosen.iloc[0], results.instances[table]
+    within = short(line["tolerance"], unit=instance.table.metric(instance.objectives[0].metric).unit)
+    seeds = ", the deviation between seeds" if line["from_seeds"] else ""
+    sign = "" if line["exact"] else "≈"
+    return (
+        f"times fewer: to within {within} of the best{seeds} ({counted(int(line['targets']), 'row')}), in "
+        f"{short(line['budget'], commas=True)} {instance.time_unit} at the most; random search takes "
+        f"{sign}{short(line['random_search'], commas=True)}"
+    )
+
+
+@dataclass(frozen=True)
+class ChosenColumn:
+    """A column beside fb on the rows that trials choose: its heading, texts and means by method, and RS."""
+
+    name: str
+    heading: str
+    lower_is_better: bool
+    cells: Mapping[str, str]
+    means: Mapping[str, float]
+    reference: str
+
+
+def chosen_columns(results: Results, table: str) -> list[ChosenColumn]:
+    """The true regret of the rows that trials choose, and their value on test, where the table has these."""
+    columns = []
+    for found in chosen_rows(results, table):
+        digits = decimals(results.instances[table], "fb")
+        means = {m: float(np.mean(v)) if len(v) else np.nan for m, v in found.values.items()}
+        texts = {m: figure(means[m], float(np.std(v)), digits) for m, v in found.values.items()}
+        arrow = "↓" if found.lower_is_better else "↑"
+        reference = figure(found.random_search, np.nan, digits)
+        heading = f"{found.name} {arrow}"
+        columns.append(ChosenColumn(found.name, heading, found.lower_is_better, texts, means, reference))
+    return columns
+
+
+def chosen_meanings(results: Results) -> list[str]:
+    """What the columns of `chosen_columns` are."""
+    names = dict.fromkeys(c.name for table in results.instances for c in chosen_rows(results, table))
+    told = []
+    if TRUE_REGRET in names:
+        told.append(f"{TRUE_REGRET}: true regret of the row chosen then, by the mean of its trainings")
+    if any(name != TRUE_REGRET for name in names):
+        tests = ", ".join(name for name in names if name != TRUE_REGRET)
+        told.append(f"{tests}: of the row chosen then on dev")
+    return told
+
+
 def tolerance(instance: Instance) -> str:
     """How near the best counts for ftc on a table, with the metric's unit."""
     unit = instance.table.metric(instance.objectives[0].metric).unit
@@ -181,14 +274,19 @@ def heading(results: Results, table: str, score: str) -> str:
 def score_records(results: Results) -> list[dict[str, Any]]:
     """One record per cell, with the exact random-search value beside it; None for what is not known."""
     exact_by_table = {table: exact(results, table) for table in results.instances}
+    statistics = run_statistics(results)
+    names = ("restricted", "capped", "random_search_restricted")
+    columns = (statistics.scores[name].tolist() for name in ("table", "method", "score", *names))
+    restricted = {(t, m, s): dict(zip(names, v, strict=True)) for t, m, s, *v in zip(*columns, strict=True)}
     records = []
-    for cell in cells(results):
+    for cell in cells(results, statistics):
         s = cell.summary
         mean, std = exact_by_table[cell.table][results.suite.scores.index(cell.score)]
         values = {"mean": s.mean, "std": s.std, "stderr": s.stderr, "ci_low": cell.low, "ci_high": cell.high}
         values |= {"at_least": s.at_least, "random_search_mean": mean, "random_search_std": std}
         values |= {"published_mean": cell.published_mean, "published_std": cell.published_std}
         values |= {"distance_se": cell.distance}
+        values |= restricted[cell.table, cell.method, cell.score]
         records.append(
             {"table": cell.table, "method": cell.method, "score": cell.score, "best": cell.best}
             | {"trials": s.trials, "not_reached": s.unanswered, "failed": s.failed, "tied": cell.tied}

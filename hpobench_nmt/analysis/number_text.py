@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,21 @@ if TYPE_CHECKING:  # it takes long to import
 def with_interval(value: float, low: float, high: float) -> str:
     """A number with its interval in brackets, if it has one."""
     return short(value) if np.isnan(low) else f"{short(value)} ({short(low)}–{short(high)})"
+
+
+def p_text(p: float) -> str:
+    """A p-value for a sentence: "p = 0.03"."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
+
+
+def p_cell(p: float) -> str:
+    """A p-value in a column; a dash for none."""
+    return NONE if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names, with commas between them."""
+    return ", ".join(names)
 
 
 def cell_text(value: Any, digits: int | None = None) -> str:

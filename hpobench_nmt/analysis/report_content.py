@@ -13,6 +13,7 @@ from hpobench_nmt.analysis.families import family_sentences
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
+    chosen_columns,
     exact,
     exact_figures,
     figure,
@@ -99,6 +100,14 @@ def table_board(run: Run, table: str, found: Sequence[Cell]) -> Board:
         Entry(text, None if np.isnan(references[s][0]) else references[s][0])
         for s, text in zip(scores, exact_figures(results, table), strict=True)
     )
+    for chosen in chosen_columns(results, table):
+        meaning_of = "of the row that a trial chooses by its best value, when fb is taken"
+        columns = (*columns, Column(chosen.heading, f"{chosen.name} {meaning_of}", chosen.lower_is_better))
+        rows = [
+            (m, (*entries, Entry(chosen.cells[m], None if np.isnan(chosen.means[m]) else chosen.means[m])))
+            for m, entries in rows
+        ]
+        reference = (*reference, Entry(chosen.reference))
     if any((table, method) in results.step_seconds for method, _ in rows):
         columns = (*columns, Column("ms/step", "processor time of the method a step, in milliseconds"))
         rows = [(method, (*entries, _time(results, table, method))) for method, entries in rows]

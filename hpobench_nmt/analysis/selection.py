@@ -12,6 +12,7 @@ from hpobench_nmt.benchmarking.scoring import length_of, scored_trial
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.lookup.catalogue import family_of
 
 # Random search as it stands beside the methods: computed, not simulated.
 EXACT = "RS (exact)"
@@ -84,3 +85,27 @@ def failure_notes(results: Results, table: str) -> list[str]:
                 f"{'is' if failed == 1 else 'are'} left out."
             )
     return notes
+
+
+def families(results: Results) -> dict[str, tuple[str, ...]]:
+    """The tables of a run by family, in the order of the run.
+
+    A family is the group that a table's datasheet names, "shipped" for the tables that come with the package,
+    or the table alone.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name, instance in results.instances.items():
+        family = family_of(instance.installed)
+        found[family] = (*found.get(family, ()), name)
+    return found
+
+
+def same_run(results: Results, table: str, method: str) -> bool:
+    """Whether all of several trials are the same run, as those of a method that draws nothing at random."""
+    trials = results.trials[table, method]
+    return len(trials) > 1 and all(_alike(trials[0], trials[i]) for i in range(1, len(trials)))
+
+
+def _alike(a: Trajectory, b: Trajectory) -> bool:
+    ends = (a.timeline.finishes, b.timeline.finishes)
+    return a.failure == b.failure and np.array_equal(a.rows, b.rows) and np.array_equal(*ends)

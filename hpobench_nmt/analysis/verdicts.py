@@ -12,19 +12,22 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
-from hpobench_nmt.analysis.selection import methods_on
+from hpobench_nmt.analysis.fewer_trainings import FewerTrainings, fewer_trainings
+from hpobench_nmt.analysis.number_text import listed
+from hpobench_nmt.analysis.run_notes import run_notes
+from hpobench_nmt.analysis.selection import methods_on, same_run
+from hpobench_nmt.analysis.table_ranks import RankOutcome, rank_outcome
 from hpobench_nmt.benchmarking.instance import Instance
-from hpobench_nmt.benchmarking.method_settings import command_of
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.benchmarking.scoring import exact_score, score_of
-from hpobench_nmt.benchmarking.suite import published_figures
+from hpobench_nmt.benchmarking.target import budget_of, random_search_within
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.errors import InputError
-from hpobench_nmt.core.text import VAST, counted
+from hpobench_nmt.core.text import VAST
+from hpobench_nmt.core.trajectory import Goal
 from hpobench_nmt.evaluation.comparisons import Comparison, compare_pairs
-from hpobench_nmt.evaluation.intervals import CONFIDENCE, FEW_TRIALS, mean_intervals
-from hpobench_nmt.evaluation.ranks import RankTest, rank_test
-from hpobench_nmt.evaluation.scores import SCORES
+from hpobench_nmt.evaluation.intervals import mean_intervals
+from hpobench_nmt.evaluation.restricted import restricted_mean, runtime_within
+from hpobench_nmt.evaluation.scores import SCORES, Summary
 
 # Mean and its interval by (table, score, method).
 _MOST_DECIMALS = 8
@@ -79,30 +82,18 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class RankOutcome:
-    """Methods, in the order of the test's arrays, ranked over some tables in one score.
-
-    The test is None where it is impossible; the sentence has the outcome, or why there is none.
-    """
-
-    score: str
-    methods: tuple[str, ...]
-    tables: tuple[str, ...]
-    test: RankTest | None
-    sentence: str
-
-
-@dataclass(frozen=True, eq=False)
 class Statistics:
     """All statistics of a run.
 
     Attributes:
         scores: one row per table, method and score: mean, std, low, high (the interval of the mean), trials,
-            unanswered, failed, at_least (see scores.Summary), random_search (its exact mean), best, tied.
+            unanswered, failed, at_least (see scores.Summary), random_search (its exact mean), restricted,
+            capped, random_search_restricted (of runtimes; see evaluation.restricted), best, tied.
         comparisons: one row per table, score and pair of methods a, b: see comparisons.Comparison.
         verdicts: one per table and score.
         ranks: one per score.
         notes: what is missing or should be known, in words.
+        fewer: how many times fewer trainings than random search.
     """
 
     scores: pd.DataFrame
@@ -110,6 +101,7 @@ class Statistics:
     verdicts: tuple[Verdict, ...]
     ranks: tuple[RankOutcome, ...]
     notes: tuple[str, ...]
+    fewer: FewerTrainings
 
 
 def shown_method(results: Results, table: str, statistics: Statistics | None) -> str:
@@ -151,8 +143,9 @@ def run_statistics(results: Results) -> Statistics:
         scores=scores,
         comparisons=pd.DataFrame(comparisons, columns=columns),
         verdicts=tuple(verdicts),
-        ranks=tuple(_rank_outcome(results, score, means) for score in results.suite.scores),
+        ranks=tuple(rank_outcome(results, score, scores) for score in results.suite.scores),
         notes=tuple(run_notes(results)),
+        fewer=fewer_trainings(results),
     )
 
 
@@ -160,7 +153,7 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
     """Each trial's scores on a table: the methods that were run there, and an array by score.
 
     Shape (methods, trials): NaN where a trial was not run, infinite where it ended or failed without an
-    answer.
+    answer. Where all trials of a method are the same run, only the first of them counts.
     """
     methods = tuple(m for m in results.methods if (table, m) in results.trials)
     width = max((len(results.trials[table, m]) for m in methods), default=0)
@@ -172,58 +165,10 @@ def score_values(results: Results, table: str) -> tuple[tuple[str, ...], Mapping
             for i, trial in enumerate(results.trials[table, method]):
                 value = score_of(instance, goal, trial)
                 line[i] = np.inf if np.isnan(value) else value
+            if same_run(results, table, method):
+                line[1:] = np.nan
         values[goal.name] = array
     return methods, values
-
-
-def trial_notes(results: Results) -> list[str]:
-    """Sentences on what cannot be compared, or cannot be concluded from so few methods or trials."""
-    notes = []
-    try:
-        published_figures(results.suite)
-    except InputError as error:  # such as a file that lies on the machine where the run was made
-        notes.append(f"Published figures are left out. {error}")
-    counts = {len(trials) for trials in results.trials.values()}
-    notes += [
-        f"{name} is a program: its results are not reproducible. The same seed need not give the same rows."
-        for name, entry in (results.manifest.methods if results.manifest else {}).items()
-        if command_of(entry.spec) is not None
-    ]
-    if len({m for _, m in results.trials}) == 1:
-        notes.append("Only one method was run, so there is nothing to compare it with but random search.")
-    if len(counts) > 1:
-        notes.append(
-            f"Methods have {min(counts)} to {max(counts)} trials: only trials that both have are compared."
-        )
-    for (table, method), number in results.without_feasible_row().items():
-        n_trials = len(results.trials[table, method])
-        worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
-        notes.append(
-            f"{method} on {table}: {number} of {counted(n_trials, 'trial')} found no feasible row.{worst}"
-        )
-    if min(counts) < FEW_TRIALS:
-        notes.append(
-            f"With {counted(min(counts), 'trial')}, intervals are too narrow to trust and tests show little."
-        )
-    return notes
-
-
-def run_notes(results: Results) -> list[str]:
-    """Sentences on unfinished methods, failed trials, and too few methods or trials."""
-    notes = trial_notes(results)
-    wanted = [(table, method) for table in results.instances for method in results.methods]
-    missing = [f"{method} on {table}" for table, method in wanted if (table, method) not in results.trials]
-    if missing:
-        notes.append(f"Not finished, and left out: {_listed(missing)}.")
-    for (table, method), trials in results.trials.items():
-        failed = sum(bool(t.failure) for t in trials)
-        if failed:
-            notes.append(
-                f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. They count in no "
-                "mean. In comparisons and runtime distributions, what they had not reached counts as never "
-                "reached."
-            )
-    return notes
 
 
 def decimals(instance: Instance, score: str) -> int:
@@ -267,15 +212,34 @@ def _score_frame(
         methods, values = by_trial[table]
         intervals = {score: mean_intervals(array.T) for score, array in values.items()}
         exact = [exact_score(instance, goal)[0] for goal in instance.goals]
+        budget = budget_of(instance)
         for i, method in enumerate(methods):
-            summaries = zip(results.summary(table, method), results.suite.scores, exact, strict=True)
-            for summary, score, mean in summaries:
+            summaries = zip(results.summary(table, method), instance.goals, exact, strict=True)
+            for summary, goal, mean in summaries:
                 # Failed trials may have answered before: an interval over those is not one of this mean.
-                low, high = (np.nan if summary.failed else bound[i] for bound in intervals[score])
-                cell = {"table": table, "method": method, "score": score, **vars(summary)}
-                rows.append(cell | {"low": low, "high": high, "random_search": mean})
+                low, high = (np.nan if summary.failed else bound[i] for bound in intervals[goal.name])
+                cell = {"table": table, "method": method, "score": goal.name, **vars(summary)}
+                cell |= {"low": low, "high": high, "random_search": mean}
+                rows.append(cell | _restricted(results, table, method, goal, summary, budget))
     columns = ["table", "method", "score", "mean", "std", "low", "high", "trials", "unanswered", "failed"]
-    return pd.DataFrame(rows, columns=[*columns, "at_least", "random_search"])
+    columns += ["at_least", "random_search", "restricted", "capped", "random_search_restricted"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _restricted(
+    results: Results, table: str, method: str, goal: Goal, summary: Summary, budget: float
+) -> dict[str, float]:
+    """The restricted mean of a runtime, the share of capped trials, and the mean of random search."""
+    names = ("restricted", "capped", "random_search_restricted")
+    if goal.score_at is not None:
+        return dict.fromkeys(names, np.nan)
+    instance = results.instances[table]
+    exact = random_search_within(instance, goal, budget)[0]
+    if not (summary.unanswered or summary.failed):
+        return dict(zip(names, (summary.mean, 0.0, exact), strict=True))
+    rules = (budget, instance.problem.n_initial, instance.problem.lookups)
+    runtimes = np.array([runtime_within(goal, trial, *rules) for trial in results.trials[table, method]])
+    return dict(zip(names, (*restricted_mean(runtimes, budget), exact), strict=True))
 
 
 def _named(table: str, score: str, methods: Sequence[str], pair: Comparison) -> dict[str, object]:
@@ -296,7 +260,7 @@ def _verdict(
 ) -> Verdict:
     where = f"{score} on {table}"
     if len(methods) < 2:
-        return Verdict(table, score, "", (), (), (), f"{where}: only {_listed(methods)} was run.")
+        return Verdict(table, score, "", (), (), (), f"{where}: only {listed(methods)} was run.")
     there = values[np.isfinite(values)]
     if len(there) == (~np.isnan(values)).sum() and len(there) and (there == there[0]).all():
         sentence = f"{where}: every method scores {number(there[0], digits)} in every trial."
@@ -324,24 +288,24 @@ def _verdict(
     interval = "" if np.isnan(low) else f", 95% interval {number(low, digits)} to {number(high, digits)}"
     equal = [m for m, value in zip(methods, mean, strict=True) if value == mean[best] and m in tied]
     *before, last = [methods[best], *equal]
-    holders = f"{methods[best]} has" if ahead or not before else f"{_listed(before)} and {last} have"
+    holders = f"{methods[best]} has" if ahead or not before else f"{listed(before)} and {last} have"
     sentence = f"{where}: {holders} the best mean ({number(mean[best], digits)}{interval})"
     if ahead:
         verb = "is" if len(ahead) == 1 else "are"
         sentence += (
-            f" of those with an answer in every trial, but is not called best: {_listed(ahead)}, without one "
+            f" of those with an answer in every trial, but is not called best: {listed(ahead)}, without one "
             f"in some, {verb} shown to be ahead of it in trials with the same start."
         )
         return Verdict(table, score, "", (), (), (), sentence)
     sentence += "."
     if len(tied) > len(equal):
-        sentence += f" Not shown to be worse: {_listed([m for m in tied if m not in equal])}."
+        sentence += f" Not shown to be worse: {listed([m for m in tied if m not in equal])}."
     if worse:
-        sentence += f" Shown to be worse: {_listed(worse) if tied or unknown or failed else 'all others'}."
+        sentence += f" Shown to be worse: {listed(worse) if tied or unknown or failed else 'all others'}."
     if unknown:
-        sentence += f" Without a trial to compare: {_listed(unknown)}."
+        sentence += f" Without a trial to compare: {listed(unknown)}."
     if failed:
-        sentence += f" Every trial failed: {_listed(failed)}."
+        sentence += f" Every trial failed: {listed(failed)}."
     return Verdict(
         table, score, methods[best], tuple(tied), tuple(worse), tuple(unknown), sentence, tuple(failed)
     )
@@ -356,60 +320,5 @@ def _no_best(methods: Sequence[str], found: Sequence[Comparison]) -> str:
             beaten.setdefault(methods[ahead], []).append(methods[behind])
     text = "no method has an answer in every trial, so none has the best mean."
     for winner, losers in beaten.items():
-        text += f" {winner} is ahead of {_listed(losers)} in trials with the same start."
+        text += f" {winner} is ahead of {listed(losers)} in trials with the same start."
     return text
-
-
-def _rank_outcome(results: Results, score: str, means: _Means) -> RankOutcome:
-    """Friedman's and Nemenyi's tests over the tables with a mean of every method that has any mean."""
-    means_of = {
-        m: {t: means.get((t, score, m), (np.nan,))[0] for t in results.instances} for m in results.methods
-    }
-    methods = tuple(m for m, of_tables in means_of.items() if not np.isnan(list(of_tables.values())).all())
-    rows = {table: [means_of[m][table] for m in methods] for table in results.instances}
-    whole = {table: row for table, row in rows.items() if not np.isnan(row).any()}
-    lacking = [
-        f"{table} ({_listed([m for m, mean in zip(methods, row, strict=True) if np.isnan(mean)])})"
-        for table, row in rows.items()
-        if table not in whole
-    ]
-    omitted = ""
-    if lacking:
-        omitted = f" Tables left out, because a method has no mean over all its trials: {_listed(lacking)}."
-    unranked = [m for m in results.methods if m not in methods]
-    if unranked:
-        have = "has" if len(unranked) == 1 else "have"
-        omitted += f" Not ranked: {_listed(unranked)}, which {have} no mean over all trials on any table."
-    values = np.array(list(whole.values())).reshape(len(whole), len(methods))
-    try:
-        test = rank_test(values, SCORES[score].lower_is_better)
-    except InputError as error:
-        sentence = f"{score}: no ranking over tables. {error}{omitted}"
-        return RankOutcome(score, methods, tuple(whole), None, sentence)
-    return RankOutcome(score, methods, tuple(whole), test, _rank_sentence(score, methods, test) + omitted)
-
-
-def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
-    tables = f"{score}, over {test.n_tables} tables"
-    if test.p >= 1 - CONFIDENCE:
-        return f"{tables}: no method is shown to rank better than another (Friedman's test, {_p(test.p)})."
-    order = np.argsort(test.mean_ranks, kind="stable")
-    pairs = [
-        f"{methods[a]} better than {methods[b]}"
-        for i, a in enumerate(order)
-        for b in order[i + 1 :]
-        if test.mean_ranks[b] - test.mean_ranks[a] > test.critical_difference
-    ]
-    shown = f"shown: {_listed(pairs)}" if pairs else "but no single pair is shown to"
-    return (
-        f"{tables}: mean ranks differ (Friedman's test, {_p(test.p)}); by Nemenyi's critical difference of "
-        f"{test.critical_difference:.2f} ranks, {shown}."
-    )
-
-
-def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

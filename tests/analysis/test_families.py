@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hpobench_nmt as hb
-from hpobench_nmt.analysis.families import families, family_frame, family_sentences
+from hpobench_nmt.analysis.families import family_frame, family_sentences
+from hpobench_nmt.analysis.selection import families
 from hpobench_nmt.analysis.verdicts import run_statistics
 
 

@@ -58,11 +58,12 @@ def trials_of(results, lengths):
     best = int(np.argmin(instance.losses[:, 0]))
     others = [row for row in range(36) if row != best]
 
-    def trial(at):
-        rows = np.array([*others[: at - 1], best] if at > 0 else others[: -at or None])
+    def trial(i, at):
+        left = [*others[i % 35 :], *others[: i % 35]]  # no trial is a copy of another
+        rows = np.array([*left[: at - 1], best] if at > 0 else left[: -at or None])
         return Trajectory(rows, instance.losses[rows], "crashed" if at < 0 else "")
 
-    return {("toy", method): [trial(at) for at in found] for method, found in lengths.items()}
+    return {("toy", m): [trial(i, at) for i, at in enumerate(found)] for m, found in lengths.items()}
 
 
 def test_values_are_the_scores_of_each_trial(results):
@@ -198,9 +199,9 @@ def test_what_is_not_shown_is_tied_wherever_the_methods_stand(toy):
 
 
 def test_scores_that_never_differ(toy):
-    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=5)
-    same = results.trials["toy", "RS"][:1] * 5
-    statistics = run_statistics(with_trials(results, {("toy", m): same for m in results.methods}))
+    results = hb.benchmark(toy, ["RS", "BO_EI_M_std", Worst], trials=5, scores=["ftb"])
+    made = trials_of(results, {m: [7] * 5 for m in results.methods})
+    statistics = run_statistics(with_trials(results, made))
     for verdict in statistics.verdicts:
         assert "every method scores" in verdict.sentence
         assert verdict.worse == ()
@@ -333,7 +334,7 @@ def test_ranks_over_tables(toy):
     assert ("no method is shown to rank better" in outcome.sentence) == (not shown)
 
 
-def test_a_method_that_has_no_mean_anywhere_leaves_the_ranking_to_the_others(toy):
+def test_runtimes_that_are_not_reached_count_the_budget_in_ranks(toy):
     class Broken:
         def __init__(self, problem, rng):
             raise ValueError("broken")
@@ -359,15 +360,35 @@ def test_a_method_that_has_no_mean_anywhere_leaves_the_ranking_to_the_others(toy
     found = hb.benchmark(tables, ["RS", Broken, "BO_EI_M_std", Fails], trials=5, scores=["ftb"])
     statistics = run_statistics(found)
     outcome = statistics.ranks[0]
-    assert outcome.methods == ("RS", "BO_EI_M_std", "Fails")
-    assert outcome.test is not None and outcome.test.n_tables == 7
-    assert "Not ranked: Broken, which has no mean over all trials on any table." in outcome.sentence
-    assert "because a method has no mean over all its trials: t3 (Fails)." in outcome.sentence
+    assert outcome.methods == ("RS", "Broken", "BO_EI_M_std", "Fails")
+    assert outcome.tables == tuple(f"t{i}" for i in range(8))
+    failed = sum(bool(trial.failure) for trial in found.trials["t3", "Fails"])
+    told = (
+        f"Not reached, and counted as the whole budget: Broken 100%, Fails {failed / 40:.0%} of the trials."
+    )
+    assert failed and told in outcome.sentence
+    cells = statistics.scores.set_index(["table", "method"])
+    assert (cells.loc[(slice(None), "Broken"), "restricted"] == 36).all()
+    reached = [float(len(t.rows)) for t in found.trials["t3", "Fails"] if not t.failure]
+    restricted, capped = cells.loc[("t3", "Fails"), ["restricted", "capped"]]
+    assert restricted == pytest.approx((sum(max(x, 3.0) for x in reached) + 36 * failed) / 5)
+    assert capped == failed / 5
+    whole = cells.loc[(slice(None), "RS"), :]
+    assert (whole["restricted"] == whole["mean"]).all()
+    exact = whole["random_search"].to_numpy()
+    assert whole["random_search_restricted"].to_numpy() == pytest.approx(exact)
     (board,) = [overall_board(run) for run in [Run("r", found, statistics, None)]]
     shown = {method: entries[0].text for method, entries in board.rows}
-    assert shown["Broken"] == "–"
     mean_ranks = dict(zip(outcome.methods, outcome.test.mean_ranks, strict=True))
-    assert {m: shown[m] for m in mean_ranks} == {m: f"{rank:.2f}" for m, rank in mean_ranks.items()}
+    assert shown == {m: f"{rank:.2f}" for m, rank in mean_ranks.items()}
+
+
+def test_gaps_of_failed_trials_have_no_rank(toy):
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(3)]
+    found = hb.benchmark(tables, ["RS", Broken, "BO_EI_M_std", Worst], trials=3, scores=["fb"], score_at=5)
+    outcome = run_statistics(found).ranks[0]
+    assert outcome.methods == ("RS", "BO_EI_M_std", "Worst")
+    assert "Not ranked: Broken, which has no mean over all trials on any table." in outcome.sentence
 
 
 def test_the_same_results_give_the_same_statistics(results):

@@ -275,8 +275,9 @@ SLOW = {
 }
 
 
+@pytest.mark.parametrize("others", [(), pytest.param(("2",), marks=pytest.mark.hosts)])
 def test_a_call_that_hangs_fails_its_trial_and_no_other(
-    methods, run_command, contents, monkeypatch, tmp_path
+    methods, run_command, contents, monkeypatch, tmp_path, others
 ):
     monkeypatch.setenv("READY", str(tmp_path / "ready"))
     arguments = ("run", "quick", "--tables", "toy", "--trials", "5", "--quiet", "--timeout", "1.5")
@@ -293,8 +294,9 @@ def test_a_call_that_hangs_fails_its_trial_and_no_other(
             else:
                 assert len(rows) >= 3  # the initial design may settle all
     assert not any(failure for _, failure in observations(Path("four"), "Behaves").values())
-    run_command(*arguments, *specs, "--jobs", "2", "--out", "two")
-    assert contents(Path("two")) == contents(Path("four"))
+    for jobs in others:
+        run_command(*arguments, *specs, "--jobs", jobs, "--out", "again")
+        assert contents(Path("again")) == contents(Path("four"))
 
 
 def test_the_other_trials_are_those_of_a_method_that_never_hangs(methods, toy, monkeypatch, tmp_path):

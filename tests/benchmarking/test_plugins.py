@@ -148,7 +148,7 @@ REASONS = {
 }
 
 
-def test_methods_that_misbehave_fail_their_trials_and_no_others(plugin, run_command):
+def test_methods_that_misbehave_fail_their_trials_and_no_others(plugin, run_command, run_here):
     bad = ",".join(f"{plugin / 'bad.py'}:{name}" for name in REASONS)
     methods = f"{bad},RS,{plugin / 'good.py'}:Sweep"
     arguments = ("--trials", "4", "--methods", methods, "--jobs", "2", "--out", "out")
@@ -157,7 +157,7 @@ def test_methods_that_misbehave_fail_their_trials_and_no_others(plugin, run_comm
     for name, reason in REASONS.items():
         assert f"failed: {name} on toy, trial " in flat
         assert reason in flat
-    scores = json.loads(run_command("score", "out", "--format", "json").stdout)
+    scores = json.loads(run_here("score", "out", "--format", "json").stdout)
     ftb = {r["method"]: r for r in scores if r["score"] == "ftb"}
     # A trial whose scores are settled by its initial design asks the method nothing.
     asked = ftb["Twice"]["failed"]
@@ -272,11 +272,11 @@ class Late:
 """
 
 
-def test_every_library_has_one_thread_in_a_trial(plugin, run_command):
+def test_every_library_has_one_thread_in_a_trial(plugin, run_command, run_here):
     (plugin / "late.py").write_text(THREADS)
     two = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     run_command(*RUN, "--methods", f"{plugin / 'late.py'}:Late", "--out", "out", **two)
-    assert {r["failed"] for r in json.loads(run_command("score", "out", "--format", "json").stdout)} == {0}
+    assert {r["failed"] for r in json.loads(run_here("score", "out", "--format", "json").stdout)} == {0}
 
 
 # --- names and places, in this process ----------------------------------------------------------------

@@ -102,8 +102,8 @@ def test_ray_gives_the_same_bytes(reference, run_command, contents, tmp_path):
     assert contents(tmp_path / "again") == reference
 
 
-def test_another_seed_gives_other_rows(reference, run_command, contents, tmp_path):
-    run_command(*RUN, *METHODS, "--seed", "1", "--out", tmp_path / "other")
+def test_another_seed_gives_other_rows(reference, run_here, contents, tmp_path):
+    run_here(*RUN, "--methods", "RS", "--seed", "1", "--out", tmp_path / "other")
     name = "observations/toy/RS.parquet"
     assert contents(tmp_path / "other")[name] != reference[name]
 
@@ -140,10 +140,10 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_in_the_same_files(
     assert contents(out) == contents(tmp_path / "whole")
 
 
-def test_methods_can_be_added_to_a_folder(reference, run_command, contents, tmp_path):
+def test_methods_can_be_added_to_a_folder(reference, run_here, contents, tmp_path):
     out = tmp_path / "grown"
-    run_command(*RUN, "--methods", "RS", "--out", out)
-    run_command(*RUN, "--methods", "BO_EI_M,GB_EIF_M", "--out", out)
+    run_here(*RUN, "--methods", "RS", "--out", out)
+    run_here(*RUN, "--methods", "BO_EI_M,GB_EIF_M", "--out", out)
     found = contents(out)
     for name, content in reference.items():
         if name != "manifest.json":
@@ -176,14 +176,14 @@ def test_a_changed_method_is_run_again(toy_home, run_command, contents, tmp_path
         ((*RUN, "--objectives", "seconds"), "objectives [], this one has ['seconds']"),
     ],
 )
-def test_a_folder_of_another_run_is_refused(reference, run_command, contents, tmp_path, arguments, message):
-    done = run_command(*arguments, "--quiet", "--out", tmp_path / "reference", check=2)
+def test_a_folder_of_another_run_is_refused(reference, run_here, contents, tmp_path, arguments, message):
+    done = run_here(*arguments, "--quiet", "--out", tmp_path / "reference", check=2)
     assert message in done.stderr
     assert "--out" in done.stderr
     assert contents(tmp_path / "reference") == reference
 
 
-def test_a_folder_of_another_table_version_is_refused(reference, run_command, tmp_path, toy_home):
+def test_a_folder_of_another_table_version_is_refused(reference, run_here, tmp_path, toy_home):
     import dataclasses
 
     from hpobench_nmt.lookup.catalogue import load_table
@@ -193,22 +193,22 @@ def test_a_folder_of_another_table_version_is_refused(reference, run_command, tm
     values = toy.values.copy()
     values[0, 0] += 1
     save_folder(dataclasses.replace(toy, values=values), toy_home / "tables" / "toy")
-    done = run_command(*RUN, *METHODS, "--out", tmp_path / "reference", check=2)
+    done = run_here(*RUN, *METHODS, "--out", tmp_path / "reference", check=2)
     assert "table 'toy' of hash" in done.stderr
-    done = run_command("score", tmp_path / "reference", check=2)
+    done = run_here("score", tmp_path / "reference", check=2)
     assert "another version of table 'toy'" in done.stderr
 
 
-def test_a_datasheet_with_other_objectives_is_refused(reference, run_command, tmp_path, toy_home):
+def test_a_datasheet_with_other_objectives_is_refused(reference, run_here, tmp_path, toy_home):
     sheet = toy_home / "tables" / "toy" / "datasheet.toml"
     text = re.sub(r"\nsections_sha256 = .*", "", sheet.read_text())  # as whoever edits it by hand has to
     sheet.write_text(text.replace('"bleu",\n    "seconds"', '"seconds",\n    "bleu"'))
     assert sheet.read_text() != text
-    done = run_command(*RUN, *METHODS, "--out", tmp_path / "reference", check=2)
+    done = run_here(*RUN, *METHODS, "--out", tmp_path / "reference", check=2)
     assert "objectives on 'toy'" in done.stderr
-    assert "other objectives" in run_command("score", tmp_path / "reference", check=2).stderr
+    assert "other objectives" in run_here("score", tmp_path / "reference", check=2).stderr
     sheet.write_text(text.replace("tolerance = 0.5", "tolerance = 2.5"))
-    assert "targets on 'toy'" in run_command(*RUN, *METHODS, "--out", tmp_path / "reference", check=2).stderr
+    assert "targets on 'toy'" in run_here(*RUN, *METHODS, "--out", tmp_path / "reference", check=2).stderr
 
 
 def test_a_run_of_other_methods_keeps_the_blocks_of_an_unfinished_one(toy_home, run_command, tmp_path):
@@ -229,18 +229,18 @@ def test_a_run_of_other_methods_keeps_the_blocks_of_an_unfinished_one(toy_home, 
     assert not (out / "unfinished").exists()
 
 
-def test_a_folder_that_holds_something_else_is_refused(toy_home, run_command, tmp_path):
+def test_a_folder_that_holds_something_else_is_refused(toy_home, run_here, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
-    done = run_command(*RUN, "--out", tmp_path / "thesis", check=2)
+    done = run_here(*RUN, "--out", tmp_path / "thesis", check=2)
     assert "not empty and not a results folder" in done.stderr
     assert [p.name for p in (tmp_path / "thesis").iterdir()] == ["chapter1.tex"]
 
 
-def test_damaged_results_are_named(reference, run_command, tmp_path):
+def test_damaged_results_are_named(reference, run_here, tmp_path):
     path = tmp_path / "reference" / "observations" / "toy" / "RS.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    done = run_command("score", tmp_path / "reference", check=2)
+    done = run_here("score", tmp_path / "reference", check=2)
     assert "RS.parquet: was changed" in done.stderr
     manifest = tmp_path / "reference" / "manifest.json"
     good = json.loads(manifest.read_text())
@@ -252,7 +252,7 @@ def test_damaged_results_are_named(reference, run_command, tmp_path):
         json.dumps(good | {"suite": {}}),
     ):
         manifest.write_text(damage)
-        assert "manifest.json: " in run_command("score", tmp_path / "reference", check=2).stderr
+        assert "manifest.json: " in run_here("score", tmp_path / "reference", check=2).stderr
 
 
 @pytest.mark.parametrize("full", ["results", pytest.param("compiler cache", marks=pytest.mark.hosts)])

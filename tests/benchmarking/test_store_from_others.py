@@ -13,7 +13,7 @@ import pytest
 
 import hpobench_nmt as hb
 from hpobench_nmt.analysis.leaderboard import cells
-from hpobench_nmt.analysis.verdicts import trial_notes
+from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.benchmarking.instance import suite_instances
 from hpobench_nmt.benchmarking.observations import to_parquet
 from hpobench_nmt.benchmarking.plugins import resolve_methods

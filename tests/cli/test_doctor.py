@@ -24,7 +24,7 @@ def test_all_is_well_here(home, run_command):
     assert "numpy" in said
 
 
-def test_a_table_that_was_changed_is_named(home, run_command):
+def test_a_table_that_was_changed_is_named(home, run_here):
     shutil.copytree(find_folder("sotu-ngram"), home / "tables" / "mine")
     (home / "tables" / "mine" / "table.csv").write_text("x\n1\n")
     done = subprocess.run(

@@ -58,9 +58,9 @@ class Slow:
 
 
 @pytest.fixture
-def place(toy_home, run_command):
+def place(toy_home, run_here):
     """A folder with results, a table to add and a method; the current folder of the commands."""
-    run_command(
+    run_here(
         "run", "--tables", "toy", "--methods", "RS", "--trials", "2", "--jobs", "1", "--out", "results/done"
     )
     (toy_home / "tables" / "toy-missing").rename("given")

@@ -17,6 +17,7 @@ from hpobench_nmt.core.trial_loop import run_trial
 from hpobench_nmt.evaluation.random_search import (
     exact_random_search,
     random_search_attainment,
+    random_search_choice,
     random_search_regret,
 )
 from hpobench_nmt.evaluation.scores import SCORES, answer, make_goal
@@ -193,3 +194,20 @@ def test_a_quantile_is_reached_where_the_chance_is_just_the_level():
     assert random_search_regret(np.array([1.0, 0.0]), 1, [0.5]).quantiles.tolist() == [[0.0]]
     losses = np.array([[0.0, 1.0], [1.0, 0.0]])
     assert sorted(random_search_attainment(losses, 1).tolist()) == [[0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("drawn", [1, 2, 4, 6])
+def test_the_row_that_is_chosen_over_all_orders(drawn):
+    losses = np.array([3.0, 1.0, 2.0, 1.0, 5.0, 1.0])  # ties, which the first one drawn wins
+    values = np.array([7.0, 10.0, -3.0, 2.0, 0.5, 4.0])
+    chosen = [
+        values[min(order[:drawn], key=lambda row: losses[row])] for order in itertools.permutations(range(6))
+    ]
+    assert random_search_choice(losses, values, drawn) == pytest.approx(np.mean(chosen))
+
+
+def test_a_row_without_a_loss_is_never_chosen():
+    losses, values = np.array([np.nan, 2.0, 1.0]), np.array([100.0, 5.0, 3.0])
+    assert random_search_choice(losses, values, 3) == 3.0
+    assert random_search_choice(losses, values, 2) == pytest.approx((3 + 3 + 5) / 3)
+    assert np.isnan(random_search_choice(losses, values, 1))

@@ -330,9 +330,9 @@ def test_a_grid_with_holes_says_what_is_absent(toy):
 
 
 def test_a_grid_of_any_size_is_counted():
-    axes = tuple(Hyperparameter(f"h{j}", (0.0, 1.0)) for j in range(3000))
-    table = Table("t", axes, (Metric("m", "min"),), np.eye(2, 3000), np.ones((2, 1)))
-    assert told(table)[0][1] == "2 of the about 10^903 configurations of the grid have a row (0%)"
+    axes = tuple(Hyperparameter(f"h{j}", (0.0, 1.0)) for j in range(1100))
+    table = Table("t", axes, (Metric("m", "min"),), np.eye(2, 1100), np.ones((2, 1)))
+    assert told(table)[0][1] == "2 of the about 10^331 configurations of the grid have a row (0%)"
 
 
 def test_a_published_front_that_is_right(toy):

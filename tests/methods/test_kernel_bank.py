@@ -112,6 +112,26 @@ def test_fields_that_were_dropped_are_made_anew(monkeypatch):
     np.testing.assert_array_equal(kept, fields)
 
 
+def test_members_of_least_weight_go_when_memory_ends(monkeypatch):
+    """What is left is the posterior of the smaller bank; all members are weighed until then."""
+    monkeypatch.setattr(kernel_bank, "_CACHE_BYTES", 3 * 8 * 16**2)  # three factors of 16 rows
+    few, features, seen, y = a_posterior(8)
+    heaviest = sorted(np.argsort(-few.weigh(y).log_weights)[:3])
+    full = few.bank
+    rows = [row for row in range(60) if row not in seen][:5]
+    for row in rows:
+        few.observe(row)
+    y = np.append(y, np.linspace(-1, 1, 5))
+    kept = Bank(full.inverse_squares[heaviest], full.noise[heaviest], full.log_prior[heaviest], full.additive)
+    small = BankPosterior(kept, levels_of(features, COLUMNS))
+    for row in [*seen, *rows]:
+        small.observe(int(row))
+    np.testing.assert_array_equal(few.weigh(y).log_weights, small.weigh(y).log_weights)
+    for b in range(3):
+        for found, expected in zip(few.field(b, few.weigh(y)), small.field(b, small.weigh(y)), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_running_rows_leave_the_variance_that_they_will_leave():
     posterior, features, seen, y = a_posterior(6)
     running = [row for row in range(60) if row not in seen][:4]

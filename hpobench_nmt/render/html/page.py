@@ -17,7 +17,7 @@ import pandas as pd
 
 from hpobench_nmt.analysis import provenance, report_content
 from hpobench_nmt.analysis.failures import grouped_failures
-from hpobench_nmt.analysis.leaderboard import Cell, meaning, setting, subject_to
+from hpobench_nmt.analysis.leaderboard import Cell, fewer_setting, meaning, setting, subject_to
 from hpobench_nmt.analysis.number_text import column_text
 from hpobench_nmt.analysis.report_runs import Run, all_methods, all_tables, load_runs, run_slugs
 from hpobench_nmt.analysis.section import Section
@@ -104,6 +104,9 @@ def render(runs: Sequence[Run], jobs: int = 2) -> str:
 
 def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     several = len(run.results.instances) > 1 and len(run.results.methods) > 1
+    # The one figure comes first, the others over tables later.
+    first = [figure for figure in figures[slug,] if figure.spec.stem == f"{slug}-fewer"]
+    others = [figure for figure in figures[slug,] if figure not in first]
     return {
         "name": run.name,
         "slug": slug,
@@ -114,7 +117,8 @@ def _run(slug: str, run: Run, figures: Mapping[tuple[str, ...], Any]) -> dict[st
         "winners": report_content.winners(run),
         "verdicts": [v.sentence for v in run.statistics.verdicts],
         "overall": report_content.overall_board(run) if several else None,
-        "across": figures[slug,] if len(run.results.instances) > 1 else (),
+        "first": first,
+        "across": others if len(run.results.instances) > 1 else (),
         "facts": provenance.facts(run),
         "left_out": [f"{m} on {table} is not finished." for table, m in unfinished(run.results)],
         "failures": _failures(run.results),
@@ -132,6 +136,7 @@ def _table_runs(
             "name": run.name,
             "slug": f"{slug}-{table}",
             "setting": setting(run.results, table),
+            "counted": fewer_setting(run.results, run.statistics.fewer, table),
             "kept": subject_to(run.results, table),
             "goal": " and ".join(map(str, run.results.instances[table].objectives)),
             "board": report_content.table_board(run, table, cells[table]),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.verdicts import RankOutcome
+from hpobench_nmt.analysis.table_ranks import RankOutcome
 from hpobench_nmt.core.errors import InputError, unknown
 from hpobench_nmt.core.text import short
 from hpobench_nmt.evaluation.scores import SCORES

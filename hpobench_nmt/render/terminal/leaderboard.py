@@ -11,10 +11,16 @@ from rich.text import Text
 
 from hpobench_nmt.analysis.failures import grouped_failures
 from hpobench_nmt.analysis.families import family_sentences
+from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_sentences
 from hpobench_nmt.analysis.leaderboard import (
     Cell,
     cells,
+    chosen_columns,
+    chosen_meanings,
     exact_figures,
+    fewer_heads,
+    fewer_rows,
+    fewer_setting,
     figure,
     heading,
     interval,
@@ -24,8 +30,9 @@ from hpobench_nmt.analysis.leaderboard import (
     shown,
     subject_to,
 )
+from hpobench_nmt.analysis.run_notes import trial_notes
 from hpobench_nmt.analysis.selection import EXACT
-from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics, trial_notes
+from hpobench_nmt.analysis.verdicts import ENDLESS_NOTE, METHOD_NOTE, Statistics, run_statistics
 from hpobench_nmt.benchmarking.results import Results
 from hpobench_nmt.render.terminal.grids import fits, plain, print_grid, print_text
 
@@ -40,13 +47,19 @@ def print_leaderboard(results: Results, console: Console) -> None:
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells(results, statistics):
         by_row.setdefault((cell.table, cell.method), []).append(cell)
+    _print_fewer(results, statistics.fewer, console)
     # Explained before they are used.
     for name in results.suite.scores:
         print_text(f"{name}: {meaning(results.suite, name)}", console, "dim")
+    for sentence in chosen_meanings(results):
+        print_text(sentence, console, "dim")
     for table in results.instances:
         print_text(f"{table}: {setting(results, table)}", console, "bold")
         if results.suite.constraints:
             print_text(f"constraints kept, {subject_to(results, table)}", console)
+        counted_to = fewer_setting(results, statistics.fewer, table)
+        if counted_to:
+            print_text(counted_to, console, "dim")
         rows = {m: by_row[table, m] for m in results.methods if (table, m) in by_row}
         grid = _grid(results, table, rows, scores)
         if fits(grid, console):
@@ -63,18 +76,42 @@ def print_leaderboard(results: Results, console: Console) -> None:
         print_text(f"failed: {which}: {group.reason}", console, "red")
 
 
+def _print_fewer(results: Results, found: FewerTrainings, console: Console) -> None:
+    """The one figure of each method, before all else."""
+    if found.reason:
+        return
+    print_text(TITLE, console, "bold")
+    head, rows = ["", *fewer_heads(found)], fewer_rows(found)
+    grid = Grid()
+    for place, name in enumerate(head):
+        grid.add_column(name, justify="right" if place else "left", no_wrap=True, overflow="fold")
+    for row in rows[:-1]:
+        grid.add_row(*map(plain, row))
+    grid.add_section()
+    grid.add_row(*(Text(cell, style="dim") for cell in rows[-1]))
+    if fits(grid, console):
+        console.print(grid)
+    else:
+        print_grid(head, rows, console)
+    for line in fewer_sentences(results, found):
+        print_text(line, console, "dim")
+
+
 def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: Iterable[int]) -> Grid:
     """One table's cells of some scores."""
     grid = Grid()
     grid.add_column("", no_wrap=True, overflow="fold")
     compared = any(not np.isnan(cell.published_mean) for row in rows.values() for cell in row)
     names = [results.suite.scores[j] for j in scores]
+    chosen = chosen_columns(results, table) if "fb" in names else []
     for name in names:
         grid.add_column(heading(results, table, name), justify="right", no_wrap=True, overflow="fold")
         grid.add_column("95%", justify="right", no_wrap=True)
         if compared:
             grid.add_column("paper", justify="right", style="dim", no_wrap=True)
             grid.add_column("Δ/se", justify="right", style="dim", no_wrap=True)
+    for column in chosen:
+        grid.add_column(column.heading, justify="right", no_wrap=True, overflow="fold")
     timed = any((table, method) in results.step_seconds for method in rows)
     if timed:
         grid.add_column("ms/step", justify="right", style="dim", no_wrap=True)
@@ -89,6 +126,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
                 published = figure(cell.published_mean, cell.published_std, cell.decimals)
                 line.append(Text(published if known else ""))
                 line.append(Text(f"{cell.distance:+.1f}" if known and not np.isnan(cell.distance) else ""))
+        line += [Text(column.cells[method]) for column in chosen]
         if timed:
             line.append(Text(milliseconds(results.step_seconds.get((table, method), np.nan))))
         grid.add_row(*line)
@@ -97,6 +135,7 @@ def _grid(results: Results, table: str, rows: Mapping[str, list[Cell]], scores: 
         if name in names:
             exact_row.extend([Text(text, style="dim"), Text()])
             exact_row.extend([Text(), Text()] if compared else [])
+    exact_row.extend(Text(column.reference, style="dim") for column in chosen)
     grid.add_section()
     grid.add_row(*exact_row)
     return grid

@@ -120,6 +120,12 @@ def rehash(folder, table, method):
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+@pytest.fixture(scope="session")
+def quick(tmp_path_factory):
+    """Results whose report is quick to draw: one trial of one method on one table."""
+    return make_run(tmp_path_factory.mktemp("quick") / "quick", [make_table()], small_suite(trials=1), ["RS"])
+
+
 @pytest.fixture
 def copied(folders, tmp_path):
     """A copy of the single-objective results, to be spoilt."""

@@ -57,13 +57,9 @@ def test_no_address_and_no_foreign_markup(page, tools):
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.hosts)])
-def test_same_results_same_bytes_in_any_process(whole, tools, request, tmp_path):
-    if whole:
-        folders = request.getfixturevalue("folders")
-        page = request.getfixturevalue("page")
-    else:
-        folders = [tools.run(tmp_path / "results", [tools.table()], tools.suite(trials=2), ["RS", "BO_EI_M"])]
-        page = write_report(folders, tmp_path / "report.html", jobs=1)
+def test_same_results_same_bytes_in_any_process(whole, quick, request, tmp_path):
+    folders = request.getfixturevalue("folders") if whole else [quick]
+    page = request.getfixturevalue("page") if whole else write_report(folders, tmp_path / "r.html", jobs=1)
     code = (
         "import sys; from pathlib import Path; from hpobench_nmt.render.html.page import write_report\n"
         "write_report([Path(a) for a in sys.argv[2:]], Path(sys.argv[1]), jobs=2)"
@@ -142,10 +138,12 @@ def test_the_command_of_an_own_suite_says_its_budget(folders):
     assert words[words.index("--score-at") + 1] == "8"
 
 
-@pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.oracle), 1])
-def test_a_table_on_which_no_method_is_through_yet(folders, tmp_path, which):
-    folder = tmp_path / "interrupted"
-    shutil.copytree(folders[which], folder)
+@pytest.mark.parametrize(
+    "objectives", [("bleu",), pytest.param(("bleu", "seconds"), marks=pytest.mark.oracle)]
+)
+def test_a_table_on_which_no_method_is_through_yet(tools, tmp_path, objectives):
+    suite = tools.suite(scores=("fb" if len(objectives) == 1 else "fbp",), objectives=objectives, trials=1)
+    folder = tools.run(tmp_path / "results", [tools.table(), tools.table("other", seed=5)], suite, ["RS"])
     shutil.rmtree(folder / "observations" / "toy")
     text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
     assert "on toy: no method has finished yet." in text
@@ -171,16 +169,19 @@ def test_elsewhere_is_said_where_there_is_one(folders):
     assert "In the one table and score, A is shown" in said(alone)
 
 
-def test_failed_trials_only(copied, tools, tmp_path):
-    for table in ("toy", "other"):
-        tools.fail(copied, table, "GB_EIF_M", "out of memory", range(8))
-    text = text_of(write_report([copied], tmp_path / "r.html", jobs=1))
+def test_failed_trials_only(tools, tmp_path):
+    suite = tools.suite(scores=("ftb", "fb"))
+    folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "GB_EIF_M"])
+    tools.fail(folder, "toy", "GB_EIF_M", "out of memory", range(8))
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
     assert "GB_EIF_M on toy: 8 of 8 trials failed." in text and "out of memory" in text
 
 
-def test_unfinished_methods_are_named(copied, tmp_path):
-    (copied / "observations" / "toy" / "GB_EIF_M.parquet").unlink()
-    text = text_of(write_report([copied], tmp_path / "r.html", jobs=1))
+def test_unfinished_methods_are_named(tools, tmp_path):
+    suite = tools.suite(scores=("fb",), trials=2)
+    folder = tools.run(tmp_path / "results", [tools.table()], suite, ["RS", "GB_EIF_M"])
+    (folder / "observations" / "toy" / "GB_EIF_M.parquet").unlink()
+    text = text_of(write_report([folder], tmp_path / "r.html", jobs=1))
     assert "GB_EIF_M on toy is not finished." in text
     assert "Not finished, and left out: GB_EIF_M on toy." in text
 
@@ -236,7 +237,8 @@ def test_a_share_that_may_be_larger_is_called_a_lower_bound(tools, tmp_path):
 def test_ids_are_each_others_for_no_pair_of_suites(tools, tmp_path, names):
     tables = [tools.table(), tools.table("all")]
     folders = [
-        tools.run(tmp_path / f"results{i}", tables, tools.suite(name), ["RS"]) for i, name in enumerate(names)
+        tools.run(tmp_path / f"results{i}", tables, tools.suite(name, scores=("fb",), trials=1), ["RS"])
+        for i, name in enumerate(names)
     ]
     source = write_report(folders, tmp_path / "r.html", jobs=1).read_text()
     ids = re.findall(r'\sid="([^"]+)"', source)
@@ -364,15 +366,17 @@ def test_results_that_are_not_of_the_table_are_refused(folders, copied, tools):
         (observations / "RS.parquet").write_bytes(kept)
 
 
-def test_wrong_folders(folders, copied, tmp_path):
+def test_wrong_folders(quick, tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         write_report([tmp_path / "nowhere"], tmp_path / "r.html")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="not a results folder"):
         write_report([tmp_path / "empty"], tmp_path / "r.html")
     with pytest.raises(InputError, match="same results folder twice"):
-        write_report([folders[0], folders[0]], tmp_path / "r.html")
+        write_report([quick, quick], tmp_path / "r.html")
+    copied = shutil.copytree(quick, tmp_path / "results")
     manifest = json.loads((copied / "manifest.json").read_text())
+    del manifest["sha256"]
     (copied / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(InputError, match="format 99, newer than this version reads"):
         write_report([copied], tmp_path / "r.html")
@@ -380,7 +384,7 @@ def test_wrong_folders(folders, copied, tmp_path):
     with pytest.raises(InputError, match="versions must be a section of strings"):
         write_report([copied], tmp_path / "r.html")
     with pytest.raises(RunError, match="cannot be written"):
-        write_report(folders[1:], _unwritable(tmp_path), jobs=1)
+        write_report([quick], _unwritable(tmp_path), jobs=1)
     assert not (tmp_path / "r.html").exists()
 
 
@@ -389,18 +393,30 @@ def _unwritable(folder):
     return folder / "file" / "report.html"
 
 
-def test_two_runs_of_one_suite_are_told_apart(folders, copied, tmp_path):
-    text = text_of(write_report([folders[0], copied], tmp_path / "r.html", jobs=1))
+def test_two_runs_of_one_suite_are_told_apart(quick, tmp_path):
+    copied, same = tmp_path / "another", tmp_path / "elsewhere" / quick.name
+    for folder in (copied, same):
+        shutil.copytree(quick, folder)
+    text = text_of(write_report([quick, copied], tmp_path / "r.html", jobs=1))
     name = load_results(copied).suite.name
-    assert f"{name} ({folders[0].name})" in text and f"{name} ({copied.name})" in text
-    same = tmp_path / "elsewhere" / folders[0].name
-    shutil.copytree(copied, same)
-    text = text_of(write_report([folders[0], same], tmp_path / "r.html", jobs=1))
-    assert f"{name} (1)" in text and f"{name} (2)" in text
+    assert f"{name} ({quick.name})" in text and f"{name} ({copied.name})" in text
+    assert [run.name for run in load_runs([quick, same])] == [f"{name} (1)", f"{name} (2)"]
 
 
-@pytest.mark.parametrize(("form", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_figures_as_files(folders, tmp_path, form, start):
+FORMS = pytest.mark.parametrize(("form", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+
+
+@FORMS
+def test_figures_as_files(quick, tmp_path, form, start):
+    written = write_figures([quick], tmp_path / "figures", form, jobs=1)
+    names = {path.name for path in written}
+    assert names >= {f"small-toy-{kind}.{form}" for kind in ("curves", "scores")}
+    assert all(path.read_bytes().startswith(start) for path in written)
+
+
+@pytest.mark.hosts
+@FORMS
+def test_figures_of_two_tables_and_objectives_as_files(folders, tmp_path, form, start):
     written = write_figures(folders[1:], tmp_path / "figures", form, jobs=1)
     names = {path.name for path in written}
     for stem in (
@@ -426,25 +442,23 @@ def test_latex_tables(folders, tmp_path):
     assert tex(r"a_b & 50% {x} \y ±") == r"a\_b \& 50\% \{x\} \textbackslash{}y $\pm$"
 
 
-def test_the_command(folders, tmp_path):
+def test_the_command(quick, tmp_path):
     out = tmp_path / "r.html"
-    done = CliRunner().invoke(report_command, [str(folders[1]), "--out", str(out), "--jobs", "1"])
+    done = CliRunner().invoke(report_command, [str(quick), "--out", str(out), "--jobs", "1"])
     assert done.exit_code == 0 and out.stat().st_size > 10_000
-    done = CliRunner().invoke(
-        report_command, [str(folders[1]), "--format", "latex", "--out", str(tmp_path / "t")]
-    )
-    assert done.output == f"3 files in {tmp_path / 't'}\n"
-    done = CliRunner().invoke(report_command, [str(folders[1]), "--format", "word"])
+    done = CliRunner().invoke(report_command, [str(quick), "--format", "latex", "--out", str(tmp_path / "t")])
+    assert done.output == f"1 file in {tmp_path / 't'}\n"
+    done = CliRunner().invoke(report_command, [str(quick), "--format", "word"])
     assert isinstance(done.exception, InputError)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for a browser is a shell script")
-def test_the_report_is_opened_in_the_users_browser(folders, tmp_path):
+def test_the_report_is_opened_in_the_users_browser(quick, tmp_path):
     browser, asked = tmp_path / "browser", tmp_path / "asked"
     browser.write_text(f'#!/bin/sh\necho "$1" > "{asked}"\n')
     browser.chmod(0o755)
     out = tmp_path / "a report.html"
-    command = [sys.executable, "-m", "hpobench_nmt", "report", folders[1], "--out", out, "--open"]
+    command = [sys.executable, "-m", "hpobench_nmt", "report", quick, "--out", out, "--open", "--jobs", "1"]
     done = subprocess.run(
         command, env={**os.environ, "BROWSER": f"{browser} %s"}, capture_output=True, text=True
     )

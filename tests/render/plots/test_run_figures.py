@@ -16,7 +16,8 @@ from hpobench_nmt.analysis.run_fronts import attainment, moving_front
 from hpobench_nmt.analysis.runtimes import expected_runtime_frame, runtime_distribution, target_runtimes
 from hpobench_nmt.analysis.selection import EXACT
 from hpobench_nmt.analysis.table_front import table_front
-from hpobench_nmt.analysis.verdicts import RankOutcome, run_statistics
+from hpobench_nmt.analysis.table_ranks import RankOutcome
+from hpobench_nmt.analysis.verdicts import run_statistics
 from hpobench_nmt.core.constraints import Constraint
 from hpobench_nmt.evaluation.ranks import rank_test
 from hpobench_nmt.render.figures import run_figures

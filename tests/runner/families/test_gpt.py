@@ -112,7 +112,7 @@ def test_a_seed_gives_the_same_bytes(characters):
 
 def test_a_paused_training_resumes_to_the_bit(characters, tmp_path):
     def trained(*pauses):
-        chosen = settings(dropout=0.2, tokens=40_000)
+        chosen = settings(dropout=0.2, tokens=28_000)  # 109 updates
         folder = tmp_path / str(len(pauses))
         for until in (*pauses, None):
             checkpoints = Checkpoints(folder, {"of": "this"}, until)
@@ -121,7 +121,7 @@ def test_a_paused_training_resumes_to_the_bit(characters, tmp_path):
         curve = [{k: v for k, v in point.items() if k != "seconds"} for point in training.curve]
         return curve, b"".join(p.detach().numpy().tobytes() for p in model.parameters())
 
-    assert trained() == trained(1, 60) == trained(20, 50, 100)
+    assert trained() == trained(1, 60) == trained(20, 50, 80)
 
 
 @pytest.mark.parametrize("unit", ["character", "subword"])

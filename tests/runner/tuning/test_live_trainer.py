@@ -206,5 +206,5 @@ def test_a_journal_is_not_written_through_a_link(tmp_path):
         (("--device", "cuda:0,cuda:1"), "name one device"),
     ],
 )
-def test_wrong_options_are_one_line(at, run_command, arguments, message):
-    assert message in run_command("tune", "live.toml", *arguments, check=2).stderr
+def test_wrong_options_are_one_line(at, run_here, arguments, message):
+    assert message in run_here("tune", "live.toml", *arguments, check=2).stderr

@@ -1,0 +1,172 @@
+"""Times fewer trainings than random search: one figure of a method over tables.
+
+    symbol     meaning
+    R_i(m)     restricted mean of method m on table i: see restricted.py
+    R_i(RS)    that of random search, exact or nearly
+    r_i        R_i(RS) / R_i(m): how many times fewer trainings m needs on the table
+    family     exp(mean of log r_i over its tables)
+    figure     exp(mean of log over families): each family weighs the same
+
+The interval of a figure resamples trials within tables, with the same draws for all methods, because trial i
+of each begins with the same rows. Tables stay fixed, so it is about these tables. From six families on there
+is a second interval, which resamples families, and tables in them. Only that one is about other tables.
+
+Methods are compared over tables by Wilcoxon's signed-rank test of the differences of log r_i, exact, with
+zeros by Pratt's rule: they have ranks, but count for neither side. Against random search the differences are
+log r_i. Holm's correction is over the comparisons that are fixed before a run: each method with random
+search, and each pair of methods. Tables of one family are alike, so that the test over tables is about these
+families. The same test over the means of families is shown with it, and only it is about other families.
+With n of them its p is 2^(1 - n) at the least, which is 0.031 for six.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.evaluation.comparisons import tied_ranks
+from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_sums
+from hpobench_nmt.evaluation.restricted import restricted_mean
+
+FEWEST_FAMILIES = 6
+"""From so many families on, families are resampled."""
+# Logarithms that differ by less are equal: sums of whole numbers of look-ups differ by far more.
+_DIGITS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class TimesFewer:
+    """The figure of k methods over n tables. All arrays are NaN where there is no value.
+
+    Attributes:
+        ratios: r_i of each table and method, shape (n, k).
+        capped: share of capped trials, shape (n, k).
+        figure: of each method, shape (k,); NaN where it lacks a value on a table.
+        by_tables: the same with equal weights of tables.
+        low, high: its interval over trials; tables are fixed.
+        families_low, families_high: its interval over families and tables.
+    """
+
+    ratios: Floats
+    capped: Floats
+    figure: Floats
+    by_tables: Floats
+    low: Floats
+    high: Floats
+    families_low: Floats
+    families_high: Floats
+
+
+def times_fewer(
+    runtimes: Sequence[Floats],
+    budgets: Sequence[float],
+    random_search: Sequence[float],
+    families: Sequence[str],
+    copies: Bools,
+    resamples: int = RESAMPLES,
+) -> TimesFewer:
+    """The figures of k methods over n tables. O(resamples n k trials).
+
+    Args:
+        runtimes: by table, shape (k, trials), as of restricted.runtime_within: infinite where a trial is
+            capped, NaN where it has no value.
+        budgets, random_search, families: of each table tau, R_i(RS), and the name of its family.
+        copies: whether all trials of a method on a table are the same run, shape (n, k): such a method has
+            no interval.
+        resamples: of each interval.
+    """
+    found = [
+        [restricted_mean(line, tau) for line in table] for table, tau in zip(runtimes, budgets, strict=True)
+    ]
+    means, capped = np.moveaxis(np.array(found, dtype=np.float64), 2, 0)
+    exact = np.asarray(random_search, dtype=np.float64)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = exact / means
+        logs = np.log(ratios)
+    low, high = _over_trials(runtimes, budgets, np.log(exact), families, resamples)
+    none = copies.any(axis=0) | np.isnan(logs).any(axis=0)
+    families_low, families_high = _over_families(logs, families, resamples)
+    return TimesFewer(
+        ratios,
+        capped,
+        figure=np.exp(family_means(logs, families).mean(axis=0)),
+        by_tables=np.exp(logs.mean(axis=0)),
+        low=np.where(none, np.nan, low),
+        high=np.where(none, np.nan, high),
+        families_low=families_low,
+        families_high=families_high,
+    )
+
+
+def family_means(logs: Floats, families: Sequence[str]) -> Floats:
+    """Means over the tables of each family, in order of first appearance: shape (families, k) from (n, k)."""
+    names = np.array(families)
+    return np.array([logs[names == name].mean(axis=0) for name in dict.fromkeys(families)])
+
+
+def _over_trials(
+    runtimes: Sequence[Floats],
+    budgets: Sequence[float],
+    exact: Floats,
+    families: Sequence[str],
+    resamples: int,
+) -> tuple[Floats, Floats]:
+    """Quantiles of the figure where trials are resampled; the logarithms of R(RS) have shape (n, 1)."""
+    sizes = {name: families.count(name) for name in families}
+    total = np.zeros((resamples, len(runtimes[0])))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i, (table, tau) in enumerate(zip(runtimes, budgets, strict=True)):
+            means = resampled_sums(np.minimum(table, tau).T, resamples, i) / table.shape[1]
+            total += (exact[i] - np.log(means)) / (sizes[families[i]] * len(sizes))
+    return _quantiles(total)
+
+
+def _over_families(logs: Floats, families: Sequence[str], resamples: int) -> tuple[Floats, Floats]:
+    """Quantiles of the figure where families, and tables in them, are resampled; NaN for few families."""
+    names, place = np.array(families), list(dict.fromkeys(families))
+    if len(place) < FEWEST_FAMILIES:
+        none = np.full(logs.shape[1], np.nan)
+        return none, none
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, len(place), (resamples, len(place)))
+    total = np.zeros((resamples, logs.shape[1]))
+    for number, name in enumerate(place):
+        own = logs[names == name]
+        for slot in range(len(place)):
+            those = np.flatnonzero(drawn[:, slot] == number)
+            tables = rng.integers(0, len(own), (len(those), len(own)))
+            total[those] += own[tables].mean(axis=1)
+    return _quantiles(total / len(place))
+
+
+def _quantiles(logs: Floats) -> tuple[Floats, Floats]:
+    levels = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    low, high = np.exp(np.quantile(logs, levels, axis=0))
+    return low, high
+
+
+def signed_rank_exact(differences: Floats) -> float:
+    """Wilcoxon's signed-rank test, two-sided and exact, zeros by Pratt's rule. O(n^3) for n differences.
+
+    The p-value is the share of all choices of signs whose sum of ranks is as far from its mean; ties share
+    their mean rank. 1 where all are 0, NaN for no differences.
+    """
+    if not len(differences):
+        return np.nan
+    rounded = np.round(differences, _DIGITS)
+    # Twice the ranks, which are whole numbers.
+    ranks = np.rint(2 * tied_ranks(np.abs(rounded)[None])[0]).astype(np.int64)
+    counted = ranks[rounded != 0]
+    chances = np.ones(1)
+    for rank in counted:
+        # Of each further rank, half of the choices add it to the positive ones.
+        longer = np.zeros(len(chances) + rank)
+        longer[: len(chances)] += chances / 2
+        longer[rank:] += chances / 2
+        chances = longer
+    sums = np.arange(len(chances))
+    observed = abs(2 * int(ranks[rounded > 0].sum()) - int(counted.sum()))
+    return float(min(chances[np.abs(2 * sums - int(counted.sum())) >= observed].sum(), 1.0))

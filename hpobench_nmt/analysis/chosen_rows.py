@@ -1,0 +1,120 @@
+"""How good the row is that a trial would choose: its true regret, and its value on test.
+
+After the suite's `score_at` a trial chooses the row with the best value that it saw on dev. That value is
+lucky, because it is the best of many:
+
+    fbr    the true regret of that row: the mean of all its trainings, less the best such mean; of
+           tables with replicates
+    test   the row's value in the metric of the same name on test; of tables that have one
+
+Both are of runs with one objective that are scored in fb. In suites with noise the trial saw one training of
+each row, which its seed draws again here. Random search has exact values for look-ups without noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.scoring import scored_trial
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.random_search import random_search_choice
+from hpobench_nmt.lookup.groups import means
+
+TRUE_REGRET = "fbr"
+_SPLITS = ("dev", "val", "valid")
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """One value of the rows that trials choose on a table.
+
+    Attributes:
+        name: "fbr", or the metric on test.
+        lower_is_better: its direction.
+        values: of the trials of each method, by name; NaN where a trial has none.
+        random_search: the mean of random search, NaN where it is not known.
+    """
+
+    name: str
+    lower_is_better: bool
+    values: Mapping[str, Floats]
+    random_search: float
+
+
+def chosen_rows(results: Results, table: str) -> list[Chosen]:
+    """What there is to say of the rows that trials choose; nothing for runs that are not scored in fb."""
+    instance = results.instances[table]
+    at = instance.clock.score_at
+    if "fb" not in results.suite.scores or at is None or results.suite.curves:
+        return []
+    kinds = [(TRUE_REGRET, True, true_regrets(instance)), *_on_test(instance)]
+    wanted = [(name, lower, values) for name, lower, values in kinds if values is not None]
+    if not wanted:
+        return []
+    methods = [m for m in results.methods if (table, m) in results.trials]
+    rows = {
+        m: [_chosen(results.seed, instance, trial, i, at) for i, trial in enumerate(results.trials[table, m])]
+        for m in methods
+    }
+    exact = instance.replicates is None and instance.problem.clock == "lookups"
+    drawn = min(int(at) * instance.problem.workers, len(instance.table)) if exact else 0
+    found = []
+    for name, lower, values in wanted:
+        of_trials = {m: np.array([np.nan if r is None else values[r] for r in rows[m]]) for m in methods}
+        expected = random_search_choice(instance.scored[:, 0], values, drawn) if exact else np.nan
+        found.append(Chosen(name, lower, of_trials, expected))
+    return found
+
+
+def true_regrets(instance: Instance) -> Floats | None:
+    """The mean of each row's trainings less the best of these means, shape (N,); None without replicates."""
+    table, objective = instance.table, instance.objectives[0]
+    if table.replicates is None or objective.metric not in table.replicates.metrics:
+        return None
+    try:
+        number, values = table.replicates.by_row(table.configs)
+    except InputError:  # results can be read where the file of replicates cannot
+        return None
+    if not len(number):
+        return None
+    if table.replicates.averaged:
+        loss = table.losses([objective])[:, 0]
+    else:
+        number = np.concatenate([np.arange(len(table)), number])
+        order = np.argsort(number, kind="stable")
+        every = np.vstack([table.values, values])[order]
+        averaged = replace(table, values=means(every, number[order]), replicates=None)
+        loss = averaged.losses([objective])[:, 0]
+    loss = np.where(np.isnan(instance.scored[:, 0]), np.nan, loss)
+    return np.asarray(loss - np.nanmin(loss)) if not np.isnan(loss).all() else None
+
+
+def _on_test(instance: Instance) -> list[tuple[str, bool, Floats]]:
+    """The metric on test that belongs to the objective, if the table has it."""
+    objective, known = instance.objectives[0], {m.name: m for m in instance.table.metrics}
+    split, _, rest = objective.metric.partition("_")
+    metric = known.get(f"test_{rest}")
+    if split not in _SPLITS or metric is None:
+        return []
+    return [(metric.name, metric.direction == "min", instance.table.column(metric.name))]
+
+
+def _chosen(seed: int, instance: Instance, trial: Trajectory, number: int, at: float) -> int | None:
+    """The row with the best loss that a trial saw by a time; None where it saw none, or failed."""
+    if trial.failure:
+        return None
+    seen = scored_trial(instance, trial)
+    rows = seen.candidates[: np.searchsorted(seen.timeline.finishes, at, side="right")]
+    losses = seen.losses[: len(rows), 0]
+    if instance.replicates is not None:
+        drawn = instance.replicates.drawn(generator(seed, "noise", instance.table.name, number))
+        losses = np.where(np.isnan(losses), np.nan, drawn[rows, 0])
+    return None if np.isnan(losses).all() else int(rows[np.nanargmin(losses)])

@@ -1,0 +1,294 @@
+"""Times fewer trainings than random search: the one figure of a method in a run.
+
+evaluation/fewer_trainings.py defines it, benchmarking/target.py the target and the budget of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.number_text import listed
+from hpobench_nmt.analysis.selection import families, same_run
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.target import Target, target_of
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted, short
+from hpobench_nmt.evaluation.comparisons import holm
+from hpobench_nmt.evaluation.fewer_trainings import family_means, signed_rank_exact, times_fewer
+from hpobench_nmt.evaluation.intervals import CONFIDENCE
+from hpobench_nmt.evaluation.restricted import runtime_within
+
+TITLE = "Times fewer trainings than random search"
+_SIMULATED = "RS"
+# Where more of the trials are capped, on both sides, a ratio says little.
+_MOST_CAPPED = 0.5
+_MOST_TARGETS = 1 / 20
+_METHODS = ["method", "times_fewer", "low", "high", "by_tables", "families_low", "families_high", "capped"]
+_TABLES = ["table", "family", "budget", "targets", "rows", "tolerance", "from_seeds", "random_search"]
+_TABLES += ["random_search_capped", "exact"]
+_CELLS = ["table", "method", "restricted", "times_fewer", "capped"]
+_TESTS = ["a", "b", "tables", "p", "p_holm", "families", "p_families", "p_families_holm", "fewer"]
+
+
+@dataclass(frozen=True, eq=False)
+class FewerTrainings:
+    """The figure of each method, what it is made of, and the tests of methods over tables.
+
+    Attributes:
+        methods: one row per method: method, times_fewer (the figure), low, high (its interval over trials),
+            by_tables (each table weighs the same), families_low, families_high (over families and tables),
+            capped (share of the trials).
+        tables: one row per table: table, family, budget, targets (their number), rows, tolerance, from_seeds,
+            random_search (its restricted mean), random_search_capped, exact (or nearly so).
+        cells: one row per table and method: table, method, restricted (mean), times_fewer, capped.
+        tests: signed-rank tests over tables, each method with random search (b is empty) and every pair: a,
+            b, tables, p, p_holm, families, p_families, p_families_holm, fewer (the one that is shown to need
+            fewer trainings over the tables, "" where neither is).
+        reason: why there is no figure, in words; "" where there is.
+        notes: what to know about the figures, in sentences.
+    """
+
+    methods: pd.DataFrame
+    tables: pd.DataFrame
+    cells: pd.DataFrame
+    tests: pd.DataFrame
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def fewer_trainings(results: Results) -> FewerTrainings:
+    """How many times fewer trainings than random search each method of a run needs.
+
+        results = hb.run("quick", tables=["sotu-ngram"], trials=20)
+        hb.fewer_trainings(results).methods
+
+    Only tables that every method has finished count.
+    """
+    targets, reasons = _targets(results)
+    if not targets:
+        return _without(listed(reasons) or "no table has been finished by every method.")
+    methods, tables = list(results.methods), list(targets)
+    by_family = {t: family for family, members in families(results).items() for t in members}
+    family = [by_family[t] for t in tables]
+    copies = np.array([[same_run(results, t, m) for m in methods] for t in tables])
+    runtimes = [_runtimes(results, t, targets[t]) for t in tables]
+    budgets, exact = [t.budget for t in targets.values()], [t.random_search for t in targets.values()]
+    found = times_fewer(runtimes, budgets, exact, family, copies)
+    capped = np.array([[np.isinf(line).mean() for line in table] for table in runtimes]).mean(axis=0)
+    columns = (found.figure, found.low, found.high, found.by_tables, found.families_low, found.families_high)
+    frame = pd.DataFrame(dict(zip(_METHODS, (methods, *columns, capped), strict=True)))
+    cells = [
+        (t, m, exact[i] / found.ratios[i, j], found.ratios[i, j], found.capped[i, j])
+        for i, t in enumerate(tables)
+        for j, m in enumerate(methods)
+    ]
+    tests = _tests(methods, found.ratios, family, np.asarray(copies.any(axis=0)))
+    lines = [_line(results, name, by_family[name], target) for name, target in targets.items()]
+    tables_frame, cells_frame = pd.DataFrame(lines, columns=_TABLES), pd.DataFrame(cells, columns=_CELLS)
+    notes = [*_notes(frame, tables_frame, cells_frame), *reasons]
+    return FewerTrainings(frame, tables_frame, cells_frame, tests, notes=tuple(notes))
+
+
+def _without(reason: str) -> FewerTrainings:
+    methods, tables, cells, tests = (
+        pd.DataFrame(columns=names) for names in (_METHODS, _TABLES, _CELLS, _TESTS)
+    )
+    return FewerTrainings(methods, tables, cells, tests, reason)
+
+
+def _targets(results: Results) -> tuple[dict[str, Target], list[str]]:
+    """The target of each table that counts, and why others do not."""
+    found, reasons = {}, []
+    for table, instance in results.instances.items():
+        if len(instance.objectives) > 1:
+            return {}, ["the figure is for one objective."]
+        if not all(len(results.trials.get((table, m), ())) for m in results.methods):
+            reasons.append(f"{table} does not count: not every method has finished it.")
+            continue
+        try:
+            found[table] = target_of(results.suite, instance)
+        except InputError as error:
+            reasons.append(f"{table} does not count: {error}.")
+    return found, reasons
+
+
+def _runtimes(results: Results, table: str, target: Target) -> Floats:
+    """Runtimes of all methods on a table, shape (methods, trials): of trials that all methods have."""
+    instance = results.instances[table]
+    problem, every = instance.problem, [results.trials[table, m] for m in results.methods]
+    common = min(len(trials) for trials in every)
+    rules = (target.budget, problem.n_initial, problem.lookups)
+    return np.array(
+        [[runtime_within(target.goal, trials[i], *rules) for i in range(common)] for trials in every]
+    )
+
+
+def _line(results: Results, table: str, family: str, target: Target) -> tuple[object, ...]:
+    shown = (target.tolerance, target.from_seeds, target.random_search, target.random_search_capped)
+    rows = len(results.instances[table].table)
+    return (table, family, target.budget, target.count, rows, *shown, target.exact)
+
+
+def _tests(methods: Sequence[str], ratios: Floats, families: Sequence[str], copies: Bools) -> pd.DataFrame:
+    """All comparisons; Holm's correction is over those with random search, and over the pairs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(ratios)
+    own = [j for j, m in enumerate(methods) if m != _SIMULATED]
+    known = {j for j in own if not copies[j] and np.isfinite(logs[:, j]).all()}
+    groups = [[(j, -1) for j in own], list(combinations(own, 2))]
+    rows = []
+    for group in groups:
+        raw = np.full((2, len(group)), np.nan)
+        differences = []
+        for i, (a, b) in enumerate(group):
+            d = logs[:, a] - (logs[:, b] if b >= 0 else 0.0)
+            differences.append(d)
+            if a in known and (b < 0 or b in known) and len(d) > 1:
+                means = family_means(d[:, None], families)[:, 0]
+                raw[:, i] = signed_rank_exact(d), signed_rank_exact(means) if len(means) > 1 else np.nan
+        corrected = [holm(p) for p in raw]
+        for i, ((a, b), d) in enumerate(zip(group, differences, strict=True)):
+            names = (methods[a], methods[b] if b >= 0 else "")
+            fewer = ""
+            if corrected[0][i] < 1 - CONFIDENCE:
+                fewer = names[0] if _centre(d) > 0 else names[1] or "random search"
+            counts = (len(d), len(set(families)))
+            rows.append(
+                (*names, counts[0], raw[0][i], corrected[0][i], counts[1], raw[1][i], corrected[1][i], fewer)
+            )
+    return pd.DataFrame(rows, columns=_TESTS)
+
+
+def _centre(d: Floats) -> float:
+    """The median of the means of all pairs of differences: which way the signed-rank test points."""
+    i, j = np.triu_indices(len(d))
+    return float(np.median((d[i] + d[j]) / 2))
+
+
+def _notes(methods: pd.DataFrame, tables: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
+    notes = []
+    lacking = list(methods[methods["times_fewer"].isna()]["method"])
+    if lacking:
+        where = cells[cells["times_fewer"].isna()]["table"].unique().tolist()
+        notes.append(
+            f"No figure: {listed(lacking)}, of which trials stopped before the budget without the target (on "
+            f"{listed(where)})."
+        )
+    stuck = tables[tables["random_search_capped"] > _MOST_CAPPED]["table"]
+    hard = cells[cells["table"].isin(stuck) & (cells["capped"] > _MOST_CAPPED)]
+    told = [
+        f"{method} on {listed(list(part['table']))}"
+        for method, part in hard.groupby("method", sort=False)
+        if method != _SIMULATED
+    ]
+    if told:
+        notes.append(
+            "Over half of the trials of random search and of the method are capped, so that the ratio says "
+            f"little: {'; '.join(told)}."
+        )
+    one = list(tables[tables["targets"] == 1]["table"])
+    many = list(tables[tables["targets"] > _MOST_TARGETS * tables["rows"]]["table"])
+    if one:
+        notes.append(f"A single target row: {listed(one)}. The figure depends on where that row lies.")
+    if many:
+        notes.append(f"More than a twentieth of the rows are targets: {listed(many)}. The task is easy.")
+    if not tables["exact"].all():
+        notes.append("≈: random search on a clock of costs is computed from 100,000 permutations.")
+    return notes
+
+
+def _largest(results: Results, found: FewerTrainings) -> float:
+    """The largest figure that is possible, because a trial begins with the initial design; NaN if unknown."""
+    problems = [results.instances[table].problem for table in found.tables["table"]]
+    if not problems or any(p.clock != "lookups" or p.n_initial == 0 for p in problems):
+        return np.nan
+    least = np.array([-(-p.n_initial // p.workers) for p in problems])
+    logs = np.log(found.tables["random_search"].to_numpy(np.float64) / least)
+    return float(np.exp(family_means(logs[:, None], list(found.tables["family"])).mean()))
+
+
+def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
+    """What the figures are, what the tests over tables show and may claim, and notes."""
+    first = (
+        "Until a row within a tolerance of the best; a trial that does not get there within the budget is "
+        "capped and counts the budget."
+    )
+    if len(found.tables) > 1:
+        first += " Geometric mean over families of equal weight. Interval: over trials, on these tables."
+    most = _largest(results, found)
+    if most == most:
+        first += f" No figure can exceed {short(most)}, because of the initial design."
+    return [first, *_of_tests(found), *found.notes]
+
+
+def fewer_headline(found: FewerTrainings) -> list[str]:
+    """The best figure in a sentence; none without figures, or where none is above that of random search."""
+    known = found.methods[found.methods["times_fewer"] > 1.0]
+    if not len(known):
+        return []
+    best = known.sort_values("times_fewer", kind="stable").iloc[-1]
+    interval = "" if np.isnan(best["low"]) else f" (95%: {short(best['low'])} to {short(best['high'])})"
+    where = counted(len(found.tables), "table")
+    times = short(best["times_fewer"])
+    return [
+        f"{best['method']} takes {times} times fewer trainings than random search{interval} to come within "
+        f"the tolerance of the best, over {where}."
+    ]
+
+
+def can_show(tables: int) -> bool:
+    """Whether the signed-rank test over so many tables can be significant at all."""
+    return 2.0 ** (1 - tables) < 1 - CONFIDENCE
+
+
+def _of_tests(found: FewerTrainings) -> list[str]:
+    """What the tests over tables show, and what they may claim."""
+    tests = found.tests
+    known = tests[tests["p"].notna()]
+    if not len(known):
+        return []
+    n, n_families = int(tests["tables"].iloc[0]), int(tests["families"].iloc[0])
+    over = f"Over {counted(n, 'table')}"
+    if not can_show(n):
+        least = f"{2.0 ** (1 - n):.3g}"
+        return [f"{over} the signed-rank test cannot show a difference: its p is {least} at the least."]
+    lines = []
+    against = known[known["b"] == ""]
+    better = [m for m in against["fewer"] if m not in ("", "random search")]
+    worse = list(against[against["fewer"] == "random search"]["a"])
+    rest = list(against[against["fewer"] == ""]["a"])
+    parts = [
+        f"{verb}: {listed(names)}"
+        for verb, names in (
+            ("shown to need fewer trainings than random search", better),
+            ("shown to need more than it", worse),
+            ("not shown to differ from it", rest),
+        )
+        if names
+    ]
+    lines.append(f"{over}, {'; '.join(parts)}.")
+    pairs = known[(known["b"] != "") & (known["fewer"] != "")]
+    if len(pairs):
+        told = [
+            f"{w} than {b if w == a else a}"
+            for a, b, w in zip(pairs["a"], pairs["b"], pairs["fewer"], strict=True)
+        ]
+        lines.append(f"Shown to need fewer trainings: {listed(told)}.")
+    claim = "Signed-rank tests of log ratios, exact, at 5% after Holm's correction."
+    if n_families < n:
+        claim += (
+            f" Tables of a family are alike: this is about {_these(n_families)}. The test over the means of "
+            "families is about others"
+        )
+        claim += "." if n_families > 1 else ", and takes more than one."
+    return [*lines, claim]
+
+
+def _these(families: int) -> str:
+    return "this family" if families == 1 else f"these {families} families"

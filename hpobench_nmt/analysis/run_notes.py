@@ -1,0 +1,116 @@
+"""What to know about the trials of a run before its figures are read, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hpobench_nmt.analysis.number_text import listed
+from hpobench_nmt.analysis.selection import same_run
+from hpobench_nmt.benchmarking.method_settings import command_of
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.benchmarking.suite import published_figures
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import counted
+from hpobench_nmt.core.trajectory import Trajectory
+from hpobench_nmt.evaluation.intervals import FEW_TRIALS
+
+
+def trial_notes(results: Results) -> list[str]:
+    """Sentences on what cannot be compared, or cannot be concluded from so few methods or trials."""
+    notes = []
+    try:
+        published_figures(results.suite)
+    except InputError as error:  # such as a file that lies on the machine where the run was made
+        notes.append(f"Published figures are left out. {error}")
+    counts = {len(trials) for trials in results.trials.values()}
+    notes += [
+        f"{name} is a program: its results are not reproducible. The same seed need not give the same rows."
+        for name, entry in (results.manifest.methods if results.manifest else {}).items()
+        if command_of(entry.spec) is not None
+    ]
+    if len({m for _, m in results.trials}) == 1:
+        notes.append("Only one method was run, so there is nothing to compare it with but random search.")
+    if len(counts) > 1:
+        notes.append(
+            f"Methods have {min(counts)} to {max(counts)} trials: only trials that both have are compared."
+        )
+    for (table, method), number in results.without_feasible_row().items():
+        n_trials = len(results.trials[table, method])
+        worst = " In fb they count as the worst feasible row." if "fb" in results.suite.scores else ""
+        notes.append(
+            f"{method} on {table}: {number} of {counted(n_trials, 'trial')} found no feasible row.{worst}"
+        )
+    notes += _copies(results)
+    notes += _whole_tables(results)
+    if min(counts) < FEW_TRIALS:
+        notes.append(
+            f"With {counted(min(counts), 'trial')}, intervals are too narrow to trust and tests show little."
+        )
+    return notes
+
+
+def run_notes(results: Results) -> list[str]:
+    """Sentences on unfinished methods, failed trials, and too few methods or trials."""
+    notes = trial_notes(results)
+    wanted = [(table, method) for table in results.instances for method in results.methods]
+    missing = [f"{method} on {table}" for table, method in wanted if (table, method) not in results.trials]
+    if missing:
+        notes.append(f"Not finished, and left out: {listed(missing)}.")
+    for (table, method), trials in results.trials.items():
+        failed = sum(bool(t.failure) for t in trials)
+        if failed:
+            notes.append(
+                f"{method} on {table}: {failed} of {counted(len(trials), 'trial')} failed. They count in no "
+                "mean. In comparisons and runtime distributions, what they had not reached counts as never "
+                "reached."
+            )
+    return notes
+
+
+def _copies(results: Results) -> list[str]:
+    """Methods that draw nothing at random: their trials are one."""
+    return [
+        f"All trials of {method} are the same run (on {listed(tables)}). They count as one, without an "
+        "interval, and no test is made of them."
+        for method, tables in _where(results, lambda table, method: same_run(results, table, method)).items()
+    ]
+
+
+def _whole_tables(results: Results) -> list[str]:
+    """Methods along curves whose first bracket is the whole table."""
+    found = _where(
+        results,
+        lambda table, method: all(
+            _begins_all(trial, len(results.instances[table].table)) for trial in results.trials[table, method]
+        ),
+    )
+    together: dict[str, list[str]] = {}
+    for method, tables in found.items():
+        together.setdefault(listed(tables), []).append(method)
+    return [
+        f"{listed(methods)} on {tables}: the first bracket is larger than the table, so that all rows begin "
+        "before one is resumed. There Hyperband equals successive halving, and trials differ in the order of "
+        "the rows at the most: a deviation of 0 is no precision."
+        for tables, methods in together.items()
+    ]
+
+
+def _begins_all(trial: Trajectory, n_rows: int) -> bool:
+    """Whether each row was begun before the first one was resumed, and one was."""
+    resumed = trial.resources_before >= 0
+    if not resumed.any():
+        return False
+    starts = trial.timeline.starts
+    begun = trial.rows[starts <= starts[resumed].min()]
+    return len(np.unique(begun)) == n_rows
+
+
+def _where(results: Results, holds: Callable[[str, str], bool]) -> dict[str, list[str]]:
+    """The tables where something holds, by method; methods without one are left out."""
+    found: dict[str, list[str]] = {}
+    for table, method in results.trials:
+        if holds(table, method):
+            found.setdefault(method, []).append(table)
+    return found

@@ -1,0 +1,111 @@
+"""Methods ranked over the tables of a run by their means; runtimes by restricted means.
+
+A runtime that some trials do not reach has no mean, but a restricted one: these trials count the whole
+budget. So no table is lost because one method had one trial without an answer. (Friedman's test would drop it
+for all methods.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hpobench_nmt.analysis.number_text import listed, p_text
+from hpobench_nmt.benchmarking.results import Results
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.evaluation.intervals import CONFIDENCE
+from hpobench_nmt.evaluation.ranks import RankTest, rank_test
+from hpobench_nmt.evaluation.scores import SCORES
+
+
+@dataclass(frozen=True, eq=False)
+class RankOutcome:
+    """Methods, in the order of the test's arrays, ranked over some tables in one score.
+
+    The test is None where it is impossible; the sentence has the outcome, or why there is none.
+    """
+
+    score: str
+    methods: tuple[str, ...]
+    tables: tuple[str, ...]
+    test: RankTest | None
+    sentence: str
+
+
+def ranked_by(cells: pd.DataFrame) -> pd.Series:
+    """What each line of the scores of Statistics is ranked by: NaN where there is no value."""
+    # Trials that failed are missing from a mean, so that it cannot be compared with other means.
+    runtime = cells["score"].map(lambda name: not SCORES[name].needs_score_at)
+    whole = cells["mean"].where(cells["failed"] == 0)
+    return whole.where(~runtime, cells["restricted"]).astype(np.float64)
+
+
+def rank_outcome(results: Results, score: str, cells: pd.DataFrame) -> RankOutcome:
+    """Friedman's and Nemenyi's tests over the tables with a value of every method that has any.
+
+    The cells are the scores of Statistics.
+    """
+    chosen = cells[cells["score"] == score]
+    keys = list(zip(chosen["table"], chosen["method"], strict=True))
+    values_of = dict(zip(keys, ranked_by(chosen).tolist(), strict=True))
+    means_of = {m: {t: values_of.get((t, m), np.nan) for t in results.instances} for m in results.methods}
+    methods = tuple(m for m, of_tables in means_of.items() if not np.isnan(list(of_tables.values())).all())
+    rows = {table: [means_of[m][table] for m in methods] for table in results.instances}
+    whole = {table: row for table, row in rows.items() if not np.isnan(row).any()}
+    lacking = [
+        f"{table} ({listed([m for m, mean in zip(methods, row, strict=True) if np.isnan(mean)])})"
+        for table, row in rows.items()
+        if table not in whole
+    ]
+    omitted = ""
+    if lacking:
+        omitted = f" Tables left out, because a method has no mean over all its trials: {listed(lacking)}."
+    unranked = [m for m in results.methods if m not in methods]
+    if unranked:
+        have = "has" if len(unranked) == 1 else "have"
+        omitted += f" Not ranked: {listed(unranked)}, which {have} no mean over all trials on any table."
+    omitted += _capped(chosen[chosen["table"].isin(whole)])
+    values = np.array(list(whole.values())).reshape(len(whole), len(methods))
+    try:
+        test = rank_test(values, SCORES[score].lower_is_better)
+    except InputError as error:
+        sentence = f"{score}: no ranking over tables. {error}{omitted}"
+        return RankOutcome(score, methods, tuple(whole), None, sentence)
+    return RankOutcome(score, methods, tuple(whole), test, _rank_sentence(score, methods, test) + omitted)
+
+
+def _rank_sentence(score: str, methods: Sequence[str], test: RankTest) -> str:
+    tables, p = f"{score}, over {test.n_tables} tables", p_text(test.p)
+    if test.p >= 1 - CONFIDENCE:
+        return f"{tables}: no method is shown to rank better than another (Friedman's test, {p})."
+    order = np.argsort(test.mean_ranks, kind="stable")
+    pairs = [
+        f"{methods[a]} better than {methods[b]}"
+        for i, a in enumerate(order)
+        for b in order[i + 1 :]
+        if test.mean_ranks[b] - test.mean_ranks[a] > test.critical_difference
+    ]
+    shown = f"shown: {listed(pairs)}" if pairs else "but no single pair is shown to"
+    return (
+        f"{tables}: mean ranks differ (Friedman's test, {p}); by Nemenyi's critical difference of "
+        f"{test.critical_difference:.2f} ranks, {shown}."
+    )
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3g}"
+
+
+def _capped(cells: pd.DataFrame) -> str:
+    """Which methods have trials that count as the limit, and how many of them."""
+    found = []
+    for method, part in cells.groupby("method", sort=False):
+        count, trials = (part["capped"] * part["trials"]).sum(), part["trials"].sum()
+        if count > 0:
+            found.append(f"{method} {count / trials:.0%}")
+    if not found:
+        return ""
+    return f" Not reached, and counted as the whole budget: {listed(found)} of the trials."

@@ -1,0 +1,124 @@
+"""What "times fewer trainings than random search" counts to, on one table: a target, and a budget.
+
+The target is a row within a tolerance of the best value of the first objective. The tolerance is the suite's
+for the table; or else the metric's own; or else one standard deviation between trainings with other seeds,
+where the table has replicates; or else that of `default_tolerance`. That of the score ftc is the same, except
+that it knows no deviation between seeds.
+
+The budget is what a trial may take at the most, the suite's `lookups` or `time`, and never more than it takes
+to train all rows. (It is not `score_at`, which ends no trial.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from hpobench_nmt.benchmarking.instance import Instance
+from hpobench_nmt.benchmarking.suite import Suite
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import short
+from hpobench_nmt.core.trajectory import Goal
+from hpobench_nmt.evaluation.restricted import restricted_random_search, simulated_random_search
+from hpobench_nmt.evaluation.scores import make_goal
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The target on a table, and random search's way to it.
+
+    Attributes:
+        goal: the rows that count, and from which checkpoint on.
+        tolerance: how near the best is near enough, in the objective's unit.
+        from_seeds: whether it is the deviation between trainings with other seeds.
+        budget: tau, on the clock.
+        random_search: R of random search.
+        random_search_capped: the probability that it does not get there by tau.
+        exact: whether these two are exact, and not nearly so.
+    """
+
+    goal: Goal
+    tolerance: float
+    from_seeds: bool
+    budget: float
+    random_search: float
+    random_search_capped: float
+    exact: bool
+
+    @property
+    def count(self) -> int:
+        """Number of target rows."""
+        return int(self.goal.targets.sum())
+
+
+def target_of(suite: Suite, instance: Instance) -> Target:
+    """The target of a suite's trials on a table.
+
+    Raises:
+        InputError: there are several objectives, or every row would be near enough.
+    """
+    if len(instance.objectives) > 1:
+        raise InputError("the figure is for one objective.")
+    tolerance, from_seeds = _tolerance(suite, instance)
+    goal = replace(make_goal("ftc", instance.scored_trainings, tolerance=tolerance), name="target")
+    if goal.targets[~np.isnan(instance.losses[:, 0])].all():
+        raise InputError(f"every row is within the tolerance of {short(tolerance)}")
+    budget = budget_of(instance)
+    return Target(goal, tolerance, from_seeds, budget, *random_search_within(instance, goal, budget))
+
+
+def budget_of(instance: Instance) -> float:
+    """When a trial is over at the latest: at the suite's limit, or once all rows were trained.
+
+    A limit of look-ups is no time on a clock of costs.
+    """
+    problem = instance.problem
+    if problem.clock == "lookups":
+        return min(problem.time, float(math.ceil(problem.lookups / problem.workers)))
+    costs, share = instance.trainings.whole_costs, 1.0 / problem.workers
+    # No order of the rows takes longer (Graham 1966); the last digits depend on the order.
+    longest = (float(costs.sum()) * share + float(costs.max()) * (1.0 - share)) * (1.0 + 1e-9)
+    return min(problem.time, longest)
+
+
+def random_search_within(instance: Instance, goal: Goal, tau: float) -> tuple[float, float, bool]:
+    """The restricted mean of random search, the share of it that is capped, and whether both are exact.
+
+    NaN where they are not known: on a clock of costs, for a goal of several rows.
+    """
+    problem, costs = instance.problem, instance.trainings.whole_costs
+    if problem.clock == "lookups" or (costs == 1.0).all():
+        return *restricted_random_search(goal, tau, problem.n_initial, problem.workers), True
+    if goal.needed > 1:
+        return np.nan, np.nan, False
+    # By content: the same trainings are simulated once.
+    found = _simulated(goal.targets.tobytes(), costs.tobytes(), tau, problem.n_initial, problem.workers)
+    return *found, False
+
+
+@lru_cache(maxsize=256)
+def _simulated(targets: bytes, costs: bytes, tau: float, n_initial: int, workers: int) -> tuple[float, float]:
+    rows, prices = np.frombuffer(targets, dtype=bool), np.frombuffer(costs, dtype=np.float64)
+    return simulated_random_search(rows, prices, tau, n_initial, workers)
+
+
+def _tolerance(suite: Suite, instance: Instance) -> tuple[float, bool]:
+    table, metric = instance.table, instance.objectives[0].metric
+    given = suite.tolerance_for(table.name) is not None or table.metric(metric).tolerance is not None
+    replicates = table.replicates
+    if not given and replicates is not None and metric in replicates.metrics:
+        # It takes long to import.
+        from hpobench_nmt.evaluation.noise import seed_noise
+
+        try:
+            found = seed_noise(
+                table.response(instance.objectives[0]), replicates.to_frame(), replicates.averaged
+            )
+        except InputError:  # no row was trained twice
+            return instance.tolerance, False
+        if found.pooled.sd > 0:
+            return found.pooled.sd, True
+    return instance.tolerance, False

@@ -1,0 +1,86 @@
+"""The one figure of each method: times fewer trainings than random search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpobench_nmt.analysis.fewer_trainings import TITLE, FewerTrainings, fewer_headline, fewer_sentences
+from hpobench_nmt.analysis.leaderboard import fewer_heads, fewer_rows
+from hpobench_nmt.analysis.selection import EXACT
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.text import short
+from hpobench_nmt.render.figure_spec import FigureSpec, Plot
+from hpobench_nmt.render.plots.style import Style, axes_for, mark, method_styles
+from hpobench_nmt.render.subject import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_fewer(
+    found: FewerTrainings, styles: Mapping[str, Style] | None = None, ax: Axes | None = None
+) -> Figure:
+    """The figure of each method with its interval over trials, the best on top, on a logarithmic scale.
+
+    The thin line is the interval over families, where there is one. Raises InputError without figures.
+    """
+    known = found.methods[found.methods["times_fewer"].notna()].sort_values("times_fewer", kind="stable")
+    if not len(known):
+        raise InputError(f"{TITLE}: {found.reason or 'no method has a figure.'}")
+    styles = styles or method_styles(found.methods["method"])
+    figure, axes = axes_for(ax, (6.4, 0.34 * len(known) + 1.2))
+    axes.axvline(1.0, **styles.get(EXACT, Style("black", "-.", "")).line())
+    for y, line in enumerate(known.to_dict("records")):
+        style = styles[line["method"]]
+        drawn = axes.plot(line["times_fewer"], y, style.marker, color=style.colour, markersize=8)
+        for low, high, width in (("families_low", "families_high", 1.0), ("low", "high", 3.0)):
+            if not np.isnan(line[low]):
+                drawn += axes.plot([line[low], line[high]], [y, y], color=style.colour, linewidth=width)
+        for number, artist in enumerate(drawn):
+            mark(artist, line["method"], number)
+    axes.set_xscale("log")
+    _label_the_scale(axes)
+    axes.set_yticks(range(len(known)), known["method"])
+    axes.set_ylim(-0.6, len(known) - 0.4)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(f"times fewer trainings (line at 1: {EXACT})")
+    return figure
+
+
+def _label_the_scale(axes: Axes) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.8), max(high, 2.2))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _fewer(subject: Subject) -> Iterator[FigureSpec]:
+    """Times fewer trainings than random search, over all tables."""
+    found = subject.tests.fewer
+    if found.reason:
+        raise InputError(found.reason)
+    first, *rest = fewer_sentences(subject.results, found)
+    yield FigureSpec(
+        finding=" ".join([*fewer_headline(found), first]),
+        draw=partial(plot_fewer, found, subject.styles),
+        head=("method", *fewer_heads(found)),
+        rows=fewer_rows(found),
+        notes=rest,
+        own_size=True,
+    )
+
+
+def _has_figures(subject: Subject) -> bool:
+    return not subject.tests.fewer.reason
+
+
+PLOTS = (Plot("fewer", TITLE, _fewer, of_table=None, over_tables=_has_figures),)

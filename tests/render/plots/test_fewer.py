@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import hpobench_nmt as hb
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.render.plots.fewer import plot_fewer
+
+
+@pytest.fixture
+def found(toy):
+    tables = [dataclasses.replace(toy, name=f"t{i}", values=np.roll(toy.values, i, axis=0)) for i in range(2)]
+    return hb.fewer_trainings(hb.benchmark(tables, ["RS", "BO_EI_M_std"], trials=10, scores=["ftb"]))
+
+
+def test_each_method_is_at_its_figure_with_its_interval(found):
+    (axes,) = plot_fewer(found).axes
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["RS", "BO_EI_M_std"]
+    lines = [(line.get_xdata(), line.get_ydata()) for line in axes.lines[1:]]
+    for place, method in enumerate(["RS", "BO_EI_M_std"]):
+        row = found.methods.set_index("method").loc[method]
+        point, interval = (x for x, y in lines if y[0] == place)
+        assert list(point) == [row["times_fewer"]]
+        assert list(interval) == [row["low"], row["high"]]
+
+
+def test_the_interval_over_families_is_there_where_it_is_known(found):
+    wide = dataclasses.replace(found, methods=found.methods.assign(families_low=0.9, families_high=9.0))
+    assert len(plot_fewer(wide).axes[0].lines) == len(plot_fewer(found).axes[0].lines) + 2
+
+
+def test_why_there_is_no_figure(found):
+    bare = dataclasses.replace(
+        found, methods=found.methods.iloc[:0], reason="the figure is for one objective."
+    )
+    with pytest.raises(InputError, match="for one objective"):
+        plot_fewer(bare)
