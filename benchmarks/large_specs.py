@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hpobench_nmt.runner.ledgers.chain import chained, head_of
 from hpobench_nmt.runner.ledgers.ledger import Record, append, open_ledger, training_key
 from hpobench_nmt.runner.ledgers.ledger_tail import recorded
 from hpobench_nmt.runner.specs.spec_file import load_spec
@@ -60,11 +61,13 @@ def fill(spec_path: Path, folder: Path, rows: int) -> None:
     open_ledger(folder / "ledger.jsonl", spec.identity, {"sha256": "0"})
     curve = [{"update": 100.0 * n, "epoch": n / 10, "dev_ppl": 100.0 + n, "seconds": n} for n in range(20)]
     metrics = {metric.name: 1.0 for metric in spec.metrics}
-    with (folder / "ledger.jsonl").open("a") as file:
+    head = head_of((folder / "ledger.jsonl").read_bytes())
+    with (folder / "ledger.jsonl").open("ab") as file:
         for row in range(rows):
             line = {"config": spec.configuration(row), "replicate": 0, "seed": row, "status": "done"}
             line |= {"metrics": metrics, "curve": curve, "device": "cpu", "seconds": 100.0}
-            file.write(json.dumps(line) + "\n")
+            content, head = chained(json.dumps(line).encode()[:-1], head)
+            file.write(content + b"\n")
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -39,6 +40,10 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 _MAX_CRASHES = 8
 # Fewer look-ups than this are made before worker processes have started.
 _SMALL_WORK = 20_000
+# The system takes no wait of years.
+_LONGEST_WAIT = 3600.0
+# Workers of Ray that may end at the same block; Dask has this number, too.
+_MOST_RETRIES = 3
 _GO_ON = (
     "What was finished is kept. Is memory or disk short? Run the same command again to go on, "
     "with fewer --jobs."
@@ -274,7 +279,8 @@ class _Scheduler:
         if self._timeout is None:
             return None
         calls = [worker.call() for worker in self._running]
-        return max(0.01, self._timeout - max((call[1] for call in calls if call), default=0.0))
+        longest = max((call[1] for call in calls if call), default=0.0)
+        return min(max(0.01, self._timeout - longest), _LONGEST_WAIT)
 
     def _stop_the_slow(self) -> None:
         for worker, blocks in self._running.items():
@@ -309,7 +315,7 @@ def _run_on_cluster(blocks: Sequence[Block], jobs: int, backend: Backend) -> Ite
     if not blocks:
         return
     with cluster(backend, jobs):
-        run = dask_results if backend == "dask" else _ray_results
+        run = dask_results if backend == "dask" else partial(ray_results, max_retries=_MOST_RETRIES)
         for number, trajectories, seconds in run(_numbered, enumerate(blocks), jobs):
             yield blocks[number], trajectories, seconds
 
@@ -342,12 +348,25 @@ def dask_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], j
         client.cancel(futures)
 
 
-def _ray_results(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterator[T]:
-    import joblib
+def ray_results(
+    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], jobs: int, **options: Any
+) -> Iterator[T]:
+    """As dask_results, on the Ray cluster that is connected; `options` are those of Ray's tasks.
 
-    with joblib.parallel_config(backend="ray", n_jobs=jobs):
-        pool = joblib.Parallel(return_as="list", batch_size=1)
-        yield from pool(joblib.delayed(function)(*task) for task in tasks)
+    Each result is there as soon as its task has ended, and a worker that is killed takes its own task alone.
+    """
+    import ray
+
+    remote: Any = ray.remote(num_cpus=1, **options)(function)
+    waiting = iter(tasks)
+    running = [remote.remote(*task) for task in itertools.islice(waiting, jobs)]
+    while running:
+        [ended], running = ray.wait(running)
+        try:
+            yield ray.get(ended)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        running += [remote.remote(*task) for task in itertools.islice(waiting, 1)]
 
 
 _problems: dict[tuple[object, ...], Problem] = {}
@@ -367,7 +386,7 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
 
 @contextmanager
 def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[None]:
-    """Make an optional backend known to joblib, with a local cluster of so many jobs where there is none.
+    """Connect to a cluster, or start a local one of so many jobs where there is none.
 
     Dask's local workers are processes, or else threads, for work that starts processes of its own.
     """
@@ -398,8 +417,8 @@ def cluster(backend: Backend, jobs: int, processes: bool = True) -> Iterator[Non
             yield
         return
     if backend == "ray":
-        import ray.util.joblib
+        import ray
 
-        register: Any = ray.util.joblib.register_ray
-        register()
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False)
     yield

@@ -11,15 +11,21 @@ from collections.abc import Callable, Iterable
 
 import click
 
+from hpobench_nmt.core.files import is_name
+
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Complete:
-    """A completion by names; of a list, its last part."""
+    """A completion by names; of a list, its last part.
+
+    The shell puts what it gets into the line as it is. So a folder named `$(…)`, which is no table, or a
+    collection of such a name in a datasheet, is not offered.
+    """
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last) and is_name(name)]
 
     return complete
 

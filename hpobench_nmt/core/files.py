@@ -50,13 +50,19 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 def check_name(kind: str, name: str) -> str:
     """Return name if it can be a file name everywhere; tables and methods name their files."""
-    reserved = isinstance(name, str) and (name.endswith(".") or name.split(".")[0].upper() in _RESERVED)
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100 or reserved:
+    if not is_name(name):
         raise InputError(
             f"{kind} name {shortened(str(name))} cannot be used: take letters, digits, '_', '.', '+' and '-' "
             "(100 at most), no dot at the end, and no name that Windows reserves."
         )
     return name
+
+
+def is_name(name: object) -> bool:
+    """Does a text hold only what is safe as a file's name, in a shell, and on every system?"""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100:
+        return False
+    return not name.endswith(".") and name.split(".")[0].upper() not in _RESERVED
 
 
 def check_label(kind: str, text: str) -> str:
@@ -229,8 +235,8 @@ def why_no_locks(folder: Path) -> str:
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left in a folder: files and folders that were being written.
 
-    Their names hold the machine (see `_machine`) and the process. They go once that process is gone, or after
-    a day.
+    Their names hold the machine (see `_machine`) and the process. They go once that process is gone; what
+    another machine has left goes after a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -251,12 +257,12 @@ def _remove_leftover(path: Path, target: Path) -> None:
 
 
 def _abandoned(machine: str, process: int, entry: os.DirEntry[str]) -> bool:
-    with contextlib.suppress(OSError):
-        if time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY:
-            return True
     # On Windows, signal 0 would end the process.
-    if machine != _machine() or process == os.getpid() or os.name == "nt":
+    if machine != _machine() or os.name == "nt":
+        with contextlib.suppress(OSError):
+            return time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY
         return False
+    # The clock of the machine may have been set meanwhile: it tells nothing of a process that can be asked.
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -357,11 +363,11 @@ def _parsed(parse: Callable[[str], Any], content: bytes, encoding: str, kind: st
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    held: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in held:
-            raise ValueError(f"the key {shortened(key)} is there twice")
-        held[key] = value
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise ValueError(f"the key {shortened(twice)} is there twice")
     return held
 
 

@@ -20,6 +20,7 @@ import functools
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -43,12 +44,14 @@ KILLED = -1000
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS")
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
 _PROGRAM = """
-import json, socket, sys
+import json, os, socket, sys
 sys.path[:], number, prepare, arguments = json.loads(sys.argv[1])
 from hpobench_nmt.core.processes import _serve
 _serve(socket.socket(fileno=number), prepare, arguments)
+os._exit(0)  # to clear up what torch has loaded takes seconds
 """
-_GRACE_SECONDS = 5.0
+# A server has about 5 s to end; it is asked often at first.
+_GRACE_SECONDS = (0.001,) * 20 + (0.01,) * 100 + (0.1,) * 40
 # A process that has closed its connection has this long to end by itself.
 _LAST_WORDS_SECONDS = 1.0
 _CODE = struct.Struct("<i")
@@ -56,6 +59,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # What processes have left behind is killed for at most this long once all of them have ended.
 _ORPHANS_SECONDS = 1.0
+_WATCH_MILLISECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -129,11 +133,14 @@ class Server:
 
 def _end(control: socket.socket, server: subprocess.Popen[bytes]) -> None:
     control.close()  # upon which the server kills all and ends
-    try:
-        server.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+    # Not by time.sleep, as Popen.wait with a limit does: it sleeps until a time of a clock, and raises where
+    # somebody has set that clock, as libfaketime does.
+    for wait_seconds in _GRACE_SECONDS:
+        if server.poll() is not None:
+            return
+        select.select((), (), (), wait_seconds)
+    server.kill()
+    server.wait()
 
 
 shared_server = functools.lru_cache(maxsize=4)(Server)
@@ -241,7 +248,8 @@ def _is_open(number: int) -> bool:
 def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> None:
     """Start, kill and watch processes until the other end of the control socket is closed."""
     module, _, function = prepare.partition(":")
-    getattr(importlib.import_module(module), function)(*arguments)
+    with _ended_by_hangup(control):
+        getattr(importlib.import_module(module), function)(*arguments)
     _take_orphans()
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -283,7 +291,31 @@ def _serve(control: socket.socket, prepare: str, arguments: Sequence[Any]) -> No
             os.waitpid(pid, 0)  # once this process has ended, so have all of them
         deadline = time.monotonic() + _ORPHANS_SECONDS
         while _kill_orphans(()) and time.monotonic() < deadline:
-            time.sleep(0.01)
+            select.select((), (), (), 0.01)
+
+
+@contextlib.contextmanager
+def _ended_by_hangup(control: socket.socket) -> Iterator[None]:
+    """Inside, the server ends when the other end of its control socket is closed.
+
+    To import and compile takes seconds, in which it does not answer. The thread is gone before it forks.
+    """
+    over = threading.Event()
+    poll = select.poll()
+    poll.register(control, 0)  # a hangup alone; requests wait
+
+    def watch() -> None:
+        while not over.is_set():
+            if poll.poll(_WATCH_MILLISECONDS):
+                os._exit(1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _report_ended(leashes: dict[int, socket.socket], condemned: set[int]) -> None:
@@ -354,7 +386,7 @@ def _run(server: int, connection: Connection, files: Sequence[int]) -> None:
     except (EOFError, OSError):
         # The process that asked is gone, or its connection: the server kills this one.
         while os.getppid() == server:
-            time.sleep(0.5)
+            select.select((), (), (), 0.5)
     except BaseException:
         traceback.print_exc()
     finally:

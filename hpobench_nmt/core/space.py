@@ -145,9 +145,10 @@ class Space(Sequence[Hyperparameter]):
                 f"a configuration must be values by name, such as {{{self.names[0]!r}: …}}, not "
                 f"{printable(repr(config))[:80]}."
             )
+        names = self.names
         for name in config:
-            if name not in self.names:
-                raise unknown("hyperparameter", str(name), self.names)
+            if name not in names:
+                raise unknown("hyperparameter", str(name), names)
         codes = np.empty(len(self))
         for j, h in enumerate(self.hyperparameters):
             if h.name not in config and not h.active_if:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hpobench_nmt.core.errors import InputError, RunError, unknown, warn
 from hpobench_nmt.core.files import no_folder, read_toml, remove_leftovers
+from hpobench_nmt.core.text import printable
 from hpobench_nmt.lookup.collections import COLLECTIONS, collection_of
 from hpobench_nmt.lookup.folder import DATASHEET, load_folder, summary
 from hpobench_nmt.lookup.table import Table
@@ -140,7 +141,7 @@ def table_rows(notify: Callable[[str], None] = warn) -> list[tuple[str, int, int
                     f"{folder}: the folder is named {name!r}, its datasheet says {table.name!r}."
                 )
         except InputError as error:
-            notify(f"Cannot be used: {error}")
+            notify(f"Cannot be used: {printable(str(error))}")
             continue
         group = table.collection or (SHIPPED if folder.parent == shipped_folder() else name)
         objectives = ", ".join(table.objectives)

@@ -5,14 +5,19 @@ Not pooch, which bounds neither size nor time, and asks again for a file that is
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import queue
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpobench_nmt.core.errors import RunError
+from hpobench_nmt.core.errors import RunError, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import requests
 
 
@@ -37,10 +42,19 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+# So that a file of which the last part is on its way is judged by what arrives.
+_LAST_PART_SECONDS = 0.2
+_MOST_REDIRECTS = 5
+# Of one of these a part of 64 KiB can become 64 MiB; of several in a row any amount.
+_ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 class _Unusable(Exception):
     """The answer is not the file. Asking again may help."""
+
+
+class _Refused(Exception):
+    """The answer is not taken, and asking again does not help."""
 
 
 def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
@@ -51,12 +65,13 @@ def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> b
     import requests
 
     with requests.Session() as http:
+        http.max_redirects = _MOST_REDIRECTS
         reason = ""
         for attempt in range(limits.tries):
             if attempt:
                 time.sleep(limits.pause_s * 2 ** (attempt - 1))
             try:
-                return _fetch_once(http, url, sha256, limits)
+                return _within(limits.total_s, lambda: _fetch_once(http, url, sha256, limits))
             except _Unusable as error:
                 reason = str(error)
             except requests.HTTPError as error:
@@ -70,11 +85,43 @@ def download(url: str, sha256: str | None, limits: Limits = DEFAULT_LIMITS) -> b
                 reason = f"no answer within {limits.read_s:g} s"
             except requests.ConnectionError as error:
                 reason = f"the connection failed ({type(error.args[0] if error.args else error).__name__})"
+            except requests.TooManyRedirects:
+                reason = f"the server redirects more than {_MOST_REDIRECTS} times"
+                break
+            except requests.exceptions.InvalidSchema:  # such as file:
+                reason = "the server redirects to something that is not on the web"
+                break
+            except _Refused as error:
+                reason = str(error)
+                break
             except requests.RequestException as error:
                 reason = f"{type(error).__name__}: {error}"
     raise RunError(
         f"{url}: {reason}. Nothing was installed. Try again later, or take the files from a folder: --from."
     )
+
+
+def _within(seconds: float, fetch: Callable[[], bytes]) -> bytes:
+    """What `fetch` returns or raises; _Unusable where it takes longer.
+
+    A server that sends its headers byte by byte keeps requests waiting for as long as it likes: each byte
+    begins the wait anew. So the try has a thread, which is left behind.
+    """
+    outcome: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put(fetch())
+        except Exception as error:
+            outcome.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    found: bytes | Exception = _Unusable(f"the file did not arrive within {seconds:g} s")
+    with contextlib.suppress(queue.Empty):
+        found = outcome.get(timeout=seconds + _LAST_PART_SECONDS)
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _fetch_once(http: requests.Session, url: str, sha256: str | None, limits: Limits) -> bytes:
@@ -84,6 +131,13 @@ def _fetch_once(http: requests.Session, url: str, sha256: str | None, limits: Li
     digest, parts, size = hashlib.sha256(), [], 0
     with http.get(url, stream=True, timeout=(limits.connect_s, limits.read_s)) as response:
         response.raise_for_status()
+        if url.startswith("https:") and not all(
+            step.url.startswith("https:") for step in [*response.history, response]
+        ):
+            raise _Refused("the server redirects to an address without encryption")
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding not in _ENCODINGS:
+            raise _Refused(f"the server encodes the file as {shortened(encoding)}")
         try:
             # read1 gives what has arrived; anything that waits for a full buffer would wait on a server
             # that drips, whatever the deadline.

@@ -5,6 +5,7 @@ In all of them the best mean is bold, and means that are not shown to be worse a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hpobench_nmt.analysis.leaderboard import Cell, cells, exact_figures, interval, shown
@@ -16,6 +17,9 @@ from hpobench_nmt.core.text import printable
 _TEX = {"±": r"$\pm$", "≥": r"$\geq$", "–": "--", "≈": r"$\approx$", "★": r"$\star$", "↓": r"$\downarrow$"}
 _TEX |= {"↑": r"$\uparrow$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {c: "\\" + c for c in "&%$#_{}"}
+# Without packages LaTeX prints other signs for these.
+_TEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}"}
+_LIGATURE = re.compile("(?<=-)(?=-)|(?<=')(?=')|(?<=,)(?=,)")  # such as --, printed as one dash
 
 # Lines above, between and below the rows.
 _BOOKTABS = (r"\toprule", r"\midrule", r"\bottomrule")
@@ -26,7 +30,8 @@ _Row = Sequence[str]
 
 def tex(text: str) -> str:
     """Text as LaTeX shows it."""
-    return "".join(_TEX.get(c, c) for c in printable(text))
+    apart = _LIGATURE.split(printable(text))
+    return "{}".join("".join(_TEX.get(c, c) for c in part) for part in apart)
 
 
 def run_latex(results: Results) -> str:

@@ -100,6 +100,17 @@ def test_a_bound_is_never_rounded_up(least, decimals, text):
     assert shown(cell) == f"≥{text} (1 not reached)"
 
 
+@pytest.mark.parametrize(
+    ("stderr", "published_std", "distance"),
+    [(0.3, 4.0, 1.0 / 0.5), (0.0, 1e308, 1e-307), (0.0, 0.0, np.nan), (1e200, 0.0, 1e-200)],
+)
+def test_a_distance_in_standard_errors_overflows_nowhere(stderr, published_std, distance):
+    """The published deviation is of 100 trials. Its square may be beyond all numbers."""
+    ours = Summary(6.0, stderr * 10.0, 100)
+    cell = Cell("t", "m", "s", ours, np.nan, np.nan, False, False, 5.0, published_std, 1)
+    assert cell.distance == pytest.approx(distance, rel=1e-9, abs=0.0, nan_ok=True)
+
+
 def test_one_method_is_neither_best_nor_tied(toy):
     text = printed(hb.benchmark(toy, ["RS"], trials=12))
     assert " * " not in text

@@ -1,7 +1,9 @@
 """Methods that hang or vanish; and processes, of which none may be left."""
 
 import contextlib
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -336,7 +338,97 @@ def test_a_method_that_always_hangs_is_given_up(toy):
     assert len(reasons) == 12
 
 
+def test_a_time_limit_may_be_longer_than_the_system_waits(toy, methods):
+    assert hb.benchmark(toy, methods("Behaves"), trials=1, timeout=1e15).failures() == []
+
+
+def jumping_clock():
+    """The library that fakes the time of a process; skips where it is not installed."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        pytest.skip("needs libfaketime")
+    return found[0]
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("arguments", [(), ("--timeout", "5")], ids=["", "time limit"])
+def test_the_clock_of_the_machine_may_be_set_in_the_middle_of_a_run(methods, tmp_path, contents, arguments):
+    """By days and years, to and fro. It once ended runs, in Popen.wait: see `_end` in core/processes.py."""
+    clock = tmp_path / "clock"
+    jumps = {
+        "LD_PRELOAD": str(jumping_clock()),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+    }
+    jumps["DONT_FAKE_MONOTONIC"] = "1"
+    specs = ["RS", "BO_EI_M", *methods("Behaves")]
+    start(specs, {}, "--quiet").communicate(timeout=120)
+    undisturbed = contents(Path("out"))
+    shutil.rmtree("out")
+    clock.write_text("+0")
+    process = start(specs, jumps, "--quiet", *arguments)
+    deadline = time.monotonic() + 120
+    for shift in itertools.cycle(["+2d", "-2d", "+0", "-70y", "+20y", "+3600s", "-1s"]):
+        if process.poll() is not None or time.monotonic() > deadline:
+            break
+        clock.write_text(shift)
+        time.sleep(0.1)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, b"Traceback" in output) == (0, False), output
+    assert contents(Path("out")) == undisturbed
+
+
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_time_limit_that_makes_no_sense_is_refused(toy, timeout):
     with pytest.raises(InputError, match="time limit"):
         hb.benchmark(toy, ["RS"], trials=1, timeout=timeout)
+
+
+GREEDY = """
+class Greedy:
+    def __init__(self, problem, rng):
+        self.rows, self.odd = rng.permutation(len(problem.features)).tolist(), rng.random() < 0.5
+
+    def ask(self):
+        held = []
+        while self.odd:
+            held.append(bytearray(b"x" * 10_000_000))
+        return self.rows[-1]
+
+    def tell(self, index, losses):
+        self.rows.remove(index)
+"""
+
+
+@pytest.fixture
+def memory_group():
+    """A control group whose processes together take at most 700 MB; skips where none can be made."""
+    for root, limit in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+        group = Path("/sys/fs/cgroup") / root / f"hpobench-nmt-{uuid.uuid4()}"
+        try:
+            group.mkdir()
+            (group / limit).write_text("700000000")
+        except OSError:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            continue
+        yield group
+        group.rmdir()
+        return
+    pytest.skip("needs a control group of its own")
+
+
+@linux
+@pytest.mark.hosts
+def test_a_method_that_meets_the_memory_limit_of_its_group_loses_its_trial(toy_home, tmp_path, memory_group):
+    """The system picks its process, and neither the run nor the server that forks."""
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    command = [sys.executable, "-m", "hpobench_nmt", "run", "quick", "--tables", "toy", "--trials", "10"]
+    command += ["--methods", f"RS,{tmp_path / 'greedy.py'}:Greedy", "--jobs", "2", "--quiet", "--out", "out"]
+    shell = f'echo $$ > {memory_group / "cgroup.procs"} && exec "$@"'
+    done = subprocess.run(["sh", "-c", shell, "sh", *command], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    results = hb.load_results("out")
+    failed = results.failures()
+    assert 0 < len(failed) < 10
+    assert {reason for *_, reason in failed} == {"the method ended its process (SIGKILL -9)"}

@@ -1,5 +1,6 @@
 """Runs that are killed, results that must be the same to the byte, and changed methods, tables and disks."""
 
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,8 @@ import time
 
 import pyarrow.parquet as pq
 import pytest
+
+from hpobench_nmt.lookup.folder import save_folder
 
 RUN = ("run", "quick", "--tables", "toy", "--trials", "60", "--quiet", "--jobs", "1")
 METHODS = ("--methods", "RS,BO_EI_M,GB_EIF_M")
@@ -138,6 +141,26 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_in_the_same_files(
     assert kills >= min(len(delays) - 1, 3)
     run_command(*arguments, "--out", out)
     assert contents(out) == contents(tmp_path / "whole")
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("suite", ["parallel-4", "multi-fidelity"])
+def test_workers_and_curves_killed_late_in_their_course(toy_home, curved, contents, tmp_path, suite):
+    save_folder(curved, toy_home / "tables" / "toy")
+    command = [sys.executable, "-m", "hpobench_nmt", "run", suite, "--tables", "toy", "--trials", "60"]
+    command += ["--jobs", "2", "--quiet", "--out"]
+    started = time.monotonic()
+    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    took = time.monotonic() - started
+    for part in (0.6, 0.75, 0.9, 0.97):
+        out = tmp_path / f"killed {part}"
+        process = subprocess.Popen([*command, str(out)], start_new_session=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(part * took)
+        process.kill()
+        process.wait()
+        subprocess.run([*command, str(out)], check=True)
+        assert contents(out) == contents(tmp_path / "whole")
 
 
 def test_methods_can_be_added_to_a_folder(reference, run_here, contents, tmp_path):

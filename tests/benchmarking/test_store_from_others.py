@@ -79,8 +79,12 @@ def test_a_changed_method_removes_nothing_outside_the_folder(small, contents, tm
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("inner", ["observations", "observations/toy", "unfinished", "unfinished/toy"])
+INNER = ["observations", "observations/toy", "unfinished", "unfinished/toy", "timings", "timings/toy"]
+
+
+@pytest.mark.parametrize("inner", INNER)
 def test_links_in_the_folder_are_not_followed(small, contents, tmp_path, inner):
+    before = (small / "observations" / "toy" / "RS.parquet").read_bytes()
     edited(small, lambda m: m["methods"]["RS"].update(fingerprint="another"))
     link = small / inner
     if link.exists():
@@ -92,6 +96,9 @@ def test_links_in_the_folder_are_not_followed(small, contents, tmp_path, inner):
         again(small)
     assert (tmp_path / "victim" / "RS" / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "victim" / "RS.parquet").read_text() == "years of work"
+    if inner.startswith("timings"):  # nothing was put in place before the link was found
+        shutil.rmtree(small / "unfinished", ignore_errors=True)
+        assert contents(small / "observations") in ({}, {"toy/RS.parquet": before})
 
 
 def test_a_link_in_a_circle_is_one_line(small):

@@ -1,6 +1,7 @@
 """What the command line prints and how it ends, for good and bad input."""
 
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -9,11 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from hpobench_nmt.benchmarking.call import every_method
 from hpobench_nmt.benchmarking.suite import Suite
-from hpobench_nmt.cli.main import main
+from hpobench_nmt.cli.common import writing
+from hpobench_nmt.cli.main import cli, main
+from hpobench_nmt.core.errors import InputError, RunError
 from hpobench_nmt.lookup.catalogue import find_folder
 from hpobench_nmt.lookup.folder import load_folder, save_folder
 from hpobench_nmt.methods import BUILT_IN, BuiltIn
@@ -486,3 +490,29 @@ def test_a_table_is_shown_under_a_constraint(toy_home, call, toy):
     )
     assert f"of the {kept.sum()} rows with both are on the Pareto front" in out
     assert call("tables", "analyze", "toy", "--constraint", "second<=30")[0] == 2
+
+
+def test_a_folder_whose_name_is_too_long_is_wrong_input(toy_home, call):
+    given = ("run", "quick", "--tables", "toy", "--trials", "1", "--methods", "RS", "--quiet", "--jobs", "1")
+    code, _, errors = call(*given, "--out", "x" * 300)
+    assert (code, errors.count("\n")) == (2, 1)
+    with pytest.raises(InputError, match="cannot be written"), writing(Path("x")):
+        raise OSError(errno.ENAMETOOLONG, "File name too long")
+    with pytest.raises(RunError, match="cannot be written"), writing(Path("x")):
+        raise OSError(errno.ENOSPC, "No space left")
+
+
+def all_commands(group, name=()):
+    for each, command in group.commands.items():
+        yield (*name, each)
+        if isinstance(command, click.Group):
+            yield from all_commands(command, (*name, each))
+
+
+def test_the_help_of_every_command_has_no_control_characters(call):
+    names = list(all_commands(cli))
+    assert ("tables", "add") in names
+    for name in names:
+        code, out, errors = call(*name, "--help")
+        assert (code, errors) == (0, "")
+        assert not {c for c in out if c != "\n" and not c.isprintable()}, name

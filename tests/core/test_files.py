@@ -161,6 +161,24 @@ def test_only_leftovers_of_processes_that_are_gone_are_removed(tmp_path):
         assert (victim / "f").exists()
 
 
+def test_a_clock_that_was_set_makes_no_leftover_of_what_is_being_written(tmp_path):
+    """A process that lives is asked, whatever the clock shows: its folder may be the table to come."""
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        with scratch_folder(tmp_path / "t") as work:
+            other = tmp_path / work.name.replace(f".{os.getpid()}.", f".{sleeper.pid}.")
+            other.mkdir()
+            for folder in (work, other):
+                os.utime(folder, (0, 0))
+            remove_leftovers(tmp_path)
+            assert names(tmp_path) == sorted([work.name, other.name])
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == []
+
+
 def test_what_another_process_removes_meanwhile_is_no_error(tmp_path, monkeypatch):
     remove_leftovers(tmp_path / "missing")
     with scratch_folder(tmp_path / "t") as work:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -187,6 +189,18 @@ def test_simulated_random_search_has_its_exact_cost():
     mean, std = exact_random_search(goal, 0, costs=costs)
     assert abs(np.mean(times) - mean) < 3.5 * std / 1000**0.5
     np.testing.assert_allclose(np.std(times), std, rtol=0.1)
+
+
+def test_quantiles_are_those_of_exact_fractions():
+    """Chances that are just a level are rounded now above it and now below."""
+    levels = [Fraction(1, 4), Fraction(1, 3), Fraction(1, 2), Fraction(3, 4)]
+    for n_rows in range(1, 25):
+        curve = random_search_regret(np.arange(float(n_rows)), n_rows, [float(level) for level in levels])
+        for t in range(1, n_rows + 1):
+            # The best of t rows is among the k best with chance 1 - C(N - k, t) / C(N, t).
+            chances = [1 - Fraction(comb(n_rows - k, t), comb(n_rows, t)) for k in range(n_rows + 1)]
+            expected = [next(k for k, c in enumerate(chances) if c >= level) - 1 for level in levels]
+            assert curve.quantiles[:, t - 1].tolist() == expected, (n_rows, t)
 
 
 def test_a_quantile_is_reached_where_the_chance_is_just_the_level():

@@ -4,8 +4,11 @@ import enum
 import gzip
 import io
 import tarfile
+import threading
 import warnings
 import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +132,74 @@ def test_a_folder_is_read_without_following_links(tmp_path):
     (tmp_path / "secret.json").write_bytes(b"secret")
     (tmp_path / "logs" / "b.json").symlink_to(tmp_path / "secret.json")
     assert list(folder_members(tmp_path, WANTED, 100)) == [("logs/a.json", b"1")]
+
+
+class Archive(BaseHTTPRequestHandler):
+    content = b""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def claiming(size):
+    """An archive whose entry claims so many bytes."""
+    content = bytearray(tar([("top/logs/a.json", b"1")], ""))
+    content[124:136] = b"%011o\0" % size
+    content[148:156] = b" " * 8
+    content[148:156] = b"%06o\0 " % sum(content[:512])
+    return gzip.compress(bytes(content))
+
+
+MEMBER = "top/logs/algoperf_scoring_v05/external_tuning/AdamW/study_0/wmt_jax/trial_1/hparams.json"
+HOSTILE = {
+    "names": [
+        (f"../../{MEMBER}", b"{}"),
+        (f"/{MEMBER}", b"{}"),
+        ("../pwned", b"pwned"),
+        ("/pwned", b"pwned"),
+    ],
+    "kinds": [(MEMBER, kind) for kind in Kind],
+    "twins": [(MEMBER, b"{}"), (MEMBER, b"{}")],
+    "a page": b"<html>sign in</html>",
+    "nothing": b"",
+    "size": claiming(8**11 - 1),
+    "a bomb": gzip.compress(bytes(2**26)),
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_the_command_that_reads_archives_of_the_network(home, run_here, tmp_path, content):
+    """`tables fetch algoperf` has no hash of its archive, whose host may compress it anew."""
+    Archive.content = tar(content) if isinstance(content, list) else content
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Archive)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    before = sorted(tmp_path.rglob("*"))
+    try:
+        mirror = f"http://127.0.0.1:{server.server_port}/a.tar.gz"
+        done = run_here("tables", "fetch", "algoperf", "--mirror", mirror, check=2)
+    finally:
+        server.shutdown()
+        server.server_close()
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: http://127.0.0.1")
+    assert "Traceback" not in line
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not Path("/pwned").exists()
+
+
+def test_the_command_that_reads_compressed_files_of_a_folder(home, run_here, tmp_path):
+    from hpobench_nmt.lookup.collections import nmthpo
+
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in nmthpo.SHA256:
+        (copy / f"{name}.gz").write_bytes(gzip.compress(bytes(2**23)))
+    done = run_here("tables", "fetch", "nmthpo", "--from", copy, check=2)
+    assert "its content is larger than 4,194,304 bytes" in done.stderr
+    assert not list(home.rglob("*.csv"))

@@ -1,7 +1,11 @@
 """Downloads against a real HTTP server on loopback, with the answers that go wrong in practice."""
 
 import contextlib
+import gzip
 import hashlib
+import shutil
+import ssl
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +25,7 @@ FAST = Limits(max_bytes=20_000, connect_s=1, read_s=0.4, total_s=1.0, tries=3, p
 class Server:
     """Serves `files`; `faults` maps a path to the answers to give first, one a request."""
 
-    def __init__(self):
+    def __init__(self, encryption=None):
         self.files = {"/f": CONTENT}
         self.faults = {}
         self.requests = []
@@ -42,10 +46,24 @@ class Server:
                 pass
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._http.server_port}"
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        if encryption is not None:
+            self._http.socket = encryption.wrap_socket(self._http.socket, server_side=True)
+        self.address = f"{'https' if encryption else 'http'}://127.0.0.1:{self._http.server_port}"
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
     def answer(self, request, fault):
+        if isinstance(fault, str) and fault.startswith("to "):
+            request.send_response(302)
+            request.send_header("Location", fault.removeprefix("to "))
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
+        if fault == "dripping headers":
+            for byte in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100:
+                request.wfile.write(bytes([byte]))
+                request.wfile.flush()
+                time.sleep(0.1)
+            return
         content = self.files.get(request.path)
         if content is None or isinstance(fault, int):
             request.send_response(fault or 404)
@@ -61,6 +79,15 @@ class Server:
             content = content * 100
         if fault == "tampered":
             content = b"9" + content[1:]
+        if isinstance(fault, tuple):  # encodings, one after the other
+            for _ in fault:
+                content = gzip.compress(content)
+            request.send_header("Content-Encoding", ", ".join(fault))
+        if fault == "too short a length":
+            request.send_header("Content-Length", "100")
+            request.end_headers()
+            request.wfile.write(content)
+            return
         request.send_header("Content-Length", str(len(content)))
         request.end_headers()
         if fault == "silent":
@@ -109,6 +136,8 @@ def test_a_passing_fault_is_tried_again(server, fault):
         ("tampered", "SHA-256"),
         ("silent", r"no answer within 0\.4 s"),
         ("dripping", r"did not arrive within 1 s"),
+        ("dripping headers", r"did not arrive within 1 s"),
+        ("too short a length", "SHA-256"),
         ("oversized", "larger than 20,000 bytes"),
         (503, "answered 503"),
     ],
@@ -119,6 +148,75 @@ def test_a_lasting_fault_is_an_error_that_says_why(server, fault, reason):
         download(f"{server.address}/f", SHA256, FAST)
     assert f"{server.address}/f" in str(error.value)
     assert len(server.requests) == 3
+
+
+@pytest.fixture
+def other_server():
+    server = Server()
+    yield server
+    server.close()
+
+
+def test_a_redirect_to_another_host_is_followed(server, other_server):
+    server.faults["/f"] = [f"to {other_server.address}/f".replace("127.0.0.1", "localhost")]
+    assert download(f"{server.address}/f", SHA256, FAST) == CONTENT
+    assert other_server.requests == ["/f"]
+
+
+@pytest.mark.parametrize(
+    ("place", "reason", "requests"),
+    [
+        ("/f", "redirects more than 5 times", 6),
+        ("file:///etc/passwd", "redirects to something that is not on the web", 1),
+        ("ftp://127.0.0.1/f", "redirects to something that is not on the web", 1),
+    ],
+)
+def test_a_redirect_that_leads_nowhere_is_an_error_at_once(server, place, reason, requests):
+    server.faults["/f"] = [f"to {place}"] * 50
+    with pytest.raises(RunError, match=reason):
+        download(f"{server.address}/f", SHA256, FAST)
+    assert len(server.requests) == requests
+
+
+@pytest.fixture
+def encrypted_server(tmp_path, monkeypatch):
+    if shutil.which("openssl") is None:
+        pytest.skip("makes a certificate with openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    options = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=it"]
+    extra = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(["openssl", "req", "-x509", *options, *extra], check=True, capture_output=True)
+    encryption = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    encryption.load_cert_chain(certificate, key)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    server = Server(encryption)
+    yield server
+    server.close()
+
+
+def test_encryption_is_kept(encrypted_server, server):
+    """An archive without a hash could be another one, if it came without encryption."""
+    address = f"{encrypted_server.address}/f"
+    assert download(address, None, FAST) == CONTENT
+    encrypted_server.faults["/f"] = [f"to {encrypted_server.address}/f"]
+    assert download(address, None, FAST) == CONTENT
+    encrypted_server.faults["/f"] = [f"to {server.address}/f"] * 5
+    with pytest.raises(RunError, match="redirects to an address without encryption"):
+        download(address, None, FAST)
+    assert server.requests == ["/f"]
+
+
+def test_encodings_that_multiply_are_refused(server):
+    server.faults["/f"] = [("gzip",)]
+    assert download(f"{server.address}/f", SHA256, FAST) == CONTENT
+    server.faults["/f"] = [("gzip", "gzip")] * 5
+    with pytest.raises(RunError, match="encodes the file as 'gzip, gzip'"):
+        download(f"{server.address}/f", SHA256, FAST)
+    assert len(server.requests) == 2
+    server.files["/f"] = bytes(10 * FAST.max_bytes)
+    server.faults["/f"] = [("gzip",)] * 5
+    with pytest.raises(RunError, match="larger than 20,000 bytes"):
+        download(f"{server.address}/f", SHA256, FAST)
 
 
 def test_a_file_that_is_not_there_is_not_asked_for_again(server):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.core.trainings import Trainings
 from hpobench_nmt.core.trial_loop import run_trial
@@ -106,3 +107,23 @@ def test_a_table_without_neighbours_is_searched_at_random(make):
     losses = np.arange(12.0)[:, None]
     rows = run_trial(problem, Trainings.whole(losses), make, np.random.default_rng(1), [0, 1]).rows
     assert sorted(rows.tolist()) == list(range(12))
+
+
+def test_it_can_be_asked_without_workers():
+    problem, losses = grid()
+    asked, suggested = (LocalSearch(problem, np.random.default_rng(3)) for _ in range(2))
+    for _ in range(20):
+        row = asked.ask()
+        assert row == suggested.suggest({})
+        for method in (asked, suggested):
+            method.tell(row, losses[row])
+
+
+def test_a_population_of_one_walks_and_an_empty_one_is_refused():
+    problem, losses = grid()
+    method = RegularisedEvolution(problem, np.random.default_rng(0), population=1, sample=1)
+    method.tell(62, losses[62])
+    assert method.ask() in naive_neighbours(problem, 62)
+    for wrong in ("population", "sample"):
+        with pytest.raises(InputError, match=wrong):
+            RegularisedEvolution(problem, np.random.default_rng(0), **{wrong: 0})

@@ -65,6 +65,12 @@ def test_the_largest_floats_do_not_overflow():
     assert np.isfinite(warped(np.array([-most, most, 0.0, 1.0]))).all()
 
 
+def test_the_largest_floats_are_as_far_apart_as_others():
+    most = np.finfo(float).max
+    shape = np.array([-1.0, 1.0, 0.0, 0.5, -0.25])
+    np.testing.assert_allclose(warped(shape * most), warped(shape), rtol=1e-9)
+
+
 def test_how_bad_does_not_matter():
     good = [1.0, 1.1, 1.3, 1.2, 0.9]
     np.testing.assert_array_equal(warped(np.array([*good, 40.0])), warped(np.array([*good, 1e16])))
@@ -103,3 +109,15 @@ def test_most_violations_are_missing():
 def test_equal_violations(value, kept):
     y, bound = warped_violations(np.full(4, value))
     assert (y == 0).all() and (bound >= 0) == kept
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_violations_are_the_formula(seed):
+    rng = np.random.default_rng(seed)
+    violations = rng.normal(scale=10.0 ** rng.integers(-3, 4), size=12)
+    violations[rng.random(12) < 0.2] = np.inf
+    s = np.median(np.abs(violations[np.isfinite(violations)]))
+    bent = np.sign(violations) * np.minimum(np.log1p(np.abs(violations) / s), CAP)
+    y, bound = warped_violations(violations)
+    np.testing.assert_allclose(y, (bent - bent.mean()) / bent.std(), rtol=1e-9, atol=1e-12)
+    assert bound == pytest.approx(-bent.mean() / bent.std(), rel=1e-9)

@@ -32,6 +32,7 @@ Language = Literal[
     "nl", "pl", "pt", "pt-br", "ru", "sk", "sl", "sv", "tr", "vi", "zh", "zh-tw",
 ]
 # fmt: on
+_LONGEST_LINE = 1000
 _DEBIAN = {"en": "en-US", "zh": "zh-CN", "zh-tw": "zh-TW", "pt-br": "pt-BR"}
 
 
@@ -119,7 +120,7 @@ def _revisions(folder: Path, options: HelpOptions) -> str:
         log = folder / "usr/share/doc" / package / "changelog.Debian.gz"
         try:
             with gzip.open(log, "rt", encoding="utf-8") as lines:
-                match = re.match(r"\S+ \((\S+)\)", lines.readline())
+                match = re.match(r"\S+ \((\S+)\)", lines.readline(_LONGEST_LINE))
             found[package] = match[1] if match else "unknown"
         except (OSError, EOFError, UnicodeDecodeError, zlib.error):
             found[package] = "unknown"

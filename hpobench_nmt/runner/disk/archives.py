@@ -13,14 +13,20 @@ from hpobench_nmt.core.errors import InputError
 
 
 def read_archive(path: Path, load: Callable[[Path], Any]) -> Any:
-    """The content of a zip archive. A compressed one is refused: it could take any amount of memory.
+    """The content of a zip archive, which must take no more memory than it has bytes.
 
-    Raises InputError if it is no such archive, is compressed, or `load` raised any error.
+    Raises InputError if it is no such archive, is compressed, has several entries of one name or of the same
+    bytes, or `load` raised any error.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+            entries = archive.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise ValueError("it is compressed")
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise ValueError("two entries have the same name")
+            if sum(entry.file_size for entry in entries) > path.stat().st_size:
+                raise ValueError("its entries overlap")
         return load(path)
     except Exception as error:  # torch and numpy have many for a file that they cannot read
         reason = str(error).split("\n")[0][:200] or type(error).__name__

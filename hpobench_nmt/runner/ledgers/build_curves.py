@@ -57,7 +57,8 @@ def ledger_curves(
         seconds = np.array([point[_SECONDS] for point in points])
         if all((np.diff(part) > 0).all() for part in np.split(seconds, starts[1:-1])):
             costs, unit = seconds, "s"
-    values = np.array([[point[name] for name in names] for point in points], dtype=np.float64)
+    # A column at a time: a million short lists would take most of the time of a large ledger.
+    values = np.column_stack([np.array([point[n] for point in points], np.float64) for n in names])
     own = [
         _own(known[name], column, starts, [record.metrics.get(name, np.nan) for record in records])
         if name not in _AT_CHECKPOINTS
@@ -91,7 +92,7 @@ def _until_diverged(curve: Sequence[Mapping[str, float]]) -> list[Mapping[str, f
     for point in curve:
         if _UPDATE not in point:
             return []
-        if any(abs(value) > LARGEST_VALUE for value in point.values()):
+        if max(map(abs, point.values())) > LARGEST_VALUE:
             return [*found, {k: float(measured(np.array(v))) for k, v in point.items()}]
         found.append(point)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any, Literal
 
-from hpobench_nmt.benchmarking.execution import Backend, cluster, dask_results, known_backend
+from hpobench_nmt.benchmarking.execution import Backend, cluster, dask_results, known_backend, ray_results
 from hpobench_nmt.core.errors import InputError, RunError, one_line
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.runner.devices import find_devices
@@ -165,12 +164,10 @@ def _run_on_dask(trainings: Sequence[Training], place: tuple[Workspace, str, Tur
 
 def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn], jobs: int) -> Trained:
     """Ray gives each training its part of one of the cluster's GPUs, and shows it no other."""
-    import ray
-
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False)
     share = 0.0
     if place[1] != "cpu":
+        import ray
+
         resources: Any = ray.cluster_resources
         gpus = int(resources().get("GPU", 0))
         if not gpus:
@@ -178,16 +175,8 @@ def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn
                 "Ray knows of no GPU. Start its workers with --num-gpus, or train with --device cpu."
             )
         share = gpu_share(jobs, gpus)
-    remote: Any = ray.remote(num_cpus=1, num_gpus=share, max_retries=0)(_train_remotely)
-    waiting = iter(trainings)
-    running = [remote.remote(training, *place) for training in itertools.islice(waiting, jobs)]
-    while running:
-        [ended], running = ray.wait(running)
-        try:
-            yield ray.get(ended)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None
-        running += [remote.remote(training, *place) for training in itertools.islice(waiting, 1)]
+    tasks = ((training, *place) for training in trainings)
+    yield from ray_results(_train_remotely, tasks, jobs, num_gpus=share, max_retries=0)
 
 
 def gpu_share(jobs: int, gpus: int) -> float:

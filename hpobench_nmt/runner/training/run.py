@@ -26,7 +26,7 @@ from hpobench_nmt.runner.specs.grid_checks import check_all
 from hpobench_nmt.runner.specs.spec import Spec, describe
 from hpobench_nmt.runner.training import dispatch
 from hpobench_nmt.runner.training.plan import pending
-from hpobench_nmt.runner.training.workspace import Workspace, open_workspace
+from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace, open_workspace
 
 Shard = tuple[int, int]
 """(i, n): the i-th of n equal parts of the trainings; (1, 1): all of them."""
@@ -136,6 +136,8 @@ def train_rows(
         limit = limit and limit - len(todo)
     done = tuple(record for record in ledger.records if record.status == "done")
     left = len(pending(spec, ledger, range(spec.size), shard))
+    if not left and run.workspace.work.exists():  # the run was killed after its last record
+        clear_workspace(run.workspace)
     # Not before, as on a CPU: to ask a GPU for its model opens CUDA in this process, too.
     mixed = mixed_devices(record.device for record in done) if run.devices != ["cpu"] else ""
     return Ended(done, len(ledger.records) - len(done), left, paused, mixed)

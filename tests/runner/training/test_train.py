@@ -129,6 +129,13 @@ def test_a_run_that_is_killed_goes_on_where_it_was(trained):
     assert not (trained / "reserve").exists()
 
 
+def test_what_a_kill_after_the_last_record_has_left_is_removed(trained, place):
+    (trained / "work").mkdir()
+    (trained / "work" / "0123.claim").touch()
+    done = run(place, "train", "tiny.toml", "--out", trained, "--jobs", "2", "--device", "cpu", "--quiet")
+    assert (done.returncode, (trained / "work").exists()) == (0, False)
+
+
 _LONG = SPEC.replace("max_epochs = 4", "max_epochs = 100000").replace("[1, 5, 10000]", "[0.001]")
 
 

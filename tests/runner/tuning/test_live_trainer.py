@@ -74,14 +74,17 @@ def events_in(folder):
 
 
 @pytest.mark.hosts
-def test_a_run_that_is_killed_goes_on_where_it_was(at, run_command):
-    arguments = [*TUNE, "--lookups", "3", "--out", "killed"]
+@pytest.mark.parametrize("trained", [0, 2], ids=["early", "late"])
+def test_a_run_that_is_killed_goes_on_where_it_was(at, run_command, trained):
+    out = f"killed-{trained}"
+    arguments = [*TUNE, "--lookups", "3", "--out", out]
     process = subprocess.Popen(
         [sys.executable, "-m", "hpobench_nmt", *arguments], start_new_session=True, stdout=subprocess.PIPE
     )
-    folder, deadline = at / "killed", time.monotonic() + 120
+    folder, deadline = at / out, time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if list(folder.glob("tuning-*.jsonl")) and len(events_in(folder)) >= 3:
+        events = events_in(folder) if list(folder.glob("tuning-*.jsonl")) else []
+        if len(events) >= 3 and sum(event["done"] for event in events) >= trained:
             break
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
