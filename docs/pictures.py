@@ -5,7 +5,7 @@ from pathlib import Path
 import hpobench_nmt as hb
 
 STATIC = Path(__file__).parent / "_static"
-METHODS = ("RS", "BO_EI_M", "BO_EI_M_std", "GB_EIF_M")
+METHODS = ("RS", "BO_auto", "BO_EI_M", "BO_EI_M_std", "GB_EIF_M")
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import Problem
 from hpobench_nmt.methods.acquisition import REFERENCE_MARGIN, Belief
+from hpobench_nmt.methods.columns import feature_counts
 from hpobench_nmt.methods.improvement import (
     log_ehvi_of_contenders,
     log_mean_ei_of_contenders,
@@ -93,7 +94,7 @@ class AutoBO:
         """Other candidates from now on, among which rows that were told have the same numbers and values."""
         self._free = np.ones(len(problem.features), dtype=bool)
         self._free[self._posterior.seen] = False
-        self._posterior.renew(levels_of(problem.features, _columns(problem)))
+        self._posterior.renew(levels_of(problem.features, feature_counts(problem)))
 
     def recommend(self, rows: Sequence[int]) -> int:
         """The row of smallest posterior mean of the first loss, among some that were told.
@@ -201,7 +202,7 @@ def bank_of(
     problem: Problem, isotropic: bool = True, vectors: int = 24, length_sd: float = 1.0, additive: float = 0.5
 ) -> Bank:
     """The kernels for a problem, all of equal prior weight. Only its number of hyperparameters matters."""
-    count = len(_columns(problem))
+    count = len(feature_counts(problem))
     draws = np.random.default_rng(VECTOR_SEED).standard_normal((vectors, count))
     lengths = MEDIAN_LENGTH * math.sqrt(count) * np.exp(length_sd * draws)
     if isotropic:
@@ -214,14 +215,7 @@ def bank_of(
 @lru_cache(maxsize=32)
 def _levels_of(problem: Problem) -> Levels:
     """The values of the problem's candidates, shared by its trials."""
-    return levels_of(problem.features, _columns(problem))
-
-
-def _columns(problem: Problem) -> list[int]:
-    """How many features each hyperparameter has; 1 for each where there are features of other kinds."""
-    counts = [h.n_features for h in problem.space]
-    width = problem.features.shape[1]
-    return counts if sum(counts) == width else [1] * width
+    return levels_of(problem.features, feature_counts(problem))
 
 
 @compiled(error_model="numpy")

@@ -35,7 +35,7 @@ from scipy import linalg
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.arrays import Bools, Floats
 from hpobench_nmt.methods.kernels import Kernel
 
 SIGMA_SQUARED = 1e6
@@ -72,8 +72,12 @@ def graph_laplacian(features: Floats, kernel: Kernel, n_neighbours: int) -> Floa
     # Distance to the last neighbour, shape (N, 1); the nearest row is the row itself.
     reach = KDTree(features).query(features, k=[last + 1])[0]
     # Equal distances differ in their last bits.
-    chosen = cdist(features, features) <= reach * (1.0 + 1e-9)
-    edges = np.where(chosen | chosen.T, kernel(features, features), 0.0)
+    return laplacian_of(cdist(features, features) <= reach * (1.0 + 1e-9), features, kernel)
+
+
+def laplacian_of(joined: Bools, features: Floats, kernel: Kernel) -> Floats:
+    """Lap of the graph that joins rows i and j where joined[i, j] or joined[j, i], shape (N, N)."""
+    edges = np.where(joined | joined.T, kernel(features, features), 0.0)
     np.fill_diagonal(edges, 0.0)
     edges = (edges + edges.T) / 2
     return np.asarray(np.diag(edges.sum(axis=1)) - edges)

@@ -19,13 +19,10 @@ orders of magnitude; a loss that is missing ranks last.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.problem import Problem, Progress, Request
@@ -33,9 +30,10 @@ from hpobench_nmt.methods.any_targets import AnyTargetsPosterior
 from hpobench_nmt.methods.gaussian_process import kernel_prior
 from hpobench_nmt.methods.improvement import log_ei_of_contenders
 from hpobench_nmt.methods.kernels import KernelPrior, matern52
-from hpobench_nmt.methods.partial_training import Field
+from hpobench_nmt.methods.partial_training import Field, losses_at
 from hpobench_nmt.methods.pending import Pending
 from hpobench_nmt.methods.search import best_of
+from hpobench_nmt.methods.warping import normal_scores
 
 ETA = 3
 LEVEL_SCALE = 3.0
@@ -79,7 +77,7 @@ class LevelBO:
             return field.begin(running)
         free = self._reached <= self._last
         free[list(running)] = False
-        if field.new_row(running) is None:
+        if not field.may_begin(running):
             free &= self._reached > 0
         if not free.any():
             return None
@@ -97,17 +95,11 @@ class LevelBO:
         """Learn the losses at the levels that the row has come to."""
         row, field = progress.row, self._field
         field.note(progress)
-        best = np.fmin.accumulate(progress.losses[:, 0])
-        for level in range(self._reached[row], field.at[row]):
-            at = min(int(progress.resources.searchsorted(field.levels[level])), len(best) - 1)
-            loss = math.inf if np.isnan(best[at]) else best[at]
+        before = int(self._reached[row])
+        losses = losses_at(progress, field.levels[before : field.at[row]])
+        for level, loss in enumerate(losses, before):
             self._pending.observe(level * self._n_rows + row, np.array([loss]))
         self._reached[row] = field.at[row]
-
-
-def normal_scores(losses: Floats) -> Floats:
-    """Normal quantiles of (rank - 1/2) / n, shape (n,); equal losses have their mean rank."""
-    return np.asarray(ndtri((rankdata(losses) - 0.5) / len(losses)))
 
 
 @lru_cache(maxsize=8)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.problem import Problem, Progress, Request
+from hpobench_nmt.methods.sampler import Sampler
 
 Standing = tuple[float, int, int]
 """Loss, number in the order of arrival, row: what rows at a level are ordered by."""
@@ -37,6 +38,13 @@ def training_levels(problem: Problem, eta: float) -> list[float]:
     return [*found, math.inf]
 
 
+def losses_at(progress: Progress, levels: Sequence[float]) -> list[float]:
+    """The row's loss at each of these levels, as far as its training has come. O(k) for k checkpoints."""
+    best = np.fmin.accumulate(progress.losses[:, 0])
+    places = np.minimum(progress.resources.searchsorted(np.array(levels)), len(best) - 1)
+    return [math.inf if math.isnan(loss) else loss for loss in best[places].tolist()]
+
+
 class Field:
     """The rows of a trial: which are new, and how far the others are.
 
@@ -45,6 +53,7 @@ class Field:
         at: the number of levels reached, by row that was observed; all of them once its training has ended.
         loss: of each of these rows.
         done: rows whose training has ended.
+        sampler: what chooses new rows; None: they are random.
     """
 
     def __init__(self, problem: Problem, rng: np.random.Generator, eta: float) -> None:
@@ -52,16 +61,27 @@ class Field:
         self.at: dict[int, int] = {}
         self.loss: dict[int, float] = {}
         self.done: set[int] = set()
+        self.sampler: Sampler | None = None
+        self._n_rows = len(problem.features)
         self._order = rng.permutation(len(problem.features)).tolist()
         self._most = min(problem.lookups, len(problem.features))
         self._arrivals = 0
         self._stopped: list[tuple[int, float, int, int]] = []
 
-    def new_row(self, running: Mapping[int, float]) -> int | None:
-        """A row that was not begun, uniformly at random; None if there is none or the budget is spent."""
-        begun = len(self.at) + sum(row not in self.at for row in running)
-        if begun >= self._most:
+    def may_begin(self, running: Mapping[int, float]) -> bool:
+        """Whether the budget has a row left that was not begun."""
+        return len(self.at) + sum(row not in self.at for row in running) < self._most
+
+    def new_row(self, running: Mapping[int, float], level: int = 0) -> int | None:
+        """A row that was not begun, to begin at a level; None if there is none or the budget is spent."""
+        if not self.may_begin(running):
             return None
+        if self.sampler is not None:
+            free = np.ones(self._n_rows, dtype=bool)
+            free[[*self.at, *running]] = False
+            chosen = self.sampler.choose(free, level)
+            if chosen is not None:
+                return chosen
         while self._order[-1] in running or self._order[-1] in self.at:
             self._order.pop()
         return int(self._order[-1])
@@ -80,6 +100,11 @@ class Field:
         else:
             self.at[row] = now
             heappush(self._stopped, (-now, self.loss[row], self._arrivals, row))
+        if self.sampler is not None:
+            levels = range(before, self.at[row])
+            losses = losses_at(progress, self.levels[before : self.at[row]])
+            for level, known in zip(levels, losses, strict=True):
+                self.sampler.learn(row, level, known)
         return range(before, now)
 
     def standing(self, row: int) -> Standing:

@@ -87,7 +87,11 @@ def nearest_pairs(features: Floats, n_neighbours: int) -> Rows:
 
 def sparse_weights(features: Floats, kernel: Kernel, n_neighbours: int) -> sparse.csr_array:
     """Symmetric edge weights W, shape (N, N): the kernel between neighbours."""
-    pairs = nearest_pairs(features, n_neighbours)
+    return weights_of(nearest_pairs(features, n_neighbours), features, kernel)
+
+
+def weights_of(pairs: Rows, features: Floats, kernel: Kernel) -> sparse.csr_array:
+    """Symmetric edge weights of pairs (i, j), i < j, sorted, shape (E, 2): the kernel."""
     n_rows = len(features)
     starts = np.searchsorted(pairs[:, 0], np.arange(n_rows + 1))
     weights = np.empty(len(pairs))

@@ -122,7 +122,7 @@ class Hyperband:
             for row in behind:
                 if row not in running:
                     return Request(row, field.levels[self._level])
-            new = field.new_row(running) if len(self._rows) < self._size else None
+            new = field.new_row(running, self._level) if len(self._rows) < self._size else None
             if new is not None:
                 self._rows.append(new)
                 return Request(new, field.levels[self._level])
@@ -134,7 +134,7 @@ class Hyperband:
                 self._rows = [row for row in best if row in field.done or math.isfinite(field.loss[row])]
                 self._size = len(self._rows)
                 self._level += 1
-            elif field.new_row(running) is not None:
+            elif field.may_begin(running):
                 self._begin()
             else:
                 return field.left_over(running)

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.compiled import compiled
@@ -82,3 +84,8 @@ def _standardised(values: Floats) -> Floats:
     spread: float = math.sqrt((centred**2).sum() / values.shape[0])
     scaled: Floats = centred / spread
     return scaled
+
+
+def normal_scores(losses: Floats) -> Floats:
+    """Normal quantiles of (rank - 1/2) / n, shape (n,); equal losses have their mean rank."""
+    return np.asarray(ndtri((rankdata(losses) - 0.5) / len(losses)))

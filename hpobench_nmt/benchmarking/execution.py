@@ -370,7 +370,7 @@ def ray_results(
 
 
 _problems: dict[tuple[object, ...], Problem] = {}
-_OF_THE_TABLE = ("features", "space", "configs", "resources", "sources")
+_OF_THE_TABLE = ("features", "space", "configs", "resources", "sources", "prior")
 
 
 def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
@@ -378,8 +378,9 @@ def _numbered(number: int, block: Block) -> tuple[int, list[Trajectory], float]:
     data = block.data
     rules = (getattr(data.problem, each.name) for each in fields(Problem) if each.name not in _OF_THE_TABLE)
     sources = transfer_tables_sha256(data.problem.sources)
-    resources = len(data.losses), data.problem.resources.tobytes(), sources
-    problem = _problems.setdefault((data.sha256, resources, *rules), data.problem)
+    prior = b"" if data.problem.prior is None else data.problem.prior.tobytes()
+    arrays = len(data.losses), data.problem.resources.tobytes(), prior, sources
+    problem = _problems.setdefault((data.sha256, arrays, *rules), data.problem)
     return number, *run_block(replace(block, data=replace(data, problem=problem)))
 
 

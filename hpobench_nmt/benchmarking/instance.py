@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpobench_nmt.benchmarking.clock import Clock, clocked_rows, own_objectives, rows_with_curve
 from hpobench_nmt.benchmarking.goals import goal_of, tolerance_of
 from hpobench_nmt.benchmarking.noise import noisy
+from hpobench_nmt.benchmarking.priors import suite_prior
 from hpobench_nmt.benchmarking.suite import INSTALLED, Suite
 from hpobench_nmt.benchmarking.transfer import transfer_tables
 from hpobench_nmt.core.arrays import Floats
@@ -147,7 +148,7 @@ def make_instance(suite: Suite, table: Table) -> Instance:
         table=rows,
         objectives=objectives,
         clock=clock,
-        problem=_problem(suite, rows, clock, len(objectives)),
+        problem=_problem(suite, rows, clock, len(objectives), suite_prior(suite.prior, rows, scored.final)),
         goals=tuple(goal_of(suite, score, rows, clock, scored, tolerance) for score in suite.scores),
         stop_when_settled=suite.stop == "settled",
         violations=violations,
@@ -205,7 +206,7 @@ def _check_losses(table: Table, objectives: Sequence[Objective], losses: Floats)
         raise InputError(f"{where}: no row has all of {', '.join(o.metric for o in objectives)}.")
 
 
-def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int) -> Problem:
+def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int, prior: Floats | None) -> Problem:
     return Problem(
         table.features,
         n_objectives,
@@ -219,6 +220,7 @@ def _problem(suite: Suite, table: Table, clock: Clock, n_objectives: int) -> Pro
         clock=suite.clock,
         time=clock.time,
         constraints=suite.constraints,
+        prior=prior,
     )
 
 

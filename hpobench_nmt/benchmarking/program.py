@@ -336,7 +336,7 @@ def _problem_message(problem: Problem, names: list[str], hidden: bool, seed: int
         "resources": _plain(problem.resources),
         "resume": problem.resume,
         "seed": seed,
-    }  # fmt: skip
+    } | ({} if problem.prior is None else {"prior": _plain(problem.prior)})  # fmt: skip
 
 
 def _hyperparameters(space: Space, names: list[str], hidden: bool) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from hpobench_nmt.benchmarking.method_settings import spec_text
+from hpobench_nmt.benchmarking.priors import Guess, Made
 from hpobench_nmt.core.constraints import parse_constraints
 from hpobench_nmt.core.deprecated import warn_deprecated
 from hpobench_nmt.core.errors import InputError, one_line, shortened, unknown
@@ -38,7 +39,7 @@ _PUBLISHED_COLUMNS = ("method", "table", "metric", "mean", "std")
 # Nothing that a trial does depends on these.
 _NOT_SETTINGS = ("tables", "methods", "description")
 # Format 1 of results folders does not know these: they are only written where they change something.
-_LATER = ("constraints", "noise", "clock", "cost", "curves", "workers", "resume", "time", "sources")
+_LATER = ("constraints", "noise", "clock", "cost", "curves", "workers", "resume", "time", "sources", "prior")
 
 
 def _key(text: str) -> Meta:
@@ -70,7 +71,9 @@ class Suite(Strict, frozen=True):
         Meta(ge=1, le=_MOST_TRIALS),
         _key("number of seeded trials per method and table, 100,000 at most"),
     ] = 100
-    n_initial: Annotated[Natural, _key("rows of the initial design; 0 only with curves or sources")] = 3
+    n_initial: Annotated[
+        Natural, _key("rows of the initial design; 0 only with curves, sources or a prior")
+    ] = 3
     ties: Annotated[Ties, _key('"any" row of best value meets ftb, or only the "first"')] = "any"
     stop: Annotated[
         Literal["settled", "exhausted"],
@@ -130,6 +133,14 @@ class Suite(Strict, frozen=True):
             "are of the row's mean. For tables with several trainings of every row. Left out: none"
         ),
     ] = ""
+    prior: Annotated[
+        Made | Guess,
+        _key(
+            "what methods are told that a user expects: values by hyperparameter, such as "
+            '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", which is around the best or the '
+            "worst of 25 random rows of the table. Left out: nothing"
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         check_label("suite name", self.name)
@@ -148,7 +159,7 @@ class Suite(Strict, frozen=True):
         self._check_objectives()
         parsed = parse_constraints(self.constraints, "constraints")
         msgspec.structs.force_setattr(self, "constraints", tuple(map(str, parsed)))
-        if not (self.n_initial or self.curves or self.sources):
+        if not (self.n_initial or self.curves or self.sources or self.prior):
             raise InputError("n_initial must be at least 1, not 0.")
         if self.lookups is not None and self.lookups < self.n_initial:
             raise InputError(

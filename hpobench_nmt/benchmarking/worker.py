@@ -177,6 +177,7 @@ class _Worker:
                 problem = message.problem
                 arrays = [problem.features, problem.configs, problem.resources, *message.trainings.arrays]
                 arrays += [] if message.violations is None else [message.violations]
+                arrays += [] if problem.prior is None else [problem.prior]
                 arrays += [array for s in problem.sources for array in (s.features, s.losses)]
                 for array in arrays:
                     array.setflags(write=False)

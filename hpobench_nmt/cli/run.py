@@ -57,6 +57,11 @@ _DEFAULT_SUITE = "quick"
     type=AMOUNT,
     help="Trials end after this time on the clock; the initial design is trained in any case.",
 )
+@click.option(
+    "--prior",
+    type=click.Choice(["good", "misleading"]),
+    help="What methods are told that a user expects; a suite's file can give values.  [default: nothing]",
+)
 @seed_option
 @click.option("--jobs", type=COUNT, help="Worker processes.  [default: all cores]")
 @backend_option

@@ -74,6 +74,8 @@ class Problem:
         constraints: what a feasible row must keep, such as "dev_gpu_time<=60"; c of them. A method gets the
             violations in `tell_constrained`, if it has that (core/constraints.py describes what others get).
         sources: other tables that the method may learn from.
+        prior: what a user expects of the candidates, logarithms of weights, shape (N,), read-only: the
+            larger, the better. None: the user gave none. It never comes from the table.
     """
 
     features: Floats
@@ -89,9 +91,12 @@ class Problem:
     time: float = math.inf
     constraints: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    prior: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Describe the features themselves where no space is given."""
+        """Describe the features themselves where no space is given; refuse a prior that does not fit."""
+        if self.prior is not None:
+            _check_prior(self.prior, len(self.features))
         if (self.space is None) != (self.configs is None):
             raise InputError("a problem needs both space and configs, or neither.")
         if self.space is None:
@@ -169,6 +174,14 @@ def find_row(rows: dict[bytes, int], space: Space, config: Config, before: str, 
         shown = ", ".join(f"{name}={value}" for name, value in config.items())
         raise InputError(f"{before} {shown}{after}")
     return row
+
+
+def _check_prior(prior: Floats, n_rows: int) -> None:
+    if np.shape(prior) != (n_rows,) or not np.isfinite(prior).all():
+        raise InputError(
+            f"a prior needs a finite log-weight for each of the {n_rows:,} candidates; this one has shape "
+            f"{np.shape(prior)}, {int(np.isfinite(prior).sum()):,} of them finite."
+        )
 
 
 def _space_of(features: Floats) -> Space:

@@ -98,6 +98,7 @@ def minimize(
     state: str | Path | None = None,
     catch: type[Exception] | tuple[type[Exception], ...] = (),
     constraints: Sequence[str] = (),
+    prior: Mapping[str, Value] | None = None,
 ) -> Minimum:
     """Minimise a function of a configuration.
 
@@ -130,6 +131,7 @@ def minimize(
             `(ValueError, MemoryError)`; any other is passed on.
         constraints: bounds of metrics, such as "seconds<=60". The function then returns a pair: its losses,
             and the metrics by name, such as `(loss, {"seconds": 12.5})`.
+        prior: values that you expect to be good, by name, some or all, for methods such as piBO_M_std.
 
     Returns:
         all n evaluations, in order, and the best. Losses have shape (n, objectives) and the units that the
@@ -155,6 +157,7 @@ def minimize(
         n_initial=n_initial,
         candidates=candidates,
         constraints=constraints,
+        prior=prior,
     )
     if path is not None and begun is not None:
         earlier = Optimizer.load(path, method, budget=budget)

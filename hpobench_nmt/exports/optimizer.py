@@ -29,6 +29,7 @@ from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
 from hpobench_nmt.core.hyperparameter import ROUNDED
 from hpobench_nmt.core.objectives import measured
+from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
 from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
@@ -72,6 +73,8 @@ class Optimizer:
             misses one is no solution, and the method is told by how much.
         candidates: to draw, where the space has ranges of real numbers or more than 100,000 configurations;
             for a method that has `renew`, as many again at every step.
+        prior: values that you expect to be good, by name, some or all. Methods such as piBO_M_std
+            begin near them; others ignore them.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class Optimizer:
         n_initial: int = N_INITIAL,
         candidates: int = N_CANDIDATES,
         constraints: Sequence[str] = (),
+        prior: Mapping[str, Value] | None = None,
     ) -> None:
         self.space = space if isinstance(space, Space) else Space.of(space)
         check_whole("objectives", objectives, 1)
@@ -98,6 +102,7 @@ class Optimizer:
         self._configs, self._rows = configs, row_index(configs)
         self._objectives, self._n_initial = objectives, n_initial
         self._rules = parse_constraints(constraints, "constraints")
+        self._guess = dict(prior or {})
         self._seed, self._budget, self._candidates = seed, budget, candidates
         rng = generator(seed, "initial", "optimizer")
         # Whatever the budget is, which may grow.
@@ -253,6 +258,7 @@ class Optimizer:
             int(self._candidates),
             list(self._events),
             list(map(str, self._rules)),
+            self._guess,
         )
 
     def save(self, path: str | Path) -> None:
@@ -294,6 +300,7 @@ class Optimizer:
                 n_initial=state.n_initial,
                 candidates=state.candidates,
                 constraints=state.constraints,
+                prior=state.prior,
             )
             if made.state.method != state.method:
                 raise InputError(f"is of the method '{printable(state.method)[:100]}'.")
@@ -380,6 +387,7 @@ class Optimizer:
             self.space,
             configs,
             constraints=tuple(map(str, self._rules)),
+            prior=guess_prior(self.space, configs, self._guess, "the space") if self._guess else None,
         )
 
     def _catch_up(self) -> None:

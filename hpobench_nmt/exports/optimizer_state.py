@@ -15,7 +15,7 @@ from hpobench_nmt.core.text import printable
 from hpobench_nmt.core.validation import Finite, Natural, Positive, Strict, checked
 
 _FORMATS = (1, 2)
-"""Those that this version reads. It writes the second, which has constraints."""
+"""Those that this version reads. It writes the second, which has constraints and priors."""
 
 
 class Event(Strict, frozen=True, omit_defaults=True):
@@ -38,6 +38,7 @@ class State(Strict, frozen=True):
     candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)]
     events: list[Event]
     constraints: list[str] = msgspec.field(default_factory=list)
+    prior: dict[str, Value] = msgspec.field(default_factory=dict)
     format: int = _FORMATS[1]
 
 

@@ -110,7 +110,7 @@ def test_names_and_fingerprints():
 def test_every_setting_of_a_method_of_the_package_can_be_set():
     shown = {name: settings_of(method.load()) for name, method in BUILT_IN.items()}
     assert shown["BO_EI_M_std"] == {"length_scale": 1.0, "noise_sd": 0.001}
-    assert shown["GB_EI_M"] == {"length_scale": 1.0, "neighbours": 0}
+    assert shown["GB_EI_M"] == {"length_scale": 1.0, "neighbours": 0, "steps": 0}
     assert (shown["NSGA2"], shown["ASHA"], shown["RS"]) == ({"population": 20}, {"eta": 3}, {})
     for name, settings in shown.items():
         for key, value in settings.items():

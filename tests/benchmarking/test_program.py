@@ -72,6 +72,15 @@ def test_rows_and_configurations_are_answers(spec):
     assert by_config.rows.tolist() == list(range(8))
 
 
+def test_a_program_is_told_of_a_prior(spec):
+    best = 'max((k for k in range(8) if k not in seen), key=lambda k: problem["prior"][k])'
+    found = trial(
+        spec(f'print(json.dumps({{"row": {best}}}))'), problem=problem_of(prior=-np.arange(8.0) % 3)
+    )
+    assert found.rows.tolist() == [0, 1, 4, 7, 2, 5, 3, 6]
+    assert "KeyError" in trial(spec(f'print(json.dumps({{"row": {best}}}))')).failure  # there is none
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

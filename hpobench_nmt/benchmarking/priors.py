@@ -1,0 +1,38 @@
+"""The prior that a suite gives its methods: a user's guess, or a good or misleading one made for the table.
+
+A good prior lies around the best of 25 rows drawn at random, a misleading one around the worst of them. Where
+there are several losses, the sum of a row's ranks counts. The draw depends on the table's name and on nothing
+else, so that a table has the same prior in every run, and all methods and trials share it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.stats import rankdata
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.priors import around, guess_prior
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.lookup.table import Table
+
+Made = Literal["", "good", "misleading"]
+Guess = dict[str, bool | int | float | str]
+DRAWN = 25
+
+
+def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | None:
+    """Log-weights of the table's rows, shape (N,), from their losses, shape (N, m); None: no prior.
+
+    Raises InputError where a guess does not fit the table's space.
+    """
+    if not wanted:
+        return None
+    if isinstance(wanted, dict):
+        return guess_prior(table.space, table.configs, wanted, f"table {table.name!r}")
+    known = np.flatnonzero(~np.isnan(losses).any(axis=1))
+    rows = generator(0, "prior", table.name).choice(known, min(DRAWN, len(known)), replace=False)
+    ranks = rankdata(losses[rows], axis=0).sum(axis=1)
+    centre = rows[ranks.argmin() if wanted == "good" else ranks.argmax()]
+    return around(table.features, table.features[centre])

@@ -1,0 +1,149 @@
+"""Copula transfer: what other tables say of the ranks of losses, for one loss (Salinas et al. 2020, "A
+Quantile-based Approach for Hyperparameter Transfer Learning").
+
+    symbol       shape    meaning
+    z            scalar   normal score of a loss: the normal quantile of its rank within its own table
+    P(x)         p        1, the features, and the products of two of them
+    mu(x)        scalar   P(x)'w: the score that other tables expect
+    sigma^2(x)   scalar   exp((1, x)'v): how much it varies between and within them
+    r            n        (z - mu) / sigma of the rows observed, z by their ranks among themselves
+
+Scores make tables comparable, whatever their metrics' scales. The prior N(mu, sigma^2) is fitted to the rows
+of all sources together, by their likelihood and a penalty of (w'w + v'v) / 2. The paper's mu and sigma are a
+neural network with two heads. Here they are quadratic and log-linear, so that the fit is quick and has no
+seed. With more than 40 features only squares are taken. mu is kept within 3 and sigma within 0.1 and 2,
+because rows may lie outside of what the sources cover.
+
+`CTS` is Thompson sampling by the prior: each row gets a draw of N(mu, sigma^2), and the free row of least
+draw is next. It learns nothing from the rows that it looks up. `GCP_M` models r by the Gaussian process of
+`BO_EI_M_std`, and maximises the expected improvement of z = mu + sigma r. Its first row is drawn as by CTS.
+Without sources CTS is random search, and GCP_M is Bayesian optimisation on normal scores.
+
+The prior takes O(n p^2) for n rows of sources, once a table; a step of CTS O(N), of GCP_M O(n N).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import minimize
+
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.any_targets import AnyTargetsSearch
+from hpobench_nmt.methods.improvement import log_ei_of_all
+from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.sampler import SampledSearch
+from hpobench_nmt.methods.warping import normal_scores
+
+MOST_WITH_PRODUCTS = 40
+LARGEST_MEAN = 3.0
+DEVIATIONS = (0.1, 2.0)
+_ROUNDS = 50
+_SETTLED = 1e-10
+
+
+class CTS(SampledSearch):
+    """Thompson sampling by what other tables expect."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(problem, rng, PriorDraws(problem, rng))
+
+
+class PriorDraws:
+    """Chooses the free row of least draw."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        self._mean, self._deviation = score_prior(problem)
+        self._rng = rng
+
+    def choose(self, free: Bools, level: int) -> int:
+        """The row; the level does not matter."""
+        draws = self._mean + self._deviation * self._rng.standard_normal(len(free))
+        return int(np.where(free, draws, np.inf).argmin())
+
+    def learn(self, row: int, level: int, loss: float) -> None:
+        """It learns nothing."""
+
+
+class GaussianCopula(AnyTargetsSearch):
+    """Expected improvement by a Gaussian process of what other tables do not explain."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(problem, rng)
+        self._mean, self._deviation = score_prior(problem)
+        self._draws = PriorDraws(problem, rng)
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The row of largest expected improvement; a draw while nothing was observed."""
+        free = self.posterior.unseen.copy()
+        free[list(running)] = False
+        if self.count or not free.any():
+            return super().suggest(running)
+        return self._draws.choose(free, 0)
+
+    def scores(self, given: Given) -> Floats:
+        """Log EI of the normal scores."""
+        mean, deviation, seen = self._mean, self._deviation, self.posterior.seen
+        z = normal_scores(self.posterior.observed[:, 0])
+        residual = self.posterior.mean((z - mean[seen]) / deviation[seen])
+        return log_ei_of_all(mean + deviation * residual, deviation**2 * given.var, float(z.min()))
+
+
+@lru_cache(maxsize=8)
+def score_prior(problem: Problem) -> tuple[Floats, Floats]:
+    """mu and sigma of the problem's rows, shape (N,) each; 0 and 1 without sources."""
+    parts = []
+    for source in problem.sources:
+        known = ~np.isnan(source.losses[:, 0])
+        if known.any():
+            parts.append((source.features[known], normal_scores(source.losses[known, 0])))
+    if not parts:
+        return np.zeros(len(problem.features)), np.ones(len(problem.features))
+    x, z = (np.concatenate(part) for part in zip(*parts, strict=True))
+    w, v = fitted(polynomials(x), _with_one(x), z)
+    low, high = DEVIATIONS
+    mean = np.clip(polynomials(problem.features) @ w, -LARGEST_MEAN, LARGEST_MEAN)
+    logs = np.clip(_with_one(problem.features) @ v, 2.0 * np.log(low), 2.0 * np.log(high))
+    return mean, np.exp(0.5 * logs)
+
+
+def _with_one(x: Floats) -> Floats:
+    return np.column_stack([np.ones(len(x)), x])
+
+
+def polynomials(x: Floats) -> Floats:
+    """P of n places, features of shape (n, F): shape (n, p)."""
+    count = x.shape[1]
+    first, second = np.triu_indices(count) if count <= MOST_WITH_PRODUCTS else (np.arange(count),) * 2
+    return np.hstack([_with_one(x), x[:, first] * x[:, second]])
+
+
+def fitted(basis: Floats, log_basis: Floats, z: Floats) -> tuple[Floats, Floats]:
+    """w and v of largest penalised likelihood, where each in turn is best given the other.
+
+    Shapes: basis (n, p), log_basis (n, q), z (n,).
+    """
+    w: Floats = np.zeros(basis.shape[1])
+    v: Floats = np.zeros(log_basis.shape[1])
+    least = np.inf
+    for _ in range(_ROUNDS):
+        weighted = basis * np.exp(-log_basis @ v)[:, None]
+        w[:] = np.linalg.solve(weighted.T @ basis + np.eye(len(w)), weighted.T @ z)
+        squares = (z - basis @ w) ** 2
+        found = minimize(_misfit, v, (log_basis, squares), jac=True, method="L-BFGS-B")
+        v, total = found.x, float(found.fun + 0.5 * w @ w)
+        if least - total < _SETTLED * (1.0 + abs(total)):
+            break
+        least = total
+    return w, v
+
+
+def _misfit(v: Floats, log_basis: Floats, squares: Floats) -> tuple[float, Floats]:
+    """What v costs, and its gradient; convex in v."""
+    logs = np.clip(log_basis @ v, -50.0, 50.0)
+    explained = squares * np.exp(-logs)
+    value = 0.5 * (logs + explained).sum() + 0.5 * v @ v
+    return float(value), 0.5 * log_basis.T @ (1.0 - explained) + v

@@ -1,0 +1,134 @@
+"""Conformal quantile regression, CQR, and its combination with ASHA (Salinas et al. 2023, "Optimizing
+Hyperparameters with Conformal Quantile Regression").
+
+    symbol   shape    meaning
+    y        n        normal scores of the ranks of the losses known, of each row that of its last level
+    a_k      5        quantiles 1/6, 2/6, ..., 5/6
+    q_k      N        the a_k quantile of y at each row, by gradient-boosted trees
+    E        m        max(q_k(x) - y, y - q_l(x)) for l = 6 - k, of m rows kept out of the fit
+    g_k      scalar   quantile of E at (1 + 1/m) (1 - 2 a_k), its largest value where that is above 1
+
+Thompson sampling: each row gets one of the five quantiles at random, and the free row of least value is next.
+From 32 rows on, a tenth of them is kept out of the fit, and q_k, k < 3, becomes q_k - g_k, q_l becomes q_l +
+g_k, so that a share of 1 - 2 a_k of the scores lies between (Romano et al. 2019, "Conformalized Quantile
+Regression"). Before 5 rows are known, rows are random. A loss that is missing ranks last.
+
+`CQR_ASHA` chooses new rows so, and ASHA (successive_halving.py) decides what is trained further. A row counts
+with the loss of the last level that it has come to, as in the paper's section 4.
+
+The trees are scikit-learn's, 25 of them for each quantile with a learning rate of 0.3. A fit takes some
+150 ms, so that it is repeated when a tenth more rows are known, and a step takes tens of milliseconds on
+average. The paper fits at every step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.errors import check_whole
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.sampler import SampledSearch
+from hpobench_nmt.methods.successive_halving import ASHA, ETA
+from hpobench_nmt.methods.warping import normal_scores
+
+QUANTILES = 5
+TREES = 25
+STARTUP = 5
+CONFORMAL_FROM = 32
+KEPT_OUT = 10  # one row in so many
+GROWTH = 1.1
+
+
+class QuantileSampler:
+    """Chooses rows by Thompson sampling from conformal quantiles. See the top of this file."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, trees: int) -> None:
+        check_whole("trees", trees, 1)
+        self._features = problem.features
+        self._rng = rng
+        self._trees = trees
+        self._known: dict[int, float] = {}  # the loss at its last level, by row
+        self._fitted_to = 0
+        self._quantiles = np.empty((QUANTILES, 0))
+
+    def learn(self, row: int, level: int, loss: float) -> None:
+        """The loss of a row; levels ascend, so that the last one counts."""
+        self._known[row] = loss
+
+    def choose(self, free: Bools, level: int) -> int | None:
+        """The row of least draw; None while too few rows are known."""
+        if len(self._known) < STARTUP:
+            return None
+        if len(self._known) >= GROWTH * self._fitted_to:
+            self._quantiles = self._fit()
+            self._fitted_to = len(self._known)
+        drawn = self._rng.integers(QUANTILES, size=len(free))
+        values = np.where(free, self._quantiles[drawn, np.arange(len(free))], np.inf)
+        return int(self._rng.choice(np.flatnonzero(values == values.min())))  # trees have many ties
+
+    def _fit(self) -> Floats:
+        rows = np.array(list(self._known))
+        y = normal_scores(np.array(list(self._known.values())))
+        order = self._rng.permutation(len(rows))
+        count = math.ceil(len(rows) / KEPT_OUT) if len(rows) >= CONFORMAL_FROM else 0
+        out, used = order[:count], order[count:]
+        found = boosted_quantiles(self._features[rows[used]], y[used], self._features, self._trees)
+        return conformal(found, found[:, rows[out]], y[out]) if count else found
+
+
+def levels() -> Floats:
+    """a_k, shape (5,)."""
+    return np.arange(1.0, QUANTILES + 1) / (QUANTILES + 1)
+
+
+def boosted_quantiles(x: Floats, y: Floats, at: Floats, trees: int) -> Floats:
+    """The quantiles of y at M places, shape (5, M), from n rows, shape (n, F) and (n,)."""
+    from sklearn.ensemble import HistGradientBoostingRegressor  # it takes long to import
+
+    def fitted(level: float) -> Floats:
+        model = HistGradientBoostingRegressor(
+            loss="quantile",
+            quantile=level,
+            learning_rate=0.3,
+            max_iter=trees,
+            max_depth=3,
+            min_samples_leaf=3,
+            early_stopping=False,
+            random_state=0,
+        )
+        return np.asarray(model.fit(x, y).predict(at))
+
+    return np.stack([fitted(level) for level in levels().tolist()])
+
+
+def conformal(quantiles: Floats, kept_out: Floats, y: Floats) -> Floats:
+    """Quantiles, shape (5, M), corrected by those of m rows kept out, shape (5, m), with scores y."""
+    corrected = quantiles.copy()
+    for low, level in enumerate(levels()[: QUANTILES // 2].tolist()):
+        high = QUANTILES - 1 - low
+        excess = np.sort(np.maximum(kept_out[low] - y, y - kept_out[high]))
+        place = math.ceil((len(y) + 1) * (1.0 - 2.0 * level) - 1e-9)
+        correction = excess[min(place, len(y)) - 1]
+        corrected[low] -= correction
+        corrected[high] += correction
+    return corrected
+
+
+class CQR(SampledSearch):
+    """The method for whole trainings."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, trees: int = TREES) -> None:
+        super().__init__(problem, rng, QuantileSampler(problem, rng, trees))
+
+
+class ConformalASHA(ASHA):
+    """The method along learning curves."""
+
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, eta: int = ETA, trees: int = TREES
+    ) -> None:
+        super().__init__(problem, rng, eta)
+        self._field.sampler = QuantileSampler(problem, rng, trees)

@@ -1,0 +1,61 @@
+"""Samplers: what chooses the next row to train, whatever decides how far rows are trained.
+
+BOHB, PriorBand and CQR are such choices. Along learning curves, successive halving decides what is trained
+further (`Field.sampler` in partial_training.py); `SampledSearch` trains every row to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Bools, Floats
+from hpobench_nmt.core.problem import Problem
+
+
+class Sampler(Protocol):
+    """Chooses the rows that begin."""
+
+    def choose(self, free: Bools, level: int) -> int | None:
+        """A row to begin at a level, numbered from 0; one that is free, shape (N,). None: a random one."""
+
+    def learn(self, row: int, level: int, loss: float) -> None:
+        """The loss of a row at a level that it has come to, infinite without one. Its levels ascend."""
+
+
+class SampledSearch:
+    """Trains every row to its end, in the order in which a sampler chooses them."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, sampler: Sampler) -> None:
+        self._unseen = np.ones(len(problem.features), dtype=bool)
+        self._rng = rng
+        self._sampler = sampler
+
+    def ask(self) -> int:
+        """The next row."""
+        row = self.suggest({})
+        assert row is not None
+        return row
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The next row, one that is not running; None if there is none."""
+        free = self._unseen.copy()
+        free[list(running)] = False
+        if not free.any():
+            return None
+        chosen = self._sampler.choose(free, 0)
+        return int(self._rng.choice(np.flatnonzero(free))) if chosen is None else chosen
+
+    def tell(self, index: int, losses: Floats) -> None:
+        """Learn the loss of a row."""
+        self._unseen[index] = False
+        self._sampler.learn(index, 0, np.inf if np.isnan(losses[0]) else float(losses[0]))
+
+
+def drawn(rng: np.random.Generator, log_weights: Floats, free: Bools, count: int = 1) -> list[int]:
+    """Free rows drawn by their weights, whose logarithms are finite, with replacement."""
+    rows = np.flatnonzero(free)
+    weights = np.exp(log_weights[rows] - log_weights[rows].max())
+    return [int(row) for row in rng.choice(rows, count, p=weights / weights.sum())]

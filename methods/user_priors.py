@@ -1,0 +1,145 @@
+"""Methods that a user's prior guides: piBO and PriorBand.
+
+    symbol   shape    meaning
+    pi       N        the prior, exp(`Problem.prior`), which sums to 1 over the rows; uniform without one
+    n        scalar   rows that were observed
+    beta     scalar   how long the prior counts, 10
+    r        scalar   the level at which a row begins, from 0
+    p_U      scalar   probability that a row is random, 1 / (1 + eta^r)
+    m        N        density of changes to the incumbent, which sums to 1 over the rows
+
+piBO (Hvarfner et al. 2022, "piBO: Augmenting Acquisition Functions with User Beliefs for Bayesian
+Optimization") multiplies the acquisition by pi^(beta / n), so that a prior that misleads is forgotten. Here
+the acquisition is the expected improvement of `BO_EI_M_std`. The paper sets beta to a tenth of the budget. A
+trial here often has the whole table as its budget, so that beta is a setting of its own. Before anything was
+observed, a row is drawn from pi.
+
+PriorBand (Mallik et al. 2023, "PriorBand: Practical Hyperparameter Optimization in the Age of Deep
+Learning", section 5) is Hyperband. A new row is random with probability p_U. Otherwise it is drawn from pi,
+or from m once a row was trained to its end and some level has eta rows. The odds of m and pi are their sums
+over the best 1 / eta of the rows at the highest level with eta rows. Of K such rows, the best counts K times
+and the last once. The incumbent is the row of least loss at any level. Each of its hyperparameters changes
+with probability 1/2: a category to any other, a number by a normal with a standard deviation of 1/4 of its
+range. The paper takes a normal around the incumbent for the odds, and draws changes. Here m does both, and pi
+and m are over the rows that there are.
+
+A step of PriorBand takes O(N F + N log N), one of piBO O(n N).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import log_softmax
+
+from hpobench_nmt.core.arrays import Bools, Floats, Rows
+from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.priors import DEVIATION
+from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.any_targets import AnyTargetsSearch, standardised
+from hpobench_nmt.methods.columns import feature_owners
+from hpobench_nmt.methods.improvement import log_ei_of_all
+from hpobench_nmt.methods.pending import Given
+from hpobench_nmt.methods.sampler import drawn
+from hpobench_nmt.methods.successive_halving import ETA, Hyperband
+
+BETA = 10.0
+
+
+def log_prior(problem: Problem) -> Floats:
+    """log pi, shape (N,)."""
+    given = np.zeros(len(problem.features)) if problem.prior is None else problem.prior
+    return np.asarray(log_softmax(given))
+
+
+class PiBO(AnyTargetsSearch):
+    """piBO with the model of `BO_EI_M_std`."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, beta: float = BETA) -> None:
+        if not 0.0 <= beta < math.inf:
+            raise InputError(f"beta must be 0 or more, not {beta:g}.")
+        super().__init__(problem, rng)
+        self._log_prior = log_prior(problem)
+        self._beta = beta
+
+    def suggest(self, running: Mapping[int, float]) -> int | None:
+        """The row of largest value; one drawn from the prior while nothing was observed."""
+        free = self.posterior.unseen.copy()
+        free[list(running)] = False
+        if self.count or not free.any():
+            return super().suggest(running)
+        return drawn(self.rng, self._log_prior, free)[0]
+
+    def scores(self, given: Given) -> Floats:
+        """Log EI and the weighted log prior."""
+        y = standardised(self.posterior.observed[:, 0])
+        improvement = log_ei_of_all(self.posterior.mean(y), given.var, float(y.min()))
+        return improvement + self._beta / self.count * self._log_prior
+
+
+class PriorSampler:
+    """Draws rows at random, from the prior, or near the incumbent."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int, n_levels: int) -> None:
+        self._features = problem.features
+        self._owners = feature_owners(problem)
+        self._log_prior = log_prior(problem)
+        self._rng = rng
+        self._eta = eta
+        self._known: list[dict[int, float]] = [{} for _ in range(n_levels)]  # by level: loss by row
+
+    def learn(self, row: int, level: int, loss: float) -> None:
+        """The loss of a row at a level."""
+        self._known[level][row] = loss
+
+    def choose(self, free: Bools, level: int) -> int | None:
+        """A row drawn as section 5 has it; None where it is a random one's turn."""
+        if self._rng.random() < 1.0 / (1.0 + float(self._eta) ** level):
+            return None
+        weights = self._log_prior
+        near = self._near_incumbent()
+        if near is not None and self._rng.random() < self._share(near):
+            weights = near
+        return drawn(self._rng, weights, free)[0]
+
+    def _near_incumbent(self) -> Floats | None:
+        """log m; None while there is no incumbent."""
+        if not self._known[-1] or not any(len(known) >= self._eta for known in self._known):
+            return None
+        loss, row = min((loss, row) for known in self._known for row, loss in known.items())
+        return None if math.isinf(loss) else log_changes(self._features, row, self._owners)
+
+    def _share(self, near: Floats) -> float:
+        """How often a row is drawn near the incumbent rather than from the prior."""
+        known = next(known for known in reversed(self._known) if len(known) >= self._eta)
+        best = sorted(known, key=known.__getitem__)[: len(known) // self._eta]
+        counts = np.arange(len(best), 0, -1.0)
+        top = max(near[best].max(), self._log_prior[best].max())
+        ours, theirs = (float(counts @ np.exp(log[best] - top)) for log in (near, self._log_prior))
+        return ours / (ours + theirs)
+
+
+def log_changes(features: Floats, row: int, owners: Rows) -> Floats:
+    """log m of N rows, features of shape (N, F), for changes to one of them. O(N F + N log N)."""
+    log_density = np.zeros(len(features))
+    for j in range(int(owners.max(initial=-1)) + 1):
+        block = features[:, owners == j]
+        gaps = ((block - block[row]) ** 2).sum(axis=1)
+        if block.shape[1] > 1:
+            changed = (gaps > 0) / (block.shape[1] - 1.0)
+        else:
+            values, place = np.unique(block, return_inverse=True)
+            weights = np.exp(-0.5 * ((values - block[row]) / DEVIATION) ** 2)
+            changed = (weights / weights.sum())[place.ravel()]
+        log_density += np.log(0.5 * (gaps == 0) + 0.5 * changed)
+    return np.asarray(log_softmax(log_density))
+
+
+class PriorBand(Hyperband):
+    """The method along learning curves."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, eta: int = ETA) -> None:
+        super().__init__(problem, rng, eta)
+        self._field.sampler = PriorSampler(problem, rng, eta, len(self._field.levels))
