@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.priors import around, guess_prior
@@ -33,6 +32,8 @@ def suite_prior(wanted: Made | Guess, table: Table, losses: Floats) -> Floats | 
         return guess_prior(table.space, table.configs, wanted, f"table {table.name!r}")
     known = np.flatnonzero(~np.isnan(losses).any(axis=1))
     rows = generator(0, "prior", table.name).choice(known, min(DRAWN, len(known)), replace=False)
+    from scipy.stats import rankdata  # imports for a second, and most suites have no prior
+
     ranks = rankdata(losses[rows], axis=0).sum(axis=1)
     centre = rows[ranks.argmin() if wanted == "good" else ranks.argmax()]
     return around(table.features, table.features[centre])

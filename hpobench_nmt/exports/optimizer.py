@@ -27,20 +27,18 @@ from hpobench_nmt.core.constraints import parse_constraints, teller
 from hpobench_nmt.core.errors import InputError, RunError, check_whole
 from hpobench_nmt.core.files import write_whole
 from hpobench_nmt.core.guard import MethodFailure, guarded, row_number
-from hpobench_nmt.core.hyperparameter import ROUNDED
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.priors import guess_prior
 from hpobench_nmt.core.problem import MethodFactory, Problem
 from hpobench_nmt.core.seeds import check_seed, generator
-from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
+from hpobench_nmt.core.space import Config, Space, Value
 from hpobench_nmt.core.text import counted, printable
+from hpobench_nmt.exports.candidates import Candidates
 from hpobench_nmt.exports.optimizer_parts import (
-    all_candidates,
     as_nulls,
     best_rows,
     checked_losses,
     named_method,
-    new_candidates,
 )
 from hpobench_nmt.exports.optimizer_state import Event as Event
 from hpobench_nmt.exports.optimizer_state import State as State
@@ -98,16 +96,15 @@ class Optimizer:
             check_whole("budget", budget, 1)
         check_whole("n_initial", n_initial, 0)
         check_whole("candidates", candidates, 1, MOST_CANDIDATES)
-        configs = all_candidates(self.space, candidates, seed)
-        self._configs, self._rows = configs, row_index(configs)
+        self._candidates, self._n_drawn = Candidates(self.space, candidates, seed), candidates
         self._objectives, self._n_initial = objectives, n_initial
         self._rules = parse_constraints(constraints, "constraints")
         self._guess = dict(prior or {})
-        self._seed, self._budget, self._candidates = seed, budget, candidates
+        self._seed, self._budget = seed, budget
         rng = generator(seed, "initial", "optimizer")
         # Whatever the budget is, which may grow.
-        size = min(n_initial, len(configs))
-        self._initial = rng.choice(len(configs), size=size, replace=False).tolist()
+        size = min(n_initial, self.n_candidates)
+        self._initial = rng.choice(self.n_candidates, size=size, replace=False).tolist()
         self._told: dict[int, Floats] = {}
         self._missed: dict[int, Floats] = {}
         self._pending: list[int] = []
@@ -123,7 +120,7 @@ class Optimizer:
     @property
     def told(self) -> list[tuple[dict[str, Value], Floats]]:
         """Configurations and their losses, NaN where failed, in the order in which they were told."""
-        return [(self._config(row), losses.copy()) for row, losses in self._told.items()]
+        return [(self._candidates.config(row), losses.copy()) for row, losses in self._told.items()]
 
     @property
     def violations(self) -> Floats:
@@ -133,7 +130,7 @@ class Optimizer:
     @property
     def pending(self) -> list[dict[str, Value]]:
         """Configurations that were asked for and not told yet, the oldest first."""
-        return [self._config(row) for row in self._pending]
+        return [self._candidates.config(row) for row in self._pending]
 
     @overload
     def ask(self) -> dict[str, Value]: ...
@@ -153,7 +150,7 @@ class Optimizer:
             raise InputError(f"all {self.n_candidates:,} candidates have been asked for or told.")
         row = self._next_row()
         self._pending.append(row)
-        config = self._config(row)
+        config = self._candidates.config(row)
         self._events.append(Event(dict(config)))  # the caller's is the caller's to change
         return config
 
@@ -183,14 +180,14 @@ class Optimizer:
         self._tell(config, values, self._violations(values, metrics or {}))
 
     def _tell(self, config: Config, values: Floats, missed: Floats) -> None:
-        row = self._row(config)
+        row = self._candidates.row(config)
         if row in self._told:
             raise InputError(f"the losses of {dict(config)} were told before.")
         self._told[row], self._missed[row] = values, missed
         if row in self._pending:
             self._pending.remove(row)
         self._events.append(
-            Event(self._config(row), as_nulls(values), as_nulls(missed) if self._rules else None)
+            Event(self._candidates.config(row), as_nulls(values), as_nulls(missed) if self._rules else None)
         )
 
     def _violations(self, losses: Floats, metrics: Mapping[str, float]) -> Floats:
@@ -208,7 +205,7 @@ class Optimizer:
     @property
     def n_candidates(self) -> int:
         """N, the number of configurations that the method picks among, not counting new ones at a step."""
-        return len(self._configs)
+        return len(self._candidates)
 
     @property
     def exhausted(self) -> bool:
@@ -233,10 +230,10 @@ class Optimizer:
             keeps = " and keeps all constraints" if self._rules else ""
             raise InputError(f"no configuration was told that has a loss{keeps}.")
         if not hasattr(self._live, "recommend"):
-            return self._config(rows[best_rows(losses, self.violations, 1)[0]])
+            return self._candidates.config(rows[best_rows(losses, self.violations, 1)[0]])
         self._catch_up()
         known = [row for row, keeps in zip(rows, kept, strict=True) if keeps]
-        return self._config(guarded("recommend", self._live.recommend, known))
+        return self._candidates.config(guarded("recommend", self._live.recommend, known))
 
     @property
     def state(self) -> State:
@@ -255,7 +252,7 @@ class Optimizer:
             None if self._budget is None else int(self._budget),
             int(self._seed),
             len(self._initial),
-            int(self._candidates),
+            int(self._n_drawn),
             list(self._events),
             list(map(str, self._rules)),
             self._guess,
@@ -320,7 +317,7 @@ class Optimizer:
                 )
             self._tell(event.config, losses, np.array(missed))
             return
-        row = self._row(event.config)
+        row = self._candidates.row(event.config)
         if row in self._told or row in self._pending:
             raise InputError(f"{event.config} is asked for twice.")
         if not (self._draws_anew and self._told):  # else the same is drawn at any time
@@ -337,38 +334,9 @@ class Optimizer:
         except MethodFailure as error:
             raise RunError(f"method {self._method.name} failed: {error}.") from error
 
-    def _config(self, row: int) -> dict[str, Value]:
-        return self.space.decode(self._configs[row])
-
-    def _row(self, config: Config) -> int:
-        """The row of a configuration, a new one where it is none of the candidates."""
-        codes = self.space.encode(config)
-        row = self._rows.get(config_key(codes))
-        if row is None:
-            row = self._rounded(codes)
-        return self._adopted(codes) if row is None else row
-
-    def _adopted(self, codes: Floats) -> int:
-        """The number of a configuration that is a candidate from now on."""
-        row = self._rows[config_key(codes)] = len(self._configs)
-        self._configs = np.vstack([self._configs, codes])
-        return row
-
-    def _rounded(self, codes: Floats) -> int | None:
-        """The one candidate, if there is one, that these codes are once float32 has rounded real numbers."""
-        real = np.array([h.continuous and not h.whole for h in self.space])
-        if not real.any():
-            return None
-        with np.errstate(over="ignore"):
-            same = (np.float32(self._configs) == np.float32(codes)) & real
-        same &= np.isclose(self._configs, codes, rtol=ROUNDED, atol=0.0)
-        same |= (self._configs == codes) | (np.isnan(self._configs) & np.isnan(codes))
-        rows = np.flatnonzero(same.all(axis=1))
-        return int(rows[0]) if len(rows) == 1 else None
-
     def _renew(self) -> None:
         """Make the method from all candidates, with those that were told besides the first ones."""
-        self._problem = self._problem_of(self._configs)
+        self._problem = self._problem_of(self._candidates.codes)
         self._live, self._told_live = self._new_method(), set[int]()
         self._tell_live = self._teller(self._live)
 
@@ -394,7 +362,7 @@ class Optimizer:
         """Tell the method what it was not told yet, after new candidates where there are any."""
         if self._draws_anew:
             self._draw()
-        elif len(self._problem.configs) < len(self._configs):
+        elif len(self._problem.configs) < len(self._candidates):
             self._renew()
         self._tell_all(self._tell_live, self._told_live)
 
@@ -402,11 +370,9 @@ class Optimizer:
         """New candidates, after those that are kept. They depend on what was told and asked, and the seed."""
         losses = np.array(list(self._told.values())).reshape(len(self._told), self._objectives)
         rows = list(self._told)
-        around = self._configs[[rows[k] for k in best_rows(losses, self.violations)]]
+        around = self._candidates.codes[[rows[k] for k in best_rows(losses, self.violations)]]
         rng = generator(self._seed, "candidates", str(len(self._told) + len(self._pending)))
-        drawn = new_candidates(self.space, around, self._candidates, rng)
-        new = [codes for codes in drawn if config_key(codes) not in self._rows]
-        self._problem = self._problem_of(np.vstack([self._configs, *new]))
+        self._problem = self._problem_of(self._candidates.and_new(around, rng))
         self._live.renew(self._problem)
 
     def _answer(self) -> int:
@@ -430,7 +396,7 @@ class Optimizer:
         )
         if row in self._told or row in running:
             raise MethodFailure(f"{name} returned row {row}, which was asked for or told before")
-        return row if row < len(self._configs) else self._adopted(self._problem.configs[row])
+        return row if row < len(self._candidates) else self._candidates.adopt(self._problem.configs[row])
 
     def _told_of_pending(self) -> Any:
         """The method made anew, and told of each pending row the mean losses of those that are known."""

@@ -1,4 +1,4 @@
-"""What an optimizer is made of and told: its method, its candidates, and losses."""
+"""What an optimizer is made of and told: its method, and losses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import numpy as np
 from hpobench_nmt.benchmarking.method_settings import split_spec
 from hpobench_nmt.benchmarking.plugins import NamedMethod, resolve_methods
 from hpobench_nmt.core.arrays import Floats
-from hpobench_nmt.core.candidates import draw, draw_near, whole_or_drawn
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import measured
 from hpobench_nmt.core.pareto import pareto_front
 from hpobench_nmt.core.problem import MethodFactory
-from hpobench_nmt.core.seeds import generator
-from hpobench_nmt.core.space import Space, row_index
 from hpobench_nmt.core.text import counted, printable
 from hpobench_nmt.methods import BUILT_IN, of_objectives
 
@@ -39,19 +36,6 @@ def named_method(method: str | MethodFactory | None, objectives: int) -> NamedMe
     return named
 
 
-def all_candidates(space: Space, count: int, seed: int) -> Floats:
-    """Codes of all configurations of the space, or of some that are drawn, shape (N, H)."""
-    return _settled(space, whole_or_drawn(list(space), count, generator(seed, "candidates")))
-
-
-def new_candidates(space: Space, around: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Codes of configurations of the space, shape (at most count, H): a half near some, a half anywhere."""
-    anywhere = draw(list(space), count - count // 2, rng)
-    near = draw_near(list(space), around, count // 2, rng) if len(around) else anywhere[:0]
-    found = _settled(space, np.concatenate([near, anywhere]))
-    return found[list(row_index(found).values())]
-
-
 def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
     """The places of the best configurations, shape (n, m) of losses and (n, c) of missed bounds.
 
@@ -64,15 +48,6 @@ def best_rows(losses: Floats, missed: Floats, most: int = 5) -> list[int]:
     if losses.shape[1] == 1:
         return [int(k) for k in kept[np.argsort(losses[kept, 0], kind="stable")[:most]]]
     return [int(k) for k in kept[pareto_front(losses[kept])]]
-
-
-def _settled(space: Space, codes: Floats) -> Floats:
-    """Codes whose inactive hyperparameters are NaN, distinct where that makes some equal."""
-    while not (active := space.active(codes))[~np.isnan(codes)].all():
-        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
-    if not any(h.active_if for h in space):
-        return codes  # distinct
-    return codes[list(row_index(codes).values())]  # of those that differ in what is inactive, the first
 
 
 def as_nulls(values: Floats) -> list[float | None]:

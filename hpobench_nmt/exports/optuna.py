@@ -59,13 +59,13 @@ class _SharedOptimizer(Optimizer):
         rows: dict[int, None] = {}
         for config in running:
             with contextlib.suppress(InputError):
-                rows[self._row(config)] = None
+                rows[self._candidates.row(config)] = None
         self._pending = [row for row in rows if row not in self._told]
 
     def is_same(self, config: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
         """Whether two are one configuration of the space."""
         with contextlib.suppress(InputError):
-            return self._row(config) == self._row(other)
+            return self._candidates.row(config) == self._candidates.row(other)
         return False
 
 

@@ -8,7 +8,6 @@ memory. Either way nothing outside the folders that the command was given may ch
 half-written, and no control character may reach the terminal.
 """
 
-import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -37,8 +36,6 @@ def empty(request, monkeypatch):
         monkeypatch.setenv("HPOBENCH_NMT_HOME", str(sandbox.home))
         monkeypatch.delenv("HPOBENCH_NMT_TABLES", raising=False)
         monkeypatch.chdir(sandbox.work)
-        monkeypatch.setattr(sys, "dont_write_bytecode", True)  # here, and in the processes that it starts:
-        monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # Python's cache beside a method is not ours
         yield sandbox
 
 

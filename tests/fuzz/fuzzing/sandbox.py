@@ -82,9 +82,13 @@ class Sandbox:
         self.write({name: content})
 
     def held(self):
-        """Every file, folder and link below the root, with what is in it."""
+        """Every file, folder and link below the root, with what is in it.
+
+        Python's own caches beside the methods that it imports are left out.
+        """
         found = {}
         for folder, folders, files in os.walk(self.root):
+            folders[:] = [name for name in folders if name != "__pycache__"]
             for name in [*folders, *files]:
                 path = Path(folder, name)
                 key = str(path.relative_to(self.root))

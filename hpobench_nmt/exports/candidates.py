@@ -1,0 +1,75 @@
+"""The configurations that an optimizer's method picks among, by number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpobench_nmt.core.arrays import Floats
+from hpobench_nmt.core.candidates import draw, draw_near, whole_or_drawn
+from hpobench_nmt.core.hyperparameter import ROUNDED
+from hpobench_nmt.core.seeds import generator
+from hpobench_nmt.core.space import Config, Space, Value, config_key, row_index
+
+
+class Candidates:
+    """Configurations of a space, numbered from 0; those that are met later get the next numbers.
+
+    Args:
+        space: whole where it is small, else `count` configurations of it are drawn.
+        seed: of the draw.
+    """
+
+    def __init__(self, space: Space, count: int, seed: int) -> None:
+        self._space, self._count = space, count
+        self.codes = _settled(space, whole_or_drawn(list(space), count, generator(seed, "candidates")))
+        self._rows = row_index(self.codes)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def config(self, row: int) -> dict[str, Value]:
+        """A configuration by number."""
+        return self._space.decode(self.codes[row])
+
+    def row(self, config: Config) -> int:
+        """The number of a configuration, a new one where it is none of the candidates."""
+        codes = self._space.encode(config)
+        row = self._rows.get(config_key(codes))
+        if row is None:
+            row = self._rounded(codes)
+        return self.adopt(codes) if row is None else row
+
+    def adopt(self, codes: Floats) -> int:
+        """The number of a configuration that is a candidate from now on."""
+        row = self._rows[config_key(codes)] = len(self.codes)
+        self.codes = np.vstack([self.codes, codes])
+        return row
+
+    def and_new(self, around: Floats, rng: np.random.Generator) -> Floats:
+        """Codes of all candidates, and of as many new ones as were drawn: half near some, half anywhere."""
+        anywhere = draw(list(self._space), self._count - self._count // 2, rng)
+        near = draw_near(list(self._space), around, self._count // 2, rng) if len(around) else anywhere[:0]
+        drawn = _settled(self._space, np.concatenate([near, anywhere]))
+        new = [drawn[k] for key, k in row_index(drawn).items() if key not in self._rows]
+        return np.vstack([self.codes, *new])
+
+    def _rounded(self, codes: Floats) -> int | None:
+        """The one candidate, if there is one, that these codes are once float32 has rounded real numbers."""
+        real = np.array([h.continuous and not h.whole for h in self._space])
+        if not real.any():
+            return None
+        with np.errstate(over="ignore"):
+            same = (np.float32(self.codes) == np.float32(codes)) & real
+        same &= np.isclose(self.codes, codes, rtol=ROUNDED, atol=0.0)
+        same |= (self.codes == codes) | (np.isnan(self.codes) & np.isnan(codes))
+        rows = np.flatnonzero(same.all(axis=1))
+        return int(rows[0]) if len(rows) == 1 else None
+
+
+def _settled(space: Space, codes: Floats) -> Floats:
+    """Codes whose inactive hyperparameters are NaN, distinct where that makes some equal."""
+    while not (active := space.active(codes))[~np.isnan(codes)].all():
+        codes = np.where(active, codes, np.nan)  # then what depends on these is also inactive
+    if not any(h.active_if for h in space):
+        return codes  # distinct
+    return codes[list(row_index(codes).values())]  # of those that differ in what is inactive, the first
