@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 _HOUR = 3600.0
 
 
-def _usual_method(updates: tuple[int, int] | None, objectives: tuple[str, ...]) -> str:
-    return "BO_levels" if updates and len(objectives or ()) < 2 else "BO_auto"
+def _usual_method(folder: Path, objectives: tuple[str, ...], settings: dict[str, Any]) -> str:
+    """The method where none is named: that of version 1.0 where it has begun, else today's."""
+    from hpobench_nmt.runner.tuning.journal import begun_with
+
+    if begun_with(folder, "BO_EI_M_std", settings):
+        return "BO_EI_M_std"
+    return "BO_levels" if settings["updates"] and len(objectives or ()) < 2 else "BO_auto"
 
 
 def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -110,7 +115,10 @@ def tune(
 
     spec = load_spec(spec_path)
     require_family(spec.family)
-    (named,) = resolve_methods([method or _usual_method(updates, objectives)])
+    folder = out or Path(spec.name)
+    most = min(budget or lookups, spec.size)
+    begun = {"lookups": most, "workers": workers, "updates": updates, "seed": seed}
+    (named,) = resolve_methods([method or _usual_method(folder, objectives, begun)])
     refuse_sequential(named, workers)
     metrics = pick_metrics(spec, objectives, named)
     limits = pick_constraints(spec, constraints)
@@ -123,7 +131,7 @@ def tune(
     if "," in device and workers == 1:
         raise InputError(f"--device {device}: name one device, or train several at a time with --workers.")
     devices = first_devices(find_devices(device), gpus_a_training(spec))
-    workspace, ledger = open_workspace(spec, out or Path(spec.name), cache_folder())
+    workspace, ledger = open_workspace(spec, folder, cache_folder())
     if device == "auto":
         refuse_other_device(workspace.ledger, ledger, devices)
     if budget:

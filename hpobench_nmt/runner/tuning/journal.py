@@ -111,3 +111,17 @@ class Journal:
                 os.fsync(file.fileno())
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error.strerror}.") from error
+
+
+def begun_with(folder: Path, method: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a folder has the journal of a run by a method with these settings, whatever its others are.
+
+    Raises InputError if a journal is damaged.
+    """
+    wanted = json.loads(json.dumps({"method": method, **settings}))
+    for path in sorted(folder.glob("tuning-*.jsonl")):
+        first, _, _ = read_bytes(path, _MOST_BYTES, follow_link=False).partition(b"\n")
+        head = parse_json(first, f"{path}, line 1") if first else None
+        if isinstance(head, dict) and all(head.get(key) == value for key, value in wanted.items()):
+            return True
+    return False
