@@ -37,7 +37,7 @@ _RELATED = 10  # words that the terminal shows; the file has all
 @click.option("--window", type=COUNT, default=100, show_default=True, help="Tokens a point.")
 @click.option("--then", "other", type=PATH, help="A text to be joined to it.")
 @click.option("--word", help="Show words related to this one.")
-@click.option("--sample", "length", type=COUNT, help="Write a sample of so many tokens.")
+@click.option("--sample", "length", type=COUNT, help="Write a sample of this many tokens.")
 @click.option(
     "--context", type=COUNT, default=10_000, show_default=True, help="Tokens read before the sample."
 )

@@ -58,13 +58,13 @@ def _shard_of(ctx: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--only", callback=listed, help="Train only configurations with these values, e.g. layers=2,dropout=0.5."
 )
-@click.option("--limit", type=COUNT, help="Stop after so many trainings.")
+@click.option("--limit", type=COUNT, help="Stop after this many trainings.")
 @click.option("--keep", is_flag=True, help="Keep the best model of each training, in OUT/models.")
 @click.option(
     "--until",
     type=COUNT,
     metavar="UPDATES",
-    help="Pause each training at its first checkpoint after so many updates; the next run goes on with it.",
+    help="Pause each training at its first checkpoint after this many updates; the next run resumes it.",
 )
 @click.option(
     "--shard",
@@ -92,7 +92,7 @@ def train(
 ) -> None:
     """Train the models of a grid and record them in a ledger.
 
-    Stopped at any moment, the same command goes on where it was. 'tables build' makes a table of it.
+    It can be stopped at any moment, and the same command resumes it. 'tables build' makes a table of it.
     """
     require_installed("filelock", "torch")
     from hpobench_nmt.runner.specs.spec import select

@@ -59,7 +59,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 )
 @click.option("--budget", type=COUNT, hidden=True, help="The old name of --lookups.")
 @click.option("--objectives", callback=listed, help="One or two metrics.  [default: the spec's first]")
-@constraint_option("A bound that a configuration must keep to be of use")
+@constraint_option("A bound that a configuration must keep to be usable")
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Trainings at a time.")
 @click.option(
     "--updates",
@@ -70,7 +70,7 @@ def _updates(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.option(
     "--hours",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop after so many hours.  [default: no limit]",
+    help="Stop after this many hours.  [default: no limit]",
 )
 @seed_option
 @out_option
@@ -98,8 +98,8 @@ def tune(
     Every training that ends goes to the same ledger as 'train' fills, and none that it holds is done again.
 
     With --updates a method such as ASHA trains many configurations a little, and only the best of them
-    further. Once LOOKUPS have begun, it goes on with those that it has stopped, until all have ended or
-    HOURS are over. The same command goes on where it was.
+    further. Once LOOKUPS trainings have started, it resumes those that it has stopped, until all have ended
+    or HOURS are over. The same command resumes a run that was stopped.
 
     With --constraint "dev_cpu_time<=7" the method looks for configurations that keep the bound, and the best
     of these is the one that is named.
