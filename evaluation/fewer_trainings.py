@@ -32,7 +32,7 @@ from hpobench_nmt.evaluation.intervals import CONFIDENCE, RESAMPLES, resampled_s
 from hpobench_nmt.evaluation.restricted import restricted_mean
 
 FEWEST_FAMILIES = 6
-"""From so many families on, families are resampled."""
+"""With this many families or more, families are resampled as well."""
 # Logarithms that differ by less are equal: sums of whole numbers of look-ups differ by far more.
 _DIGITS = 12
 

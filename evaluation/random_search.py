@@ -133,7 +133,7 @@ def _moments(mean: float, mean_of_squares: float) -> tuple[float, float]:
 
 
 def random_search_choice(losses: Floats, values: Floats, drawn: int) -> float:
-    """Expected value of the row with the least loss among so many that are drawn, of losses of shape (N,).
+    """Expected value of the row that has the least loss in a random sample, for losses of shape (N,).
 
     The values, shape (N,), are such as the metric on test. Of rows that tie in the loss, each is as likely.
     NaN losses are never chosen. NaN where more than one trial in a thousand draws nothing else.

@@ -99,7 +99,7 @@ def _runtimes(
     workers: int,
     count: int,
 ) -> Floats:
-    """Runtimes of so many trials; one beyond tau is only known to be that."""
+    """Runtimes of `count` trials, shape (count,). Those beyond tau are not exact."""
     n_rows = len(targets)
     order = np.tile(np.arange(n_rows, dtype=np.int32), (count, 1))
     free, found, design = np.zeros((count, workers)), np.full(count, np.inf), np.zeros(count)

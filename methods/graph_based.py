@@ -56,8 +56,8 @@ class GraphSearch:
         length_scale: of the kernel, on features in [0, 1].
         neighbours: nearest neighbours that a row has an edge to. 0: 20, and with EI those of
             `neighbours_for`.
-        steps: join rows that are at most so many grid steps apart, whatever `neighbours` would be. 0: nearest
-            neighbours.
+        steps: join rows that are at most this many grid steps apart, instead of the nearest `neighbours`. 0:
+            the nearest neighbours.
     """
 
     kernel: Kernel

@@ -17,7 +17,7 @@ from hpobench_nmt.methods.columns import feature_owners
 
 
 def pairs_within(problem: Problem, steps: int) -> Rows:
-    """Pairs (i, j), i < j, of rows that are at most so many steps apart, shape (E, 2), sorted."""
+    """Pairs (i, j), i < j, of rows that are at most `steps` apart, shape (E, 2), sorted."""
     owners = feature_owners(problem)
     places = np.empty(problem.features.shape)
     for j, column in enumerate(problem.features.T):

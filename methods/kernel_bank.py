@@ -74,7 +74,7 @@ class Levels(NamedTuple):
 
 
 def levels_of(features: Floats, columns: Sequence[int]) -> Levels:
-    """The levels of features, shape (N, F), of which each hyperparameter has so many columns, F in all."""
+    """The levels of features, shape (N, F); `columns` is how many of the F each hyperparameter has."""
     code = np.zeros((len(features), len(columns)), dtype=np.int64)
     found, starts, first = [], [0], 0
     for h, count in enumerate(columns):

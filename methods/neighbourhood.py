@@ -11,25 +11,23 @@ Algorithm 1, with the first improvement and restarts.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
 
 import numpy as np
 
-from hpobench_nmt.core.arrays import Floats, Rows
+from hpobench_nmt.core.arrays import Bools, Rows
 from hpobench_nmt.core.errors import check_whole
 from hpobench_nmt.core.problem import Problem
+from hpobench_nmt.methods.sampler import SampledSearch
 
 
-class NeighbourSearch(ABC):
-    """Asks for a random free neighbour of a row, its `origin`. A step takes O(N H) for N rows."""
+class NeighbourSearch(SampledSearch, ABC):
+    """Chooses a random free neighbour of a row, its `origin`. A step takes O(N H) for N rows."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        super().__init__(problem, rng, sampler=self)
         self._problem = problem
-        self._rng = rng
-        self._unseen = np.ones(len(problem.features), dtype=bool)
         self._near: tuple[int, Rows] = -1, np.empty(0, dtype=np.int64)
         self.losses: dict[int, float] = {}  # of the rows told; infinite where a training failed
 
@@ -38,31 +36,22 @@ class NeighbourSearch(ABC):
         """The row to step from; None: the next row is random."""
 
     @abstractmethod
-    def learn(self, row: int) -> None:
-        """Take in a row whose loss is in `losses` now."""
+    def take_in(self, row: int) -> None:
+        """Learn a row whose loss is in `losses` now."""
 
-    def ask(self) -> int:
-        """The next row."""
-        row = self.suggest({})
-        assert row is not None
-        return row
-
-    def suggest(self, running: Mapping[int, float]) -> int | None:
-        """The next row, one that is not running; None if there is none."""
-        free = self._unseen.copy()
-        free[list(running)] = False
-        if not free.any():
-            return None
+    def choose(self, free: Bools, level: int) -> int | None:
+        """A neighbour of the origin; None where none is free."""
         origin = self.origin()
-        near = np.empty(0, dtype=np.int64) if origin is None else self.neighbours(origin)
+        if origin is None:
+            return None
+        near = self.neighbours(origin)
         near = near[free[near]]
-        return int(self._rng.choice(near if len(near) else np.flatnonzero(free)))
+        return int(self._rng.choice(near)) if len(near) else None
 
-    def tell(self, index: int, losses: Floats) -> None:
+    def learn(self, row: int, level: int, loss: float) -> None:
         """Learn the loss of a row."""
-        self._unseen[index] = False
-        self.losses[index] = math.inf if np.isnan(losses[0]) else float(losses[0])
-        self.learn(index)
+        self.losses[row] = loss
+        self.take_in(row)
 
     def neighbours(self, row: int) -> Rows:
         """The row's neighbours, seen or not; those of the last row are kept."""
@@ -100,7 +89,7 @@ class RegularisedEvolution(NeighbourSearch):
         drawn = self._rng.integers(len(self._living), size=self._sample).tolist()
         return min((self._living[place] for place in drawn), key=self.losses.__getitem__)
 
-    def learn(self, row: int) -> None:
+    def take_in(self, row: int) -> None:
         """It is the youngest now."""
         self._living.append(row)
 
@@ -116,7 +105,7 @@ class LocalSearch(NeighbourSearch):
         """Where it stands; None before a start."""
         return self._here
 
-    def learn(self, row: int) -> None:
+    def take_in(self, row: int) -> None:
         """Step to the row if it is better, or a new start."""
         here = self._here
         starts = here is None or (row not in self.neighbours(here) and self.is_exhausted(here))

@@ -243,7 +243,7 @@ def fewer_headline(found: FewerTrainings) -> list[str]:
 
 
 def can_show(tables: int) -> bool:
-    """Whether the signed-rank test over so many tables can be significant at all."""
+    """Whether the signed-rank test can be significant at all over this many tables."""
     return 2.0 ** (1 - tables) < 1 - CONFIDENCE
 
 

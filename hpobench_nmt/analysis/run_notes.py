@@ -98,7 +98,7 @@ def _whole_tables(results: Results) -> list[str]:
 
 
 def _begins_all(trial: Trajectory, n_rows: int) -> bool:
-    """Whether each row was begun before the first one was resumed, and one was."""
+    """Whether some row was resumed, and every row had started before the first was."""
     resumed = trial.resources_before >= 0
     if not resumed.any():
         return False

@@ -136,7 +136,7 @@ class Suite(Strict, frozen=True):
     prior: Annotated[
         Made | Guess,
         _key(
-            "what methods are told that a user expects: values by hyperparameter, such as "
+            "a user's guess of a good configuration, which methods are given: values by name, such as "
             '`prior = {learning_rate = 0.0003}`; or "good" or "misleading", which is around the best or the '
             "worst of 25 random rows of the table. Left out: nothing"
         ),

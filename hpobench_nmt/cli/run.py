@@ -60,7 +60,7 @@ _DEFAULT_SUITE = "quick"
 @click.option(
     "--prior",
     type=click.Choice(["good", "misleading"]),
-    help="What methods are told that a user expects; a suite's file can give values.  [default: nothing]",
+    help="A guess of the good region, given to methods; a suite's file can give values.  [default: none]",
 )
 @seed_option
 @click.option("--jobs", type=COUNT, help="Worker processes.  [default: all cores]")
