@@ -22,7 +22,7 @@ Processes"):
 
 A posterior is treated as normal, with (1 + z'z) / (n + 1) times the variance of amplitude 1, the squared
 scale of the Student distribution. V is kept for members that were used at some step, up to a limit of memory,
-and catches up when it is needed again. L is kept for all members, up to the same limit: of 58, the 15 of most
+and catches up when it is needed again. L is kept for all members, up to the same limit: of 58, the 16 of most
 weight stay after 1,024 rows, and a quarter of them whenever n has doubled again. Observing a row takes
 O(B n^2), and a step O(n N) for each member that is used.
 """

@@ -216,8 +216,8 @@ def _largest(results: Results, found: FewerTrainings) -> float:
 def fewer_sentences(results: Results, found: FewerTrainings) -> list[str]:
     """What the figures are, what the tests over tables show and may claim, and notes."""
     first = (
-        "Until a row within a tolerance of the best; a trial that does not get there within the budget is "
-        "capped and counts the budget."
+        "Trainings until a row is within a tolerance of the best. A trial that does not get there is capped: "
+        "it counts as the budget."
     )
     if len(found.tables) > 1:
         first += " Geometric mean over families of equal weight. Interval: over trials, on these tables."
