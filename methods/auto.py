@@ -38,7 +38,7 @@ from hpobench_nmt.methods.improvement import (
 from hpobench_nmt.methods.kernel_bank import Bank, BankPosterior, Points, points_of
 from hpobench_nmt.methods.optimistic_hypervolume import by_optimistic_hypervolume
 from hpobench_nmt.methods.search import best_of
-from hpobench_nmt.methods.warping import warped, warped_violations
+from hpobench_nmt.methods.warping import warped, warped_and_unit, warped_violations
 
 # Length scales that are equal for all hyperparameters, on features in [0, 1].
 LENGTHS = (0.15, 0.3, 0.6, 1.0, 2.0)
@@ -102,9 +102,28 @@ class AutoBO:
 
         A loss that is measured with noise is smallest, as a rule, where the noise helped. The mean is not.
         """
+        return rows[int(self.expected()[list(rows)].argmin())]
+
+    def expected(self) -> Floats:
+        """Posterior mean of the first loss, warped, of every candidate, shape (N,)."""
         told = self._targets[: len(self._posterior.seen), 0]
-        mean, _ = self._mixture(warped(np.ascontiguousarray(told), self._cap), ())
-        return rows[int(mean[list(rows)].argmin())]
+        return self._mixture(warped(np.ascontiguousarray(told), self._cap), ())[0]
+
+    def expected_gain(self, running: Mapping[int, float]) -> float:
+        """By how much the next row is expected to lower the smallest loss, in its unit: the largest EI.
+
+        Infinite while nothing is known of it: where all losses are equal, or no row keeps the constraints.
+        """
+        n, free = len(self._posterior.seen), self._free.copy()
+        free[list(running)] = False
+        if not free.any():
+            return 0.0
+        if not self._keeps(self._targets[:n]).any():  # or nothing was told
+            return math.inf
+        _, unit = warped_and_unit(np.ascontiguousarray(self._targets[:n, 0]), self._cap)
+        if math.isnan(unit):
+            return math.inf
+        return unit * math.exp(self._values(list(running), free)[free].max())
 
     def ask(self) -> int:
         """The free row of largest value."""
@@ -147,12 +166,16 @@ class AutoBO:
         if told.shape[1] == self._m:
             return self._improvement(losses, losses, pending, values)
         violations = np.where(np.isnan(told[:, self._m :]), np.inf, told[:, self._m :])
-        kept = (violations <= 0).all(axis=1)
+        kept = self._keeps(told)
         for column in violations.T:
             y, bound = warped_violations(np.ascontiguousarray(column))
             mean, var = self._mixture(y, pending)
             values += log_probability_below(np.array([bound]), mean[None], var)
         return self._improvement(losses, losses[:, kept], pending, values) if kept.any() else values
+
+    def _keeps(self, told: Floats) -> Bools:
+        """Which of the rows told keep all constraints, shape (n,)."""
+        return np.asarray((told[:, self._m :] <= 0).all(axis=1))  # not where one is missing
 
     def _improvement(self, y: Floats, feasible: Floats, pending: Sequence[int], offsets: Floats) -> Floats:
         """Of warped losses y, shape (m, n), over those of feasible rows; plus offsets, shape (N,)."""
