@@ -275,7 +275,7 @@ def keeps_on_under_constraints_on_a_clock(factory: MethodFactory, n_objectives: 
 
 
 def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -> None:
-    """Where few rows may be begun, it begins so many and trains them all to their end.
+    """Where few rows may be begun, it begins this many and trains them all to their end.
 
     The rule is in the docstring of `hpobench_nmt.core.problem.ParallelMethod`.
     """
@@ -290,7 +290,7 @@ def keeps_to_its_budget_of_rows(factory: MethodFactory, n_objectives: int = 1) -
     if ended < begun:
         raise NonConformance(
             f"where problem.lookups is {begun}, it trained {counted(ended, 'row')} to the end: what it "
-            "suggests once so many were begun must be among them."
+            "suggests once this many were begun must be among them."
         )
 
 

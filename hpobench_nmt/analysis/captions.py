@@ -14,7 +14,7 @@ from hpobench_nmt.core.text import short
 
 
 def curves_finding(curves: Curves, at: float) -> str:
-    """The means after so many look-ups or at a time, best first; curves that end before are named."""
+    """The means after this many look-ups or at a time, best first; curves that end before are named."""
     values: dict[str, float] = {}
     ended: list[str] = []
     not_begun: list[str] = []

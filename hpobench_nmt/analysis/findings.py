@@ -17,7 +17,7 @@ Notes = tuple[str, ...]
 
 # Below this share of explained variance, a forest's shares describe the forest more than the table.
 _POOR_FIT = 0.5
-# Where a smaller share of the grid's points has a row, nothing is said about grid searches.
+# Where a smaller share of the grid's points has a row, nothing is reported about grid searches.
 SPARSE = 0.1
 # Rows whose distance from the best one is said, by their place.
 _PLACES = {2: "the 2nd", 5: "the 5th", 10: "the 10th"}

@@ -35,7 +35,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def cell_text(value: Any, digits: int | None = None) -> str:
-    """A cell: a dash for no value, true and false as in tables, and numbers with so many digits, if any."""
+    """A cell: a dash for no value, true and false as in tables, and numbers with this many digits, if any."""
     import pandas as pd
 
     if pd.isna(value):

@@ -52,7 +52,7 @@ class Fronts:
         points: raw values of these two objectives in every candidate, shape (N, 2): the table's rows, or in a
             run along learning curves those that have a curve.
         front: the front of all candidates, as indices into `points`, in order of the first of the two. It is
-            of all objectives: where there are more than two, it is no staircase.
+            of all objectives: where there are more than two, it is not a staircase.
         n_objectives: how many there are.
         lookups: after how many each of the fronts was taken; the last may be where the trial ended.
         fronts: indices of each, likewise in order.
@@ -78,7 +78,7 @@ def moving_front(
     trial: int | None = None,
     pair: Pair = (0, 1),
 ) -> Fronts:
-    """Fronts of a trial, of all objectives, after so many look-ups, and at its end where that came before.
+    """Fronts of a trial, of all objectives, after this many look-ups, and at its end where that came before.
 
     `pair` has the places of the two objectives to show. By default the trial is the typical one: of median
     hypervolume, on average over its look-ups up to the last.

@@ -53,7 +53,7 @@ def clock_milestones(results: Results, table: str) -> tuple[float, ...]:
 
 
 def typical_time(instance: Instance, rows: int) -> float:
-    """The time in which all workers train so many rows of the average cost, to one digit."""
+    """The time in which all workers train this many rows of the average cost, to one digit."""
     time = float(instance.trainings.whole_costs.mean()) * rows / instance.problem.workers
     return float(f"{time:.0e}")
 

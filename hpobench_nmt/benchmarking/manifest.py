@@ -114,7 +114,7 @@ class Manifest(Strict, frozen=True):
     observations: dict[str, dict[str, _Hash]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse names that are no file names, because paths are made of them."""
+        """Refuse names that are not file names, because paths are made of them."""
         for kind, names in (("table", self.tables), ("method", self.methods)):
             for name in names:
                 check_name(kind, name)

@@ -103,7 +103,7 @@ def read_trials(
 ) -> Trials:
     """The trials in a file.
 
-    It must hold so many trials of this method on the instance's table, numbered from `first`, with its
+    It must hold this many trials of this method on the instance's table, numbered from `first`, with its
     losses, and have this SHA-256, if it is not None.
 
     Raises:

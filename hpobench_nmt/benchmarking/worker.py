@@ -65,7 +65,7 @@ class TaskDone:
 
 @dataclass(frozen=True)
 class TaskBroken:
-    """A task that could not go on, for a reason that is not the method's."""
+    """A task that could not continue, for a reason that is not the method's."""
 
     reason: str
 

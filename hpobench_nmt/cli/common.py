@@ -96,7 +96,7 @@ def progress_bar(quiet: bool, name: str) -> Iterator[Any]:
 
 @contextmanager
 def late_progress_bar(name: str, after: float = 2.0) -> Iterator[Callable[[float], None]]:
-    """A progress bar for work that is mostly quick: it appears on a terminal's stderr after so many seconds.
+    """A progress bar for work that is mostly quick: it appears on a terminal's stderr after some seconds.
 
     Yields a function of the share that is done.
     """

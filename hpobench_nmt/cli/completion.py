@@ -19,7 +19,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 def completing(names: Callable[[], Iterable[str]]) -> Complete:
     """A completion by names; of a list, its last part.
 
-    The shell puts what it gets into the line as it is. So a folder named `$(…)`, which is no table, or a
+    The shell puts what it gets into the line as it is. So a folder named `$(…)`, which is not a table, or a
     collection of such a name in a datasheet, is not offered.
     """
 

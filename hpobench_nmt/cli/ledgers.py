@@ -41,11 +41,11 @@ def ledger() -> None:
 @ledger.command("merge")
 @click.argument("ledgers", nargs=-1, required=True, type=PATH)
 @click.option("--out", required=True, type=PATH, help="Folder of the merged ledger.")
-@click.option("--mix-devices", is_flag=True, help="Rows of different devices are no conflict.")
+@click.option("--mix-devices", is_flag=True, help="Rows of different devices do not conflict.")
 @click.option(
     "--keep",
     type=click.Choice(["first"]),
-    help="Two different lines for one training are no conflict: the first ledger's counts.",
+    help="Two different lines for one training do not conflict: the first ledger's counts.",
 )
 @click.option("--edited", is_flag=True, help="Lines were edited on purpose: begin a new chain of hashes.")
 def merge(ledgers: tuple[Path, ...], out: Path, **given: Any) -> None:

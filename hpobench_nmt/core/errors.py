@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from hpobench_nmt.core.text import printable
 
-# Names in a message are cut to so many characters, and so many valid ones are listed.
+# Names in a message are cut to this many characters, and this many valid ones are listed.
 _LONGEST = 100
 _MOST_NAMES = 30
 
@@ -61,7 +61,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def check_whole(name: str, given: object, low: int, high: float = math.inf) -> None:
-    """Raise InputError where a value is no whole number (of Python or NumPy) within these bounds."""
+    """Raise InputError where a value is not a whole number (of Python or NumPy) within these bounds."""
     if isinstance(given, bool) or not isinstance(given, numbers.Integral) or not low <= int(given) <= high:
         bounds = f"of {low} or more" if high == math.inf else f"from {low} to {high:,}"
         raise InputError(f"{name} must be a whole number {bounds}, not {printable(repr(given))[:80]}.")

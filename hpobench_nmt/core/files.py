@@ -91,7 +91,7 @@ def check_column(kind: str, name: str, unit: str) -> None:
 
 
 def no_folder(path: Path) -> str:
-    """Why a path is no folder, in words."""
+    """Why a path is not a folder, in words."""
     try:
         return "a file, not a folder" if path.exists() else "no such folder"
     except OSError:  # nothing can have this name
@@ -372,4 +372,4 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number of JSON")

@@ -105,7 +105,7 @@ def resource_amount(name: str, answer: Any) -> float:
         resource = float(answer)
     except Exception:
         shown = f"{type(answer).__name__} {described(repr, answer)}"
-        raise MethodFailure(f"{name} returned a request for {shown}, which is no resource") from None
+        raise MethodFailure(f"{name} returned a request for {shown}, which is not a resource") from None
     if not resource > 0:
         raise MethodFailure(f"{name} returned a request for resource {resource:g}; it must be above 0")
     return resource

@@ -51,7 +51,7 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = 60
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A section of a file: frozen, and a key that is no field of it is an error."""
+    """A section of a file: frozen, and a key that is not a field of it is an error."""
 
 
 def load_toml(path: Path, kind: type[T], follow_link: bool = True) -> T:
@@ -76,7 +76,7 @@ def checked(content: object, kind: type[T], where: str) -> T:
     except RecursionError:
         raise InputError(f"{where}: nested too deeply.") from None
     except UnicodeEncodeError:
-        raise InputError(f"{where}: holds a lone surrogate, which is no character.") from None
+        raise InputError(f"{where}: holds a lone surrogate, which is not a character.") from None
 
 
 # msgspec's messages end in the place: "$.metrics[...].direction", where [...] is some key of a mapping.

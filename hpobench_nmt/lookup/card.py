@@ -51,7 +51,7 @@ def croissant(folder: Path) -> dict[str, Any]:
     """The card of a table folder, to be written as JSON into that folder. O(size of its files).
 
     What the datasheet lacks is left out: Croissant wants a licence, a date and a creator. Raises InputError
-    where the folder is no table, or its files are not those that its datasheet means.
+    where the folder is not a table, or its files are not those that its datasheet means.
     """
     table = load_folder(folder)
     told = table.provenance

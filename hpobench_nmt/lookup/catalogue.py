@@ -240,6 +240,6 @@ def remove_table(name: str) -> Path:
     if folder.is_symlink():
         folder.unlink()
     else:
-        (folder / DATASHEET).unlink()  # without it, what is left after an interruption is no table
+        (folder / DATASHEET).unlink()  # without it, what is left after an interruption is not a table
         shutil.rmtree(folder)
     return folder

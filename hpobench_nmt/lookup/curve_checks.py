@@ -177,5 +177,5 @@ def rows_text(rows: Rows) -> str:
 
 
 def listed(items: Sequence[object] | Rows) -> str:
-    """Row numbers or values, at most so many of them."""
+    """Row numbers or values, at most this many of them."""
     return ", ".join(map(str, items[:_MOST_SHOWN])) + (", …" if len(items) > _MOST_SHOWN else "")

@@ -44,7 +44,7 @@ from hpobench_nmt.core.validation import Natural, Strict
 from hpobench_nmt.lookup.curves import Curves, until_missing
 from hpobench_nmt.lookup.rows import csv_of, parse_columns
 
-# A file is turned into numbers in parts of so many bytes, so that not all of its text is numbers at once.
+# A file is turned into numbers in parts of this many bytes, so that not all of its text is numbers at once.
 _PART = 2**23
 
 
@@ -75,8 +75,8 @@ def read_curves(
     """The curves of a table of n_rows rows and these metrics from the content of its curves.csv.
 
     Raises:
-        InputError: a column is missing or unknown, a cell is no number, rows or checkpoints are not in order,
-            or the numbers are those of no curve.
+        InputError: a column is missing or unknown, a cell is not a number, rows or checkpoints are not in
+            order, or the numbers are those of no curve.
     """
     try:
         if not section.metrics:

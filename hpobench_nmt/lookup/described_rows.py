@@ -189,7 +189,7 @@ def read_replicates(
     """The trainings in a table's replicates.csv, whose content a function gives.
 
     Raises:
-        InputError: a column is missing or unknown, or a cell is no number or not on the grid; with its line.
+        InputError: a column is missing or unknown, or a cell is no number on the grid; with its line.
     """
     names = [*sheet.hyperparameters, "replicate", "seed", *sheet.metrics]
     columns = parse_columns(content(), names, path, *sheet.columns_by_kind())

@@ -1,4 +1,4 @@
-"""Features that are no hyperparameters: what models may know of a row besides its configuration.
+"""Features that are not hyperparameters: what models may know of a row besides its configuration.
 
 An architecture's number of operations is one. It is in no grid, and nobody chooses it. A row's configuration
 tells the row, its descriptors tell what it is like.

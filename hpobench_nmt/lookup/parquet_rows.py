@@ -30,7 +30,7 @@ def parquet_columns(
     those in `labels` may hold texts.
 
     Raises:
-        InputError: it is no Parquet file, a column is missing or unknown, holds texts where it may not or
+        InputError: it is not a Parquet file, a column is missing or unknown, holds texts where it may not or
             neither numbers nor texts, or there are too many cells.
     """
     import pyarrow as pa

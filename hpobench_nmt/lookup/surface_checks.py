@@ -74,7 +74,7 @@ def _without_far(table: Table, objective: str) -> tuple[Floats, Bools]:
 
 
 def _near_values(table: Table) -> Iterator[Fact]:
-    """Values of a log axis that are probably one, rounded in two ways. Values drawn at random are no grid."""
+    """Values of a log axis that are probably one, rounded in two ways. Random values are not a grid."""
     for h, column in zip(table.hyperparameters, table.configs.T, strict=True):
         if h.scale != "log" or _ROWS_PER_VALUE * len(h.values) > (~np.isnan(column)).sum():
             continue

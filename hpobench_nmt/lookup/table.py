@@ -59,7 +59,7 @@ class Table:
         curves: the learning curves of the rows; None if the table has none.
         replicates: trainings with other seeds, of some rows or of all; None if the table has none. They stay
             with a table that has some of the rows.
-        descriptors: features of the rows that are no hyperparameters; None if the table has none.
+        descriptors: features of the rows that are not hyperparameters; None if the table has none.
     """
 
     name: str
@@ -385,7 +385,7 @@ class Table:
         return pareto_front(self.losses(objectives))
 
     def to_frame(self, rows: int | None = None) -> pd.DataFrame:
-        """All columns in raw units, one row per configuration; only so many of the first rows if given.
+        """All columns in raw units, one row per configuration; only this many of the first rows if given.
 
         Columns of labels hold Python values, and None where inactive. Whole numbers are integers, unless some
         are inactive; all other columns hold floats.

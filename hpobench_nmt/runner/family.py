@@ -66,9 +66,9 @@ class Job(Generic[S]):
         scratch: an empty folder of this job's own, removed afterwards.
         device: "cpu", "cuda" or "cuda:1".
         keep: whether the best model is saved, by Outcome.save.
-        state: a folder of this training's own in which it keeps its state, to go on after a pause or
+        state: a folder of this training's own in which it keeps its state, to resume after a pause or
             a kill; None: it keeps none. In the user's own cache, because a state may be a pickle.
-        until: pause at the first checkpoint after so many updates; None: train to the end.
+        until: pause at the first checkpoint after this many updates; None: train to the end.
         corpus_sha256: of the corpus that the ledger is of; "": of any.
     """
 
@@ -163,7 +163,7 @@ class Family(Generic[S]):
         models, source: what it trains, and the papers that it is from, for people.
         corpus: the kind of corpus it trains on.
         train: trains and measures one configuration; raises TrainingFailed for one that cannot be. It saves
-            its state in Job.state, goes on from the one that it finds there, and pauses at Job.until.
+            its state in Job.state, resumes from the one that it finds there, and pauses at Job.until.
         seed: of a training, from its settings and the number of the replicate (0: the table's own row),
             where trainings share one; otherwise each has its own.
         check: refuses combinations of settings that can never be trained (InputError).

@@ -96,7 +96,7 @@ def test_a_program_is_told_of_a_prior(spec):
         ("print('{\"row\": true}')", "whose row is not a whole number"),
         ("print('{\"row\": 8}')", "rows go from 0 to 7"),
         ("print('{\"row\": 0}')", "returned row 0, whose training has ended"),
-        ('print(\'{"row": 1, "resource": "all"}\')', "which is no resource"),
+        ('print(\'{"row": 1, "resource": "all"}\')', "which is not a resource"),
         ('print(\'{"config": {"x1": 0.3}}\')', "a configuration that the table does not have"),
         ('print(\'{"config": {"lr": 0.3}}\')', "whose config must have x1"),
         ("print('{\"row\": null}')", "nothing is running"),

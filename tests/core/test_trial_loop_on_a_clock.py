@@ -184,9 +184,9 @@ def test_the_rows_that_run_are_shown_and_cannot_be_changed():
         ([(0, math.nan)], "a request for resource nan; it must be above 0"),
         ([(0, -1)], "a request for resource -1; it must be above 0"),
         ([(0, 0)], "a request for resource 0; it must be above 0"),
-        ([(0, "far")], "a request for str 'far', which is no resource"),
-        ([(0, True)], "a request for bool True, which is no resource"),
-        ([(0, None)], "a request for NoneType None, which is no resource"),
+        ([(0, "far")], "a request for str 'far', which is not a resource"),
+        ([(0, True)], "a request for bool True, which is not a resource"),
+        ([(0, None)], "a request for NoneType None, which is not a resource"),
         ([], "suggest raised IndexError: pop from empty list"),
     ],
 )

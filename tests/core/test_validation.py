@@ -201,7 +201,7 @@ def test_depth_and_surrogates_are_one_line():
     assert wrong({"metrics": deep}).startswith("FILE: metrics must be a section of sections, not [[[")
     assert (
         wrong({"metrics": {"m": {"direction": "\ud800"}}})
-        == "FILE: holds a lone surrogate, which is no character."
+        == "FILE: holds a lone surrogate, which is not a character."
     )
     nested: Any = {"direction": "min"}
     for _ in range(100_000):
@@ -252,8 +252,8 @@ def test_toml_that_cannot_be_read_is_one_line(tmp_path, content, message):
     ("content", "message"),
     [
         (b"{", "not valid JSON: Expecting property name"),
-        (b'{"a": NaN}', "not valid JSON: NaN is no number of JSON."),
-        (b'{"a": -Infinity}', "not valid JSON: -Infinity is no number of JSON."),
+        (b'{"a": NaN}', "not valid JSON: NaN is not a number of JSON."),
+        (b'{"a": -Infinity}', "not valid JSON: -Infinity is not a number of JSON."),
         (b'{"a": {"b": 1, "b": 1}}', "not valid JSON: the key 'b' is there twice."),
         (b"[" * 100_000, "not valid JSON: nested too deeply."),
         (b"9" * 5000, "not valid JSON: Exceeds the limit (4300 digits)"),

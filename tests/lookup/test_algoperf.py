@@ -198,5 +198,5 @@ def test_other_trainings_install_nothing(tmp_path):
         trainings_of(broken.items(), "it")
     broken = tree()
     broken[f"{LOGS}/nadamp/study_1/wmt_jax/trial_1/eval_measurements.csv"] = b"global_step\nmany"
-    with pytest.raises(InputError, match="global_step is no number everywhere"):
+    with pytest.raises(InputError, match="global_step is not a number everywhere"):
         trainings_of(broken.items(), "it")

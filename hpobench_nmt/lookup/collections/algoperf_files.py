@@ -151,7 +151,7 @@ def trainings_of(members: Iterable[tuple[str, bytes]], where: object) -> list[Tr
 
 def _settings(content: object) -> dict[str, float | str | bool]:
     if not isinstance(content, dict):
-        raise InputError("hparams.json: is no object.")
+        raise InputError("hparams.json: is not an object.")
     return {name: content[name] for name in SETTINGS if _is_value(content.get(name))}
 
 
@@ -210,7 +210,7 @@ def _training(
         try:
             return np.asarray(columns.get(name, none), dtype=np.float64)
         except (TypeError, ValueError):
-            raise InputError(f"eval_measurements.csv of {key}: {name} is no number everywhere.") from None
+            raise InputError(f"eval_measurements.csv of {key}: {name} is not a number everywhere.") from None
 
     return Training(
         *key,

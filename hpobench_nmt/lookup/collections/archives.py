@@ -1,7 +1,7 @@
 """Archives of somebody else, read member by member: nothing in them is ever written to disk.
 
 A member is taken by its name within the archive, which is only compared with names that are wanted, never
-used as a path. Links, devices and folders are no members, and sizes are limited as they are decompressed.
+used as a path. Links, devices and folders are not members, and sizes are limited as they are decompressed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def gunzipped(content: bytes, where: object, limit: int) -> bytes:
 def zip_members(content: bytes, where: object, wanted: str, limit: int) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files in a ZIP archive whose whole name matches `wanted`, in its order.
 
-    Raises InputError where it is no ZIP archive, a name is there twice, or the files are larger than `limit`
-    bytes together.
+    Raises InputError where it is not a ZIP archive, a name is there twice, or the files are larger
+    than `limit` bytes together.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

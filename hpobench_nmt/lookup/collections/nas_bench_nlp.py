@@ -109,7 +109,7 @@ def features_of(nodes: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, flo
     """What models see of a cell's graph, whose nodes are an operation and the names of their inputs.
 
     The number of nodes, of nodes by operation, of edges, of hidden states that it updates, and its depth: the
-    most nodes on a way. Names that are no nodes are inputs of the cell.
+    most nodes on a way. Names that are not nodes are inputs of the cell.
     """
     depths: dict[str, int] = {}
 

@@ -120,7 +120,7 @@ def _with_known_curves(table: Table, folder: Path) -> Table:
     """The table with the learning curves of the one in the folder, if that has the same rows."""
     try:
         old = load_folder(folder)
-    except InputError:  # there is none, or it is to be mended
+    except InputError:  # there is none, or it is to be repaired
         return table
     return replace(table, curves=old.curves) if old.sha256 == table.sha256 else table
 

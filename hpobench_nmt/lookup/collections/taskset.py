@@ -2,7 +2,7 @@
 
 The files stay with their authors: those of github.com/releaunifreiburg/DPL, which has 12 of TaskSet's tasks.
 Eight of them are tables here. The settings were drawn at random, the same 1,000 for each task, so that there
-is no grid. Losses of trainings that diverge reach 1e34, or become NaN, at which their curves end here.
+is not a grid. Losses of trainings that diverge reach 1e34, or become NaN, at which their curves end here.
 """
 
 from __future__ import annotations

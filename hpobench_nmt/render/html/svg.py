@@ -23,7 +23,7 @@ from hpobench_nmt.render.plots.style import method_of_gid, method_styles, plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Texts are shown as they are: names with a dollar sign are no formulas.
+# Texts are shown as they are: names with a dollar sign are not formulas.
 AS_IT_IS: Any = {"text.parse_math": False}
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"

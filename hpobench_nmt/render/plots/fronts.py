@@ -140,7 +140,7 @@ def plot_front_moves(fronts: Fronts, ax: Axes | None = None) -> Figure:
     colours = matplotlib.colormaps[_STAGES](np.linspace(0.45, 1.0, len(fronts.fronts)))
     for i, (lookups, rows) in enumerate(zip(fronts.lookups, fronts.fronts, strict=True)):
         style: dict[str, Any] = {"color": colours[i], "marker": MARKERS[i % len(MARKERS)]}
-        if fronts.n_objectives > 2:  # a front of more objectives is no staircase in two of them
+        if fronts.n_objectives > 2:  # a front of more objectives is not a staircase in two of them
             style["linestyle"] = ""
         else:
             style["drawstyle"] = staircase(fronts.maximised[0])

@@ -133,7 +133,7 @@ def plot_expected_runtimes(
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis)
         axes.invert_xaxis()
-        axes.set_xlabel("to be among so many best rows")
+        axes.set_xlabel("to be among the best rows, this many")
     axes.set(ylabel=f"expected {time_in(unit)}, with 95% interval", title=table)
     legend(axes)
     return figure

@@ -90,7 +90,7 @@ def print_frame(
 ) -> None:
     """Print a frame without its index; `wrapped` are columns whose text may be wrapped.
 
-    Numbers have so many digits; where left out, five at most and the same decimals in a column.
+    Numbers have this many digits; where left out, five at most and the same decimals in a column.
     """
     import pandas as pd
 

@@ -34,7 +34,7 @@ def print_summary(table: Table, console: Console, n_best: int, constraints: Sequ
     print_grid(head, space, console, wrapped=("values",))
     if table.descriptors:
         features = ", ".join(h.name for h in table.descriptors.axes)
-        print_text(f"features that are no hyperparameters: {features}", console)
+        print_text(f"features that are not hyperparameters: {features}", console)
     for h in table.hyperparameters:
         if h.active_if:
             print_text(f"{h.name} is active if {h.condition}", console)

@@ -51,6 +51,6 @@ class TextOptions(Settings):
 
     vocabulary: Vocabulary = 0
     min_count: Annotated[int, About("rarer ones of train are <unk>", low=1)] = 1
-    train_tokens: Annotated[int, About("only the last so many tokens of train; 0: all", low=0)] = 0
-    dev_tokens: Annotated[int, About("only the first so many tokens of dev; 0: all", low=0)] = 0
-    test_tokens: Annotated[int, About("only the first so many tokens of test; 0: all", low=0)] = 0
+    train_tokens: Annotated[int, About("use this many tokens, the last ones, of train; 0: all", low=0)] = 0
+    dev_tokens: Annotated[int, About("use this many tokens, the first ones, of dev; 0: all", low=0)] = 0
+    test_tokens: Annotated[int, About("use this many tokens, the first ones, of test; 0: all", low=0)] = 0

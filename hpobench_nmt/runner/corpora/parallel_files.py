@@ -70,7 +70,7 @@ def _read(options: ParallelOptions, base: Path, cache: Path) -> Corpus:
 def _misaligned_from(source: Lines, target: Lines) -> int:
     """The line, counted from 0, from which two sides of unlike length most likely no longer belong together.
 
-    The longer side has so many lines more; the place where leaving them out makes the numbers of tokens
+    The longer side has this many lines more; the place where leaving them out makes the numbers of tokens
     agree best (the sum of the absolute log ratios), the last such place where there are several.
     """
     few, many = sorted((np.log([len(line.split()) for line in side]) for side in (source, target)), key=len)

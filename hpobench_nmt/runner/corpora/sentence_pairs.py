@@ -69,7 +69,7 @@ def split(
     seed: int,
     provenance: Mapping[str, str],
 ) -> ParallelCorpus:
-    """A corpus of so many pairs a part, drawn at random; dev and test do not depend on train's size.
+    """A corpus of this many pairs a part, drawn at random; dev and test do not depend on train's size.
 
     Raises InputError for fewer pairs than asked for.
     """

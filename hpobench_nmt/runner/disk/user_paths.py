@@ -17,7 +17,7 @@ def user_path(base: Path, text: str, option: str) -> Path:
             raise RuntimeError("it holds a null character")
         return base / Path(text).expanduser()
     except RuntimeError as error:  # no such user's home
-        raise InputError(f"{option}: {shortened(text)} is no path: {error}.") from None
+        raise InputError(f"{option}: {shortened(text)} is not a path: {error}.") from None
 
 
 def refuse_link(path: Path) -> Path:

@@ -41,7 +41,7 @@ def load_language_model(folder: Path, device: str) -> KeptLanguageModel:
     family, settings = checked_settings(folder, about)
     if family.architecture is None:
         raise InputError(
-            f"{folder}: {describe_kept(about)} is no language model: use `hpobench-nmt translate`."
+            f"{folder}: {describe_kept(about)} is not a language model: use `hpobench-nmt translate`."
         )
     return read_language_model(folder, about, family.architecture, settings, device)
 

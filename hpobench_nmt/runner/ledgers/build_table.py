@@ -164,7 +164,7 @@ def _provenance(
 def _same_seed(spec: Spec, ledger: Ledger) -> str:
     """How far trainings with a row's own seed were from that row, in the first objective; empty without any.
 
-    They are no replicates of the table: on one machine they show its own noise, which may well be none.
+    They are not replicates of the table: on one machine they show its own noise, which may well be none.
     """
     name = spec.objectives[0]
     own = {spec.row(r.config): r.metrics.get(name) for r in ledger.records if r.replicate == 0}

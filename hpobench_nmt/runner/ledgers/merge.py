@@ -73,12 +73,12 @@ def merge(
     Args:
         ledgers: files, or the folders that hold them, each with its spec.toml.
         out: folder of the merged ledger.
-        mix_devices: rows of different devices are no conflict, although their times differ.
-        keep: "first": two different lines for one training are no conflict; that of the first ledger counts.
+        mix_devices: rows of different devices do not conflict, although their times differ.
+        keep: "first": two different lines for one training do not conflict; that of the first ledger counts.
         edited: hashes are not compared, because lines were edited on purpose.
 
     Raises:
-        InputError: a file that is no ledger.
+        InputError: a file that is not a ledger.
         RunError: the folder cannot be written.
     """
     paths = [path / LEDGER if path.is_dir() else path for path in ledgers]

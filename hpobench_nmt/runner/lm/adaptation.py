@@ -38,7 +38,7 @@ def losses_of_parts(tokens: Tokens, parts: int, evaluate: Evaluation, carried_on
     The stream is cut into `parts` sequences of equal length; what is left over is left out. Each begins with
     an empty state and the trained weights, as in the paper, unless they are carried on from the one before.
 
-    Raises InputError for too few tokens for so many sequences of two.
+    Raises InputError for too few tokens for this many sequences of two.
     """
     length = len(tokens) // parts if parts > 0 else 0
     if length < 2:
@@ -67,7 +67,7 @@ def timescales(
         dynamic begin each sequence with an empty state and the trained weights; static_carried and
         dynamic_carried read the same tokens as one stream.
 
-    Raises InputError for too few tokens for so many sequences of two, or a window of none.
+    Raises InputError for too few tokens for this many sequences of two, or a window of none.
     """
     _check_window(window)
     evaluations: dict[str, Evaluation] = {

@@ -19,7 +19,7 @@ from hpobench_nmt.runner.lm.dropout import embedding_dropout, locked_dropout, we
 from hpobench_nmt.runner.lm.qrnn import QRNNLayer
 from hpobench_nmt.runner.lm.recurrent_layers import LayerState, adapt, embed, uniform
 
-# Up to so many steps of a single sequence, our own LSTM is faster than torch's on a CPU.
+# Up to this many steps of a single sequence, our own LSTM is faster than torch's on a CPU.
 _FEW_STEPS = 16
 
 

@@ -46,7 +46,7 @@ class RateSchedule:
     final_share: float = 0.0
 
     def at(self, update: int) -> float:
-        """The rate of the update that follows so many."""
+        """The rate of the update that follows this many."""
         warm = round(self.warm_up * self.updates)
         if update < warm:
             return self.rate * (update + 1) / warm

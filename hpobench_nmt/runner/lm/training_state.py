@@ -1,7 +1,7 @@
-"""The state of a language model's training on disk: for a pause, and to go on after a kill.
+"""The state of a language model's training on disk: for a pause, and to resume after a kill.
 
 A state is everything that the rest of the training depends on: the model, the optimiser, the best weights so
-far, the position in the data with the hidden state there, and all random generators. A training that goes on
+far, the position in the data with the hidden state there, and all random generators. A training that resumes
 from it has the same results, to the bit, as one that was never interrupted on the same machine.
 """
 
@@ -27,7 +27,7 @@ from hpobench_nmt.runner.lm.clock import lock_of
 # something else.
 _FORMAT = 3
 _STATE = "training.pt"
-# Saving takes at most one part in so many of the time.
+# Saving takes at most one part in this many of the time.
 _MOST_TIME = 50
 
 
@@ -38,8 +38,8 @@ class Checkpoints:
     Attributes:
         folder: that the state is kept in; None: it is not kept.
         identity: all that the course of the training depends on. The state of another training is ignored.
-        until: the training pauses at its first dev evaluation after so many updates; None: it does not.
-        seconds: at least so many between two times that the state is saved.
+        until: the training pauses at its first dev evaluation after this many updates; None: it does not.
+        seconds: at least this many between two times that the state is saved.
         stands_still_for: a lock (clock.py): the training stands still while another process is inside, and
             that does not count as its time; None: it goes on.
     """

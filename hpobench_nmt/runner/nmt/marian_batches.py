@@ -29,9 +29,9 @@ class Batch:
 
     Attributes:
         source: shape (B, S), padded.
-        mask: 1 where the source is no padding, shape (B, S); None where all of it is.
+        mask: 1 where the source is not padding, shape (B, S); None where all of it is.
         read: what the decoder reads, BEGIN and the target, shape (B, T).
-        real: where the target is no padding, shape (B, T).
+        real: where the target is not padding, shape (B, T).
         written: what it is to write there, the target and END, shape (N,).
     """
 
@@ -71,6 +71,6 @@ def batch_of(pairs: Pairs, chosen: Sequence[int] | Ints, device: torch.device) -
 
 
 def mask_of(source: Ints, device: torch.device) -> Tensor | None:
-    """1 where the source is no padding; None where all of it is none, which is quicker."""
+    """1 where the source is not padding; None where all of it is none, which is quicker."""
     mask = source != PAD
     return None if mask.all() else torch.from_numpy(mask.astype(np.int64)).to(device)

@@ -1,4 +1,4 @@
-"""sockeye.train, with a copy of its folder after every checkpoint, from which it can go on after a kill.
+"""sockeye.train, with a copy of its folder after every checkpoint, from which it can continue after a kill.
 
     python -m hpobench_nmt.runner.nmt.sockeye_train FOLDER LOG CLOCK WORKERS UPDATES <arguments of Sockeye>
 
@@ -137,7 +137,7 @@ def main() -> None:
         keep_gpu_state(model)
     over = end_with(others)
     train: Any = importlib.import_module("sockeye.train").train
-    elapsed = _watch(clock)  # imports are no part of what training costs: a pause would add them again
+    elapsed = _watch(clock)  # imports are not part of what training costs: a pause would add them again
     after = copy_after_checkpoint(model, Path(folder), Path(log), arguments, elapsed) if not rank() else None
     train(chosen, checkpoint_callback=after)
     over.set()
@@ -171,7 +171,7 @@ def _repair_loading() -> None:
 
 
 def _decay_until(updates: int) -> None:
-    """Let a learning rate that falls linearly be 0 after so many updates, not where the training pauses."""
+    """Let a learning rate that falls linearly be 0 after this many updates, not where the training pauses."""
     schedulers: Any = importlib.import_module("sockeye.lr_scheduler")
     make = schedulers.get_lr_scheduler
     schedulers.get_lr_scheduler = lambda *arguments: make(*arguments[:-1], updates)

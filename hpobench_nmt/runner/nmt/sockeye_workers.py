@@ -4,7 +4,7 @@ The first process starts the others. They meet at a file, so that no port is nee
 end. An exchange of gradients alone would wait for the missing ones for many minutes.
 
 Sockeye saves the random state and the order of the data of the first process alone. Here the others save
-theirs too, so that a training that goes on has the same bits on CPUs as one that was never stopped.
+theirs too, so that a training that resumes has the same bits on CPUs as one that was never stopped.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def decode_arguments(job: Job[SockeyeSettings], model: Path, source: Path, outpu
 
 
 def _command_line(options: Mapping[str, object]) -> list[str]:
-    """The options as words. Paths are whole: a training goes on from wherever its command is given."""
+    """The options as words. Paths are whole: a training resumes from wherever its command is given."""
     values = {k: value.resolve() if isinstance(value, Path) else value for k, value in options.items()}
     return [word for name, value in values.items() for word in (f"--{name}", str(value))]
 

@@ -20,7 +20,7 @@ from hpobench_nmt.runner.training.processes import Processes
 from hpobench_nmt.runner.training.train_row import GO_ON, Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace, clear_workspace
 
-# After so many trainings that end in an error, and none that does not, the run ends.
+# After this many trainings that end in an error, and none that does not, the run ends.
 _MOST_ERRORS = 3
 
 Progress = Callable[[int, int], None]
@@ -53,9 +53,9 @@ def train(
         notify: called with a line about each training that failed, was paused or has no record.
 
     A training that runs out of memory, or is killed, is tried again at the end, alone. One that ends in an
-    unexpected error is not recorded; the others go on.
+    unexpected error is not recorded; the others continue.
 
-    Raises RunError if the run cannot go on, or some trainings ended in an error. Everything recorded is kept.
+    Raises RunError if the run cannot continue, or some trainings ended in an error. What is recorded is kept.
     """
     backend = known_backend(backend)
     done = paused = 0
@@ -180,7 +180,7 @@ def _run_on_ray(trainings: Sequence[Training], place: tuple[Workspace, str, Turn
 
 
 def gpu_share(jobs: int, gpus: int) -> float:
-    """The part of a GPU that each of so many trainings takes, in Ray's steps of 0.0001.
+    """The part of a GPU that each of this many trainings takes, in Ray's steps of 0.0001.
 
     A training never has parts of two: of 3 on 2 GPUs each takes half of one.
     """

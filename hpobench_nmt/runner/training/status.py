@@ -29,7 +29,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Paused:
-    """A training that has begun, does not run now, and has a state to go on from."""
+    """A training that has begun, does not run now, and has a state to resume from."""
 
     name: str
     curve: tuple[Mapping[str, float], ...]

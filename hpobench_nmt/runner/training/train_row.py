@@ -63,7 +63,7 @@ def train_and_record(
 ) -> Record | Unfinished:
     """Train one configuration and append its record, unless the ledger holds it by now.
 
-    A training that was paused or killed goes on from the state that it saved last.
+    A training that was paused or killed resumes from the state that it saved last.
 
     Args:
         replicate: 0 for the table's own row.
@@ -72,8 +72,8 @@ def train_and_record(
 
     Raises:
         InputError: the spec or the corpus is wrong.
-        RunError: the run cannot go on, for instance because the disk is full. If only the model could not be
-            kept, the training is recorded all the same.
+        RunError: the run cannot continue, for instance because the disk is full. If only the model could
+            not be kept, the training is recorded all the same.
     """
     configuration = workspace.spec.configuration(row)
     key = ledgers.training_key(configuration, replicate)

@@ -105,7 +105,7 @@ def _devices(job: Job[Any]) -> str:
     path = job.state / _DEVICES
     names = []
     with suppress(OSError, UnicodeDecodeError):
-        # Whether there is something to go on from.
+        # Whether there is something to resume from.
         if any(entry.name not in _NO_STATE for entry in job.state.iterdir()):
             names = path.read_text(encoding="utf-8").splitlines()
     if names[-1:] != [now]:
@@ -117,7 +117,7 @@ def _devices(job: Job[Any]) -> str:
 
 
 _DEVICES = "devices"
-# In the folder of a state, these are no state: a curve is written before the first one is saved.
+# In the folder of a state, these are not part of the state: a curve is written before the first one is saved.
 _NO_STATE = (_DEVICES, CURVE, "part")
 
 

@@ -33,7 +33,7 @@ from hpobench_nmt.runner.training.train_row import Unfinished, train_and_record
 from hpobench_nmt.runner.training.workspace import Workspace
 from hpobench_nmt.runner.tuning.journal import Journal, Line
 
-# After so many trainings, a metric that none of them has is one that they do not measure.
+# After this many trainings, a metric that none of them has is one that they do not measure.
 _ENOUGH = 3
 
 

@@ -108,7 +108,7 @@ def tune(
 def pick_metrics(spec: Spec, names: Sequence[str], method: NamedMethod) -> list[Metric]:
     """The metrics to optimise: those named, or the spec's first objective.
 
-    Raises InputError if the spec does not measure one, one is there twice, or the method is not for so many.
+    Raises InputError if the spec does not measure one, one is there twice, or the method is for fewer.
     """
     known = {metric.name: metric for metric in spec.metrics}
     chosen = list(names) or [spec.objectives[0]]

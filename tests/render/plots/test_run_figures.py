@@ -107,7 +107,7 @@ def test_axes_say_what_they_show_with_units(single, multi):
     assert labels[3] == ("bleu (BLEU)", "seconds (s)")
     assert labels[4] == ("look-ups", "share of (trial, target) pairs met")
     assert labels[5][0] == "look-ups / rows of the table"
-    assert labels[6] == ("to be among so many best rows", "expected look-ups, with 95% interval")
+    assert labels[6] == ("to be among the best rows, this many", "expected look-ups, with 95% interval")
     assert labels[7][0] == "rows of the Pareto front to find"
     curves = regret_curves(single, "toy")
     for n, shade in ((3, " (shaded: the initial design)"), (0, "")):

@@ -220,7 +220,7 @@ def test_only_selects_rows(load):
         # Names that paths are made of.
         ('name = "tiny"', 'name = "../../x"', "cannot be used"),
         ('name = "tiny"', 'name = "/tmp/x"', "cannot be used"),
-        ('name = "tiny"', 'name = "tiny"\nbase = "a\\u0000b"', "is no path"),
+        ('name = "tiny"', 'name = "tiny"\nbase = "a\\u0000b"', "is not a path"),
         ('family = "awd-lstm"', 'family = "../../x"', "unknown model family"),
     ],
 )

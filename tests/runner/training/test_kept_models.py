@@ -497,7 +497,7 @@ def test_a_ledger_goes_on_with_and_without_keeping_models(place, tmp_path, monke
     for arguments, message in (
         (("evaluate", str(folder), "--text", "o.txt"), "o.txt: holds 0 of the 2 tokens"),
         (("evaluate", str(folder), "--text", "dev.txt", "--dynamic", "sdg"), "Did you mean 'sgd'?"),
-        (("evaluate", "tiny", "--text", "o.txt"), "tiny: is no kept model: it has no model.json"),
+        (("evaluate", "tiny", "--text", "o.txt"), "tiny: is not a kept model: it has no model.json"),
         (("translate", str(folder), "--text", "dev.txt"), "is a language model: use `hpobench-nmt evaluate`"),
     ):
         code, output = run(*arguments)
