@@ -27,6 +27,7 @@ PROMISED = {
     "hpobench_nmt.lookup.table": ["Table"],
     "hpobench_nmt.lookup.user_folders": ["added_folder"],
     "hpobench_nmt.methods.acquisition": ["Belief"],
+    "hpobench_nmt.methods.auto": ["AutoBO"],
     "hpobench_nmt.methods.gaussian_process": ["bayesian_optimisation"],
     "hpobench_nmt.methods.kernels": ["matern52"],
     "hpobench_nmt.render.plots.table_analyses": ["plot_importance", "plot_search_cost"],
