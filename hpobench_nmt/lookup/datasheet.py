@@ -312,19 +312,21 @@ def _format_for(table: Table) -> int:
     axes = table.hyperparameters
     if table.descriptors:
         return FORMATS[3]
-    if any(value is None or isinstance(value, tuple) for h in axes for value in h.values):
+    labels = [value for h in axes if not h.is_numeric for value in h.values]
+    if any(value is None or isinstance(value, tuple) for value in labels):
         return FORMATS[2]
-    of_numbers = all(h == Hyperparameter(h.name, h.values, h.scale, h.unit, h.kind) for h in axes)
-    plain_numbers = of_numbers and all(h.is_numeric for h in axes) and table.curves is None
+    of_numbers = all(h.is_numeric and h.integer is None and not h.active_if for h in axes)
+    plain_numbers = of_numbers and table.curves is None
     return FORMATS[0] if plain_numbers else FORMATS[1]
 
 
 def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict[str, Any]:
     if h.is_numeric:
-        entry: dict[str, Any] = {"values": list(map(plain, h.numbers)), "scale": h.scale}
         many = column is not None and len(h.values) > _MOST_WRITTEN
         if column is not None and many and _values(h.name, h.kind, column) == list(h.numbers):
-            entry = {"kind": h.kind, "scale": h.scale}  # what is drawn at random is no grid
+            entry: dict[str, Any] = {"kind": h.kind, "scale": h.scale}  # what is drawn at random is no grid
+        else:
+            entry = {"values": list(map(plain, h.numbers)), "scale": h.scale}
     else:
         entry = {"kind": h.kind, "values": list(map(_written, h.values))}
     more = {
