@@ -238,7 +238,7 @@ def _own(metric: Metric, curve: Floats, starts: Rows, values: Floats) -> Own | N
         return "last"
     losses = Objective(metric.name, metric.direction).to_loss(curve)
     last = losses[starts[1:][held] - 1]
-    best = np.array([np.nanmin(losses[starts[row] : starts[row + 1]]) for row in held])
+    best = np.array([np.fmin.reduce(losses[starts[row] : starts[row + 1]]) for row in held])
     wanted = Objective(metric.name, metric.direction).to_loss(values[held])
     found: tuple[tuple[Own, Floats], ...] = (("last", last), ("best", best))
     for name, losses_there in found:

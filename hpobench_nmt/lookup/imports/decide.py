@@ -189,7 +189,7 @@ def _axes(
         else:
             left[column] = f"no value in {int(holes.sum()):,} of {len(rows):,} rows"
             del axes[column]
-    kept &= _rightly_active(axes)
+    kept &= _rightly_active(axes, len(rows))
     for column, axis in list(axes.items()):  # what is constant now
         there = axis.cells[kept & ~axis.holes]
         if (
@@ -222,9 +222,9 @@ def _with_conditions(axes: Mapping[str, Axis], sound: Bools) -> dict[str, Axis]:
     return {column: replace(axis, active_if=found[column].active_if) for column, axis in axes.items()}
 
 
-def _rightly_active(axes: Mapping[str, Axis]) -> Bools:
-    """Which rows have values just where the conditions say, shape (N,)."""
-    right = np.ones(len(next(iter(axes.values())).cells) if axes else 0, dtype=bool)
+def _rightly_active(axes: Mapping[str, Axis], n_rows: int) -> Bools:
+    """Which of the rows have values just where the conditions say, shape (n_rows,)."""
+    right = np.ones(n_rows, dtype=bool)
     for axis in axes.values():
         for parent, values in axis.active_if.items():
             cells = axes[parent].cells if parent in axes else None

@@ -18,6 +18,7 @@ from hpobench_nmt.lookup.rows import Progress
 
 Line = tuple[int, dict[str, Any]]
 _CONFIGS = ("params", "param", "config", "hparams", "hyperparameters")
+_METRICS = ("metrics", "metric", "results", "scores")
 _INTERMEDIATE = ("intermediate_values", "intermediate")
 # So many lines are parsed before the share that is done is told again.
 _LINES_A_STEP = 5000
@@ -115,12 +116,22 @@ def _without_curves(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
         else:
             plain[key] = value
     if _MAIN in curves:
-        name = next((each for each in ("value", "objective", "loss") if each in record), "value")
-        curves[name] = curves.pop(_MAIN)
+        curves[_main_metric(record)] = curves.pop(_MAIN)
     return plain, curves
 
 
 _MAIN = ""
+
+
+def _main_metric(record: Mapping[str, Any]) -> str:
+    """The column that intermediate values are of, which do not say it."""
+    for name in ("value", "objective", "loss"):
+        if name in record:
+            return name
+    sections = [(key, section) for key in _METRICS if isinstance(section := record.get(key), dict)]
+    if len(sections) == 1 and len(sections[0][1]) == 1:
+        return f"{sections[0][0]}.{next(iter(sections[0][1]))}"
+    return "value"
 
 
 def _curve(value: Any) -> dict[float, float] | None:

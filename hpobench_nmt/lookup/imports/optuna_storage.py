@@ -80,7 +80,9 @@ def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     known = Distributions(path)
     of_study = "SELECT {} FROM {} WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?)"
     for trial, param, value, text in database.execute(
-        of_study.format("trial_id, param_name, param_value, distribution_json", "trial_params"), (ids[name],)
+        of_study.format("trial_id, param_name, param_value, distribution_json", "trial_params")
+        + " ORDER BY rowid",  # as they were suggested
+        (ids[name],),
     ):
         trials[trial].params[str(param)] = known.value(found, str(param), value, str(text))
     if "trial_values" in tables and "objective" in tables["trial_values"]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from hpobench_nmt.core.errors import InputError
+from hpobench_nmt.core.errors import InputError, one_line
 from hpobench_nmt.core.files import read_bytes
 from hpobench_nmt.lookup.collections.archives import MOST_MEMBERS
 from hpobench_nmt.lookup.file_names import DATASHEET
@@ -38,11 +38,14 @@ def read_sweep(source: Path, choices: Choices, progress: Progress = lambda share
     Raises InputError where it cannot be read, with the line where there is one; Ambiguous where it holds
     several studies and none is named.
     """
-    if os.path.isdir(source):  # noqa: PTH112  (False, not an error, for what cannot be a path)
-        return _of_folder(source, choices, progress)
-    if not os.path.exists(source):  # noqa: PTH110
+    if not os.path.exists(source):  # noqa: PTH110  (False, not an error, for what cannot be a path)
         raise InputError(f"{source}: no such file or folder.")
-    return _of_file(source, choices, progress)
+    try:
+        return (_of_folder if source.is_dir() else _of_file)(source, choices, progress)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{source}: holds what its program does not write ({one_line(error)}).") from error
 
 
 def fingerprint(source: Path, choices: Choices) -> str:
