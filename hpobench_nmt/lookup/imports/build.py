@@ -232,16 +232,16 @@ def _costs(points: Points, there: Rows, starts: Rows, resources: Floats) -> tupl
 
 
 def _own(metric: Metric, curve: Floats, starts: Rows, values: Floats) -> Own | None:
-    """Whether the rows' own values are the last or the best of their curves; None if neither."""
-    held = np.flatnonzero((np.diff(starts) > 0) & ~np.isnan(values))
-    if not len(held):
-        return "last"
+    """Whether the rows' own values are the last or the best of their curves; None if neither.
+
+    They are not the last if a training that was pruned has a curve and no value.
+    """
+    some = np.flatnonzero(np.diff(starts) > 0)
     losses = Objective(metric.name, metric.direction).to_loss(curve)
-    last = losses[starts[1:][held] - 1]
-    best = np.array([np.fmin.reduce(losses[starts[row] : starts[row + 1]]) for row in held])
-    wanted = Objective(metric.name, metric.direction).to_loss(values[held])
-    found: tuple[tuple[Own, Floats], ...] = (("last", last), ("best", best))
-    for name, losses_there in found:
-        if np.isclose(losses_there, wanted, rtol=_SAME, atol=0.0).all():
-            return name
-    return None
+    last = losses[starts[1:][some] - 1]
+    best = np.array([np.fmin.reduce(losses[starts[row] : starts[row + 1]]) for row in some])
+    wanted = Objective(metric.name, metric.direction).to_loss(values[some])
+    known = ~np.isnan(wanted)
+    if np.allclose(last, wanted, rtol=_SAME, atol=0.0, equal_nan=True):
+        return "last"
+    return "best" if np.allclose(best[known], wanted[known], rtol=_SAME, atol=0.0) else None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpobench_nmt.core.errors import unknown
-from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.objectives import Direction, measured
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of
@@ -127,7 +127,7 @@ def _by_itself(sweep: Sweep, column: str, told: bool) -> Given | None:
         return Given("aside", f"always {str(cells[0])[:40]}")
     if not numeric or names.is_hyperparameter(name):
         return Given("hyperparameter", "by its name" if numeric else "texts")
-    values = as_numbers(cells)[0]
+    values = measured(as_numbers(cells)[0])
     whole = bool((values[~np.isnan(values)] % 1 == 0).all())
     if whole or 2 * count <= len(cells):
         return Given("hyperparameter", "whole numbers" if whole else f"{count} values in {len(cells)} rows")

@@ -83,7 +83,7 @@ def test_pruned_trials_are_curves(sweeps, imported):
     table = imported(sweeps / "study.db").table
     np.testing.assert_array_equal(table.column("value"), [20, 21, np.nan, np.nan])
     assert table.curves.lengths.tolist() == [3, 3, 2, 0]
-    assert table.curves.own == ("last",)
+    assert table.curves.own == ("best",)  # the last value of the pruned trial is not its own
     np.testing.assert_array_equal(table.curves[2].values[:, 0], [20, 21])
     np.testing.assert_array_equal(table.curves[2].resources, [1, 2])  # steps from 0 are counted from 1
     assert table.space["opt"].values == (None, (1, 2), "adam")
