@@ -108,8 +108,8 @@ def test_what_is_ambiguous_is_an_error_where_nobody_can_be_asked(work, run_comma
     done = run_command("tables", "import", "trials.csv", check=2)
     assert done.stdout == ""
     assert done.stderr == (
-        "Error: trials.csv: is 'value' better where it is smaller (min) or larger (max)? Give --metric value:min or "
-        "--metric value:max.\n"
+        "Error: trials.csv: is 'value' better where it is smaller (min) or larger (max)? "
+        "Give --metric value:min or --metric value:max.\n"
     )
     assert not (work / "tables").exists()
 

@@ -42,7 +42,7 @@ def build(
         lost = counted(int((~kept).sum()), "training")
         decisions.append(
             Decision(
-                "rows", "", f"{lost} failed or pruned, and repeated with the same configuration: left out"
+                "rows", "", f"{lost} failed or pruned, and repeated with the same configuration (left out)"
             )
         )
     places = np.flatnonzero(kept)

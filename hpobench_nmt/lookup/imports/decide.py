@@ -17,7 +17,7 @@ from hpobench_nmt.core.objectives import Direction, Metric, measured
 from hpobench_nmt.core.text import counted, free_name
 from hpobench_nmt.lookup.imports import names
 from hpobench_nmt.lookup.imports.axes import Axis, Left, axis_of, none_for_holes, with_conditions
-from hpobench_nmt.lookup.imports.cells import as_numbers
+from hpobench_nmt.lookup.imports.cells import as_numbers, text_of
 from hpobench_nmt.lookup.imports.roles import Given, chosen_metrics, objective_of, roles_of
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Sweep
 
@@ -133,15 +133,15 @@ def _rows(sweep: Sweep) -> tuple[Rows, Bools, Bools, list[str]]:
     unfinished, bare = sweep.states == "unfinished", pruned & ~curved
     told = []
     if failed.any():
-        told.append(f"{counted(int(failed.sum()), 'training')} failed: metrics missing")
+        told.append(f"{counted(int(failed.sum()), 'training')} failed (metrics missing)")
     if (kept := pruned & curved).any():
-        told.append(f"{counted(int(kept.sum()), 'training')} pruned: metrics missing, learning curves kept")
+        told.append(f"{counted(int(kept.sum()), 'training')} pruned (metrics missing, learning curves kept)")
     if bare.any():
         told.append(
-            f"{counted(int(bare.sum()), 'training')} pruned, without intermediate values here: left out"
+            f"{counted(int(bare.sum()), 'training')} pruned, without intermediate values here (left out)"
         )
     if unfinished.any():
-        told.append(f"{counted(int(unfinished.sum()), 'training')} not finished: left out")
+        told.append(f"{counted(int(unfinished.sum()), 'training')} not finished (left out)")
     rows = np.flatnonzero(~unfinished & ~bare)
     if not (sweep.states[rows] == "finished").any():
         raise InputError(f"{sweep.path}: none of its {counted(n_rows, 'training')} is finished.")
@@ -198,7 +198,7 @@ def _axes(
             and not (axis.holes & kept).any()
             and not _is_parent(column, axes)
         ):
-            left[column] = f"always {there[0]}"
+            left[column] = f"always {text_of(there[0])[:40]}"
             del axes[column]
     if not axes:
         raise InputError(
@@ -207,7 +207,7 @@ def _axes(
     lost = int((~kept).sum())
     if not kept.any() or not (kept & sound).any():
         raise InputError(f"{sweep.path}: no finished training has a value of every hyperparameter.")
-    told = [f"{counted(lost, 'training')} without a value of a hyperparameter: left out"] if lost else []
+    told = [f"{counted(lost, 'training')} without a value of a hyperparameter (left out)"] if lost else []
     places = np.flatnonzero(kept)
     return {column: replace(axis, cells=axis.cells[places]) for column, axis in axes.items()}, places, told
 

@@ -46,7 +46,7 @@ _STEPS = (
     "num_updates", "global_step", "trainer/global_step", "tokens", "tokens_seen",
 )  # fmt: skip
 _IDS = ("trial_id", "run_id", "run", "trial", "run_name", "id", "uuid", "config_id", "name", "experiment_id")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 _HELD_OUT = _words("""
     val valid validation dev eval evaluation heldout
 """)

@@ -11,7 +11,7 @@ from hpobench_nmt.core.errors import unknown
 from hpobench_nmt.core.objectives import Direction, measured
 from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.imports import names
-from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of
+from hpobench_nmt.lookup.imports.cells import absent, are_dates, as_numbers, distinct_of, text_of
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Choices, Role, Sweep
 
 # So many columns are named in a message.
@@ -124,7 +124,7 @@ def _by_itself(sweep: Sweep, column: str, told: bool) -> Given | None:
         return Given("extra", "")
     count = len(distinct_of(cells[~empty])[0])
     if count == 1 and not empty.any():
-        return Given("aside", f"always {str(cells[0])[:40]}")
+        return Given("aside", f"always {text_of(cells[0])[:40]}")
     if not numeric or names.is_hyperparameter(name):
         return Given("hyperparameter", "by its name" if numeric else "texts")
     values = measured(as_numbers(cells)[0])

@@ -79,8 +79,9 @@ def mlruns(folder):
         for part in ("params", "metrics", "tags"):
             (run / part).mkdir(parents=True)
         (run / "meta.yaml").write_text(
-            f"artifact_uri: file:///x\nend_time: {START + 60_000 + 1000 * k}\nentry_point_name: ''\nexperiment_id: '123456'\n"
-            f"lifecycle_stage: {'deleted' if k == 7 else 'active'}\nrun_id: {k:032x}\nrun_name: calm-{k}\nsource_type: 4\n"
+            f"artifact_uri: file:///x\nend_time: {START + 60_000 + 1000 * k}\nentry_point_name: ''\n"
+            f"experiment_id: '123456'\n"
+            f"lifecycle_stage: {'deleted' if k == 7 else 'active'}\nrun_id: {k:032x}\nrun_name: calm-{k}\n"
             f"start_time: {START + k}\nstatus: {4 if k == 2 else 3}\ntags: []\nuser_id: anna\n"
         )
         params = {
@@ -105,7 +106,7 @@ def mlflow_database(path):
             "CREATE TABLE runs (run_uuid TEXT, name TEXT, status TEXT, start_time BIGINT, end_time BIGINT,"
             " lifecycle_stage TEXT, experiment_id INTEGER);"
             "CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);"
-            "CREATE TABLE metrics (key TEXT, value FLOAT, timestamp BIGINT, run_uuid TEXT, step BIGINT, is_nan BOOLEAN);"
+            "CREATE TABLE metrics (key TEXT, value FLOAT, timestamp INT, run_uuid TEXT, step INT, is_nan INT);"
             "INSERT INTO experiments VALUES (1, 'de-en', 'active');"
         )
         for k in range(6):
@@ -239,7 +240,7 @@ def sklearn(path):
 
 
 def wandb_api(path):
-    """The recipe of W&B's documentation: a column of summaries and one of configurations, as Python writes them."""
+    """The recipe of W&B's documentation: a column of summaries and one of configurations, as texts."""
     rows = [
         {
             "": k,
@@ -260,7 +261,7 @@ def wandb_api(path):
 
 
 def trials_dataframe(path):
-    """Optuna's trials_dataframe() as CSV: trial 4 failed, trial 5 was pruned, trial 6 runs; momentum is of sgd alone."""
+    """Optuna's trials_dataframe() as CSV: 4 failed, 5 was pruned, 6 runs; momentum is of sgd alone."""
     rows = []
     for k in range(8):
         state = {4: "FAIL", 5: "PRUNED", 6: "RUNNING"}.get(k, "COMPLETE")
@@ -285,7 +286,7 @@ def trials_dataframe(path):
 
 
 def optuna_tables(path, study="nmt"):
-    """An SQLite storage of Optuna 2 to 5 as far as it is read, of two finished trials, a pruned and a failed one."""
+    """An SQLite storage of Optuna, as far as it is read: two finished trials, a pruned and a failed one."""
     log = (
         '{"name": "FloatDistribution", "attributes": {"step": null, "low": 1e-05, "high": 0.1, "log": true}}'
     )
@@ -294,11 +295,11 @@ def optuna_tables(path, study="nmt"):
         database.executescript(
             "CREATE TABLE studies (study_id INTEGER, study_name TEXT);"
             "CREATE TABLE study_directions (direction TEXT, study_id INTEGER, objective INTEGER);"
-            "CREATE TABLE trials (trial_id INTEGER, number INTEGER, study_id INTEGER, state TEXT, datetime_start TEXT,"
-            " datetime_complete TEXT);"
-            "CREATE TABLE trial_params (trial_id INTEGER, param_name TEXT, param_value FLOAT, distribution_json TEXT);"
+            "CREATE TABLE trials (trial_id INTEGER, number INT, study_id INT, state TEXT,"
+            " datetime_start TEXT, datetime_complete TEXT);"
+            "CREATE TABLE trial_params (trial_id INT, param_name TEXT, param_value REAL, distribution_json);"
             "CREATE TABLE trial_values (trial_id INTEGER, objective INTEGER, value FLOAT, value_type TEXT);"
-            "CREATE TABLE trial_intermediate_values (trial_id INTEGER, step INTEGER, intermediate_value FLOAT,"
+            "CREATE TABLE trial_intermediate_values (trial_id INT, step INT, intermediate_value FLOAT,"
             " intermediate_value_type TEXT);"
             "INSERT INTO study_directions VALUES ('MAXIMIZE', 1, 0);"
         )

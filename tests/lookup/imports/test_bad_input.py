@@ -66,7 +66,7 @@ def test_folders_that_are_no_sweep(tmp_path, imported, toy):
     from hpobench_nmt.lookup.folder import save_folder
 
     save_folder(toy, tmp_path / "toy")
-    with pytest.raises(InputError, match="a table folder already. Install it with"):
+    with pytest.raises(InputError, match=r"a table folder already\. Install it with"):
         imported(tmp_path / "toy")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no sweep that is known"):
@@ -89,7 +89,7 @@ def test_what_a_user_names_must_be_there(sweeps, imported):
         {"hyperparameters": ("rmsee",)},
         {"seed": "rmsee"},
     ):
-        with pytest.raises(InputError, match="unknown column 'rmsee.*Did you mean 'rmse'?"):
+        with pytest.raises(InputError, match=r"unknown column 'rmsee.*Did you mean 'rmse'"):
             imported(sweeps / "search_runs.csv", **choices)
 
 

@@ -7,7 +7,7 @@ from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.collections.archives import folder_members
 from hpobench_nmt.lookup.imports.sweep import Ambiguous
 
-# Of each: the choices it needs, kind, rows, hyperparameters (log scale with a *), objective, other metrics, checkpoints.
+# The choices it needs, kind, rows, hyperparameters (* on a log scale), objective, metrics, checkpoints.
 KINDS = {
     "trials.csv": (
         {"metrics": ("value:max",)},
@@ -66,9 +66,9 @@ def test_states_of_trials(sweeps, imported):
     np.testing.assert_array_equal(table.column("value"), [20, 21, 22, 23, np.nan, 27])
     np.testing.assert_allclose(table.column("seconds")[1], 60 + 46.205051)
     assert {d.text for d in decisions if d.part == "rows"} == {
-        "1 training failed: metrics missing",
-        "1 training pruned, without intermediate values here: left out",
-        "1 training not finished: left out",
+        "1 training failed (metrics missing)",
+        "1 training pruned, without intermediate values here (left out)",
+        "1 training not finished (left out)",
     }
 
 

@@ -111,7 +111,7 @@ def test_one_of_several_studies_is_asked_for(storages, imported):
     folder, _ = storages
     with pytest.raises(Ambiguous, match=r"which of its studies\? Give --study one or --study two"):
         imported(folder / "study.db")
-    with pytest.raises(InputError, match="has no study 'three'. It has 'one', 'two'"):
+    with pytest.raises(InputError, match=r"has no study 'three'\. It has 'one', 'two'"):
         imported(folder / "study.db", study="three")
     one, two = (imported(folder / file, study="one").table for file in ("study.db", "study.log"))
     assert [one.config(row) for row in range(len(one))] == [two.config(row) for row in range(len(two))]
@@ -157,9 +157,9 @@ def test_a_storage_of_an_old_version(tmp_path, imported):
     with sqlite3.connect(tmp_path / "old.db") as database:
         database.executescript(
             "CREATE TABLE studies (study_id INTEGER, study_name TEXT, direction TEXT);"
-            "CREATE TABLE trials (trial_id INTEGER, study_id INTEGER, state TEXT, value FLOAT, datetime_start TEXT,"
-            " datetime_complete TEXT);"
-            "CREATE TABLE trial_params (trial_id INTEGER, param_name TEXT, param_value FLOAT, distribution_json TEXT);"
+            "CREATE TABLE trials (trial_id INTEGER, study_id INT, state TEXT, value FLOAT,"
+            " datetime_start TEXT, datetime_complete TEXT);"
+            "CREATE TABLE trial_params (trial_id INT, param_name TEXT, param_value REAL, distribution_json);"
             "CREATE TABLE trial_values (trial_id INTEGER, step INTEGER, value FLOAT);"
             "INSERT INTO studies VALUES (1, 'old', 'MAXIMIZE');"
         )
@@ -186,7 +186,8 @@ def test_databases_that_are_no_storage(tmp_path, imported, sweeps):
     with sqlite3.connect(tmp_path / "views.db") as database:  # a view may run for ever
         database.executescript(
             "CREATE TABLE studies (study_id, study_name); CREATE TABLE trial_params (trial_id);"
-            "CREATE VIEW trials AS WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x FROM n) SELECT x AS trial_id FROM n;"
+            "CREATE VIEW trials AS WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x FROM n) "
+            "SELECT x AS trial_id FROM n;"
         )
     database.close()
     with pytest.raises(InputError, match="neither Optuna nor MLflow"):
