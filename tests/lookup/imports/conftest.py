@@ -106,7 +106,7 @@ def mlflow_database(path):
             "CREATE TABLE runs (run_uuid TEXT, name TEXT, status TEXT, start_time BIGINT, end_time BIGINT,"
             " lifecycle_stage TEXT, experiment_id INTEGER);"
             "CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);"
-            "CREATE TABLE metrics (key TEXT, value FLOAT, timestamp INT, run_uuid TEXT, step INT, is_nan INT);"
+            "CREATE TABLE metrics (key TEXT, value REAL, timestamp INT, run_uuid TEXT, step INT, is_nan INT);"
             "INSERT INTO experiments VALUES (1, 'de-en', 'active');"
         )
         for k in range(6):
