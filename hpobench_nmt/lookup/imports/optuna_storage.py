@@ -26,7 +26,7 @@ from hpobench_nmt.lookup.imports.optuna_trials import (
 from hpobench_nmt.lookup.imports.sweep import Sweep
 
 MAGIC = b"SQLite format 3\x00"
-_NEEDED = ("studies", "trials", "trial_params", "trial_values")
+_LONGEST = 10**7  # bytes of a text
 _INFINITE = {"INF_POS": float("inf"), "INF_NEG": float("-inf"), "NAN": float("nan")}
 _DIRECTIONS: dict[str, Direction | None] = {"MINIMIZE": "min", "MAXIMIZE": "max"}
 
@@ -45,6 +45,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             yield database
     except sqlite3.Error as error:
         raise InputError(f"{path}: not a database that can be read ({error}).") from None

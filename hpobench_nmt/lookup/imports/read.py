@@ -148,7 +148,10 @@ def _names(folder: Path) -> list[str]:
     for root, folders, files in os.walk(folder):
         folders.sort()
         place = Path(root).relative_to(folder)
-        found += [(place / name).as_posix() for name in sorted(files) if not (Path(root) / name).is_symlink()]
+        paths = [Path(root) / name for name in sorted(files)]
+        found += [
+            (place / path.name).as_posix() for path in paths if path.is_file() and not path.is_symlink()
+        ]
         if len(found) > MOST_MEMBERS:
             raise InputError(f"{folder}: has more than {MOST_MEMBERS:,} files.")
     return found

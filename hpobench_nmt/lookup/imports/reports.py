@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hpobench_nmt.core.arrays import Floats, Ints
+from hpobench_nmt.core.text import counted
 from hpobench_nmt.lookup.imports.cells import absent, as_numbers, distinct_of
 from hpobench_nmt.lookup.imports.headings import JSON_LINES, TABLE
 from hpobench_nmt.lookup.imports.names import direction, id_columns, is_seconds, step_columns
@@ -60,6 +61,15 @@ def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
             values[name] = numbers[order]
     points = Points(step, row_of[ids[order]], steps[order], values, seconds) if values else None
     states = None if sweep.states is None else sweep.states[last]
+    finished = np.ones(len(last), dtype=bool) if states is None else states == "finished"
+    ended = steps[last]
+    early = int((finished & (ended < ended.max())).sum())
+    notes = sweep.notes
+    if early and points is not None:
+        notes += (
+            f"{early:,} of {counted(len(last), 'training')} ended before {step} {ended.max():g}, which others "
+            "reached. If a scheduler stopped them, their last values are no results of whole trainings",
+        )
     return replace(
         sweep,
         columns=columns,
@@ -67,6 +77,7 @@ def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
         reasons={**sweep.reasons, step: "how far the training was"},
         states=states,
         points=points,
+        notes=notes,
         place=lambda row: sweep.place(int(last[row])),
     )
 

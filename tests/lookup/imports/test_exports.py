@@ -108,6 +108,15 @@ def test_reports_of_a_training_are_one_row(sweeps, imported):
     assert table.curves.cost_unit == "s"
 
 
+def test_trainings_that_ended_early_are_told(sweeps, imported):
+    """Ray's schedulers leave no trace of what they stopped."""
+    notes = imported(sweeps / "ray").notes
+    assert len(notes) == 1 and notes[0].startswith(
+        "2 of 6 trainings ended before training_iteration 4, which"
+    )
+    assert imported(sweeps / "reports.csv").notes == ()
+
+
 def test_ray_takes_progress_where_there_are_no_lines(tmp_path, sweeps, imported):
     """The CSV file beside them holds the same reports."""
     from shutil import copytree
