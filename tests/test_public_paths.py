@@ -34,7 +34,15 @@ PROMISED = {
 }
 HB = ["Hyperparameter", "InputError", "Method", "Metric", "Minimum", "Objective", "Optimizer", "Problem"]
 HB += ["Progress", "Request", "Results", "RunError", "Space", "Suite", "Table", "Trajectory", "benchmark"]
-HB += ["fetch", "fewer_trainings", "list_methods", "list_suites", "list_tables", "load_results"]
+HB += [
+    "fetch",
+    "fewer_trainings",
+    "import_table",
+    "list_methods",
+    "list_suites",
+    "list_tables",
+    "load_results",
+]
 HB += ["load_table", "minimize", "pareto_front", "plot", "plot_regret", "report", "run", "__version__"]
 PROMISED["hpobench_nmt"] = HB
 

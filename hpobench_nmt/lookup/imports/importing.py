@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tomli_w
 
-from hpobench_nmt.core.errors import InputError, shortened
+from hpobench_nmt.core.errors import InputError, shortened, warn
 from hpobench_nmt.core.files import (
     check_name,
     is_name,
@@ -88,6 +88,44 @@ def make_table(
     order = ("objective", "metric", "hyperparameter", "seed", "curves", "replicates", "rows", "left out")
     decisions = sorted((*plan.decisions, *more), key=lambda decision: order.index(decision.part))
     return Imported(table, sweep.kind, tuple(decisions), sweep.notes)
+
+
+def import_table(
+    source: str | Path,
+    name: str = "",
+    *,
+    metrics: str | Sequence[str] = (),
+    hyperparameters: Sequence[str] = (),
+    ignored: Sequence[str] = (),
+    seed: str = "",
+    study: str = "",
+    curves: Sequence[str | Path] = (),
+) -> Table:
+    """The table of an old sweep of another program, without installing it. O(cells).
+
+    What it reads and how it decides, `hpobench-nmt tables import --help` and the site say.
+
+    Args:
+        source: a file or folder of Optuna, W&B, MLflow, Ray Tune or scikit-learn, JSON lines, or a CSV file.
+        name: of the table; left out: made of the study's or the file's.
+        metrics: columns, with ":min" or ":max" where the name does not tell which way is better. The first is
+            the objective.
+        hyperparameters, ignored: columns that are these, whatever the source says.
+        seed: the column of the seeds.
+        study: which one, where the source holds several.
+        curves: exports of W&B's charts, with the learning curves of the runs.
+
+    Raises:
+        InputError: it cannot be read, or is ambiguous; the message names the option of the command that
+            decides.
+    """
+    chosen = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    paths = tuple(map(Path, curves))
+    choices = Choices(chosen, tuple(hyperparameters), tuple(ignored), seed, study, paths)
+    imported = make_table(Path(source), name, choices)
+    for note in imported.notes:
+        warn(f"{source}: {note}.")
+    return imported.table
 
 
 def _answered(question: Ambiguous, choices: Choices, ask: Callable[[Ambiguous], str] | None) -> Choices:

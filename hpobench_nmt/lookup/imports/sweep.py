@@ -139,7 +139,8 @@ class Ambiguous(InputError):
         """The choices with this answer."""
         key, value = self.answers[answer]
         before = getattr(choices, key)
-        return replace(choices, **{key: value if isinstance(before, str) else (*before, value)})
+        changed: dict[str, Any] = {key: value if isinstance(before, str) else (*before, value)}
+        return replace(choices, **changed)
 
 
 _MOST = 8
