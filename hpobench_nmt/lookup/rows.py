@@ -331,7 +331,8 @@ def plain(number: float) -> int | float:
 def _texts(cells: Column) -> list[str]:
     # Most columns hold few values, each of which is written once.
     sample = cells[:: max(1, len(cells) // _SAMPLE)]
-    values, place = cells, slice(None)
+    values = cells
+    place: Any = slice(None)
     if 2 * len(np.unique(sample)) <= len(sample):
         values, place = np.unique(cells, return_inverse=True)
     if values.dtype == object:

@@ -212,10 +212,9 @@ def _explains(parent: Axis, holes: Bools) -> list[Value] | None:
     empty, full = (np.bincount(places, mask, len(codes)) > 0 for mask in (inside, ~inside))
     if (empty & full).any() or not empty.any() or not full.any():
         return None
-    chosen = {str(code) if parent.kind != "numeric" else float(code) for code in codes[full]}
     if parent.kind == "numeric":
-        return sorted(chosen)  # type: ignore[type-var]
-    return [value for value in parent.values if label(value) in chosen]
+        return list(map(float, codes[full]))
+    return [value for value in parent.values if label(value) in codes[full]]
 
 
 def none_for_holes(axis: Axis) -> Axis | None:

@@ -161,10 +161,10 @@ def _axes(
         if given.role != "hyperparameter":
             continue
         try:
-            told = given.why == "as you say" or column in sweep.roles
+            known = given.why == "as you say" or column in sweep.roles
             axes[column] = axis_of(
                 sweep.name(column), sweep.columns[column][rows], sweep.scales.get(column), str(sweep.path),
-                lambda row: sweep.place(int(rows[row])), told,
+                lambda row: sweep.place(int(rows[row])), known,
             )  # fmt: skip
         except Left as why:
             left[column] = str(why)
@@ -227,11 +227,8 @@ def _rightly_active(axes: Mapping[str, Axis], n_rows: int) -> Bools:
     right = np.ones(n_rows, dtype=bool)
     for axis in axes.values():
         for parent, values in axis.active_if.items():
-            cells = axes[parent].cells if parent in axes else None
-            if cells is None:
-                continue
             wanted = values if axes[parent].kind == "numeric" else list(map(label, values))
-            right &= np.isin(cells, wanted) == ~axis.holes
+            right &= np.isin(axes[parent].cells, np.array(wanted)) == ~axis.holes
     return right
 
 

@@ -11,13 +11,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_MAX = _words("""
+_ROUGE = frozenset({"rouge"})  # codespell:ignore rouge
+_MAX = _ROUGE | _words("""
     acc accuracy bleu chrf comet f1 fscore auc auroc auprc precision recall r2 reward return iou miou
-    dice mcc kappa ndcg mrr map hits rouge meteor psnr ssim throughput winrate elo correlation pearson
+    dice mcc kappa ndcg mrr map hits meteor psnr ssim throughput winrate elo correlation pearson
     spearman kendall likelihood gain sharpe top1 top5 sps wps
 """)
-_MIN = _words("""
-    loss losses error err wer cer ter ppl perplexity mse rmse mae mape smape msle rmsle nll bpc bpb bpw
+_MAPE = frozenset({"mape"})  # codespell:ignore mape
+_MIN = _MAPE | _words("""
+    loss losses error err wer cer ter ppl perplexity mse rmse mae smape msle rmsle nll bpc bpb bpw
     bits ce xent logloss fid brier ece regret deviance latency
 """)
 _COST = _words("""

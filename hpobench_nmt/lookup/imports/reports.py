@@ -67,8 +67,8 @@ def fold(sweep: Sweep, ids: Ints, steps: Floats, step: str) -> Sweep:
     notes = sweep.notes
     if early and points is not None:
         notes += (
-            f"{early:,} of {counted(len(last), 'training')} ended before {step} {ended.max():g}, which others "
-            "reached. If a scheduler stopped them, their last values are not those of whole trainings",
+            f"{early:,} of {counted(len(last), 'training')} ended before {step} {ended.max():g}, which "
+            "others reached. If a scheduler stopped them, their last values are no results",
         )
     return replace(
         sweep,

@@ -119,9 +119,6 @@ def _points(curves: Mapping[tuple[int, str], Curve], resource: str) -> Points:
         for step, value in zip(steps.tolist(), values.tolist(), strict=True):
             at.setdefault((row, step), {})[metric] = value
     keys = sorted(at)
-    values = {m: np.array([at[key].get(m, np.nan) for key in keys], dtype=np.float64) for m in metrics}
-    rows, steps = (
-        np.array([row for row, _ in keys], dtype=np.int64),
-        np.array([step for _, step in keys], dtype=np.float64),
-    )
-    return Points(resource, rows, steps, values)
+    by_metric = {m: np.array([at[key].get(m, np.nan) for key in keys], dtype=np.float64) for m in metrics}
+    of_rows = np.array([row for row, _ in keys], dtype=np.int64)
+    return Points(resource, of_rows, np.array([step for _, step in keys], dtype=np.float64), by_metric)
