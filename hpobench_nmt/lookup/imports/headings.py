@@ -12,6 +12,7 @@ import numpy as np
 
 from hpobench_nmt.core.arrays import Floats
 from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.text import free_name
 from hpobench_nmt.lookup.imports.cells import as_seconds, between, columns_of, flattened, states_of
 from hpobench_nmt.lookup.imports.names import is_seconds
 from hpobench_nmt.lookup.imports.sweep import Column, Role, Sweep
@@ -179,8 +180,9 @@ def headed(
     if seconds is not None:
         for name in sources:
             roles[name], reasons[name] = "aside", f"it is in {SECONDS}"
-        columns[SECONDS], roles[SECONDS] = seconds, "seconds"
-        reasons[SECONDS] = f"from {' and '.join(sources)}"
+        name = SECONDS if SECONDS in sources else free_name(SECONDS, columns)
+        columns[name], roles[name], names[name] = seconds, "seconds", SECONDS
+        reasons[name] = f"from {' and '.join(sources)}"
     objectives = [
         n for n in columns for o in found.objectives if n == o or (o.endswith("_") and n.startswith(o))
     ]

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.objectives import Direction
 from hpobench_nmt.lookup.imports.optuna_trials import (
+    METRIC_NAMES,
     Distributions,
     Study,
     Trial,
@@ -76,7 +77,10 @@ def read_storage(path: Path, database: sqlite3.Connection, study: str) -> Sweep:
     ids = dict(database.execute("SELECT study_name, study_id FROM studies ORDER BY study_id").fetchall())
     name = chosen_study([str(each) for each in ids], study, path)
     found = Study(name, _directions(database, tables, ids[name]))
-    found.metric_names = named_metrics(_attributes(database, tables, "study_system_attributes", ids[name]))
+    if "study_system_attributes" in tables:
+        wanted = "SELECT value_json FROM study_system_attributes WHERE study_id = ? AND key = ?"
+        for (text,) in database.execute(wanted, (ids[name], METRIC_NAMES)):
+            found.metric_names = named_metrics({METRIC_NAMES: json.loads(text)})
     trials = _trials(database, tables, ids[name], found)
     known = Distributions(path)
     of_study = "SELECT {} FROM {} WHERE trial_id IN (SELECT trial_id FROM trials WHERE study_id = ?)"
@@ -139,15 +143,6 @@ def _directions(
     else:
         rows = database.execute("SELECT direction FROM studies WHERE study_id = ?", (study,))
     return [_DIRECTIONS.get(str(direction)) for (direction,) in rows] or [None]
-
-
-def _attributes(
-    database: sqlite3.Connection, tables: dict[str, list[str]], table: str, study: int
-) -> dict[str, Any]:
-    if table not in tables:
-        return {}
-    rows = database.execute(f"SELECT key, value_json FROM {table} WHERE study_id = ?", (study,))
-    return {str(key): _json(value) for key, value in rows}
 
 
 def _json(text: Any) -> Any:

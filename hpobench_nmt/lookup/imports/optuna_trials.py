@@ -13,10 +13,13 @@ import numpy as np
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.core.hyperparameter import Scale
 from hpobench_nmt.core.objectives import Direction
+from hpobench_nmt.core.text import free_name
 from hpobench_nmt.lookup.imports.cells import column_of, columns_of, states_of, timestamps
 from hpobench_nmt.lookup.imports.headings import SECONDS
 from hpobench_nmt.lookup.imports.sweep import Ambiguous, Column, Points, Role, Sweep
 
+METRIC_NAMES = "study:metric_names"
+"""The attribute of a study that holds the names of its objectives."""
 _LOG = ("LogUniformDistribution", "IntLogUniformDistribution")
 
 
@@ -145,7 +148,7 @@ def sweep_of_study(study: Study, kind: str, path: Path, notes: tuple[str, ...] =
     starts, ends = (column_of([getattr(trial, end) or "" for trial in trials]) for end in ("start", "end"))
     seconds = timestamps(ends) - timestamps(starts)
     if not np.isnan(seconds).all():
-        add(SECONDS, SECONDS, seconds, "seconds", "from start and end of each trial")
+        add(free_name(SECONDS, columns), SECONDS, seconds, "seconds", "from start and end of each trial")
     scales = {f"params_{name}": scale for name, scale in study.scales.items()}
     return Sweep(
         kind, path, study.name, columns, roles, names, reasons, tuple(objectives), directions, scales, states,
@@ -164,5 +167,5 @@ def _points(trials: Sequence[Trial], objectives: Sequence[str]) -> Points | None
 
 def named_metrics(attributes: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the objectives, where a study was given some."""
-    names = attributes.get("study:metric_names")
+    names = attributes.get(METRIC_NAMES)
     return tuple(map(str, names)) if isinstance(names, list) else ()

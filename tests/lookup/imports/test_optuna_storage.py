@@ -173,6 +173,26 @@ def test_a_storage_of_an_old_version(tmp_path, imported):
     assert (table.metrics[0].direction, table.space["lr"].scale) == ("max", "log")
 
 
+def test_several_objectives_have_their_names(tmp_path, imported, sweeps):
+    """One of them is called as the durations are."""
+    path = tmp_path / "study.db"
+    path.write_bytes((sweeps / "study.db").read_bytes())
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            "INSERT INTO study_directions VALUES ('MINIMIZE', 1, 1);"
+            "INSERT INTO trial_values VALUES (10, 1, 7.0, 'FINITE'), (11, 1, 8.0, 'FINITE');"
+            "CREATE TABLE study_system_attributes (study_id INT, key TEXT, value_json TEXT);"
+            """INSERT INTO study_system_attributes VALUES (1, 'study:metric_names', '["bleu", "seconds"]');"""
+        )
+    database.close()
+    table = imported(path).table
+    assert [str(table.objective(each)) for each in table.objectives] == ["bleu:max", "seconds:min"]
+    np.testing.assert_array_equal(
+        table.column("seconds"), [7, 8, np.nan]
+    )  # pruned trials have no curves here
+    assert [metric.name for metric in table.metrics] == ["bleu", "seconds", "seconds_"]
+
+
 def test_databases_that_are_no_storage(tmp_path, imported, sweeps):
     with sqlite3.connect(tmp_path / "notes.db") as database:
         database.execute("CREATE TABLE notes (text TEXT)")
