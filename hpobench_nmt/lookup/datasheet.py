@@ -328,27 +328,27 @@ def _axis_section(h: Hyperparameter, column: NDArray[Any] | None = None) -> dict
         else:
             entry = {"values": list(map(plain, h.numbers)), "scale": h.scale}
     else:
-        entry = {"kind": h.kind, "values": list(map(_written, h.values))}
+        entry = {"kind": h.kind, "values": list(map(label_written, h.values))}
     more = {
         "unit": h.unit or None,
         "integer": h.integer,
-        "active_if": {parent: list(map(_written, values)) for parent, values in h.active_if} or None,
-        "default": None if h.default is None else _written(h.default),
+        "active_if": {parent: list(map(label_written, values)) for parent, values in h.active_if} or None,
+        "default": None if h.default is None else label_written(h.default),
     }
     return entry | {key: value for key, value in more.items() if value is not None}
 
 
-def _written(value: Value) -> Any:
+def label_written(value: Value) -> Any:
     """A value as TOML holds it: 2 for 2.0."""
     if value is None:
         return dict(_NONE)
     if isinstance(value, tuple):
-        return list(map(_written, value))
+        return list(map(label_written, value))
     return value if isinstance(value, str | bool) else plain(value)
 
 
 def _read(value: Any) -> Value:
-    """A value from what TOML holds: the inverse of `_written`."""
+    """A value from what TOML holds: the inverse of `label_written`."""
     if isinstance(value, list):
         return tuple(map(_read, value))
     if isinstance(value, dict):

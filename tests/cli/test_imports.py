@@ -61,6 +61,10 @@ def test_the_same_file_twice_says_so(work, run_here, contents, writers):
     done = run_here("tables", "import", "study.db")
     assert done.stdout == "study.db was imported before, as nmt. Nothing is changed.\n"
     assert contents(work) == before
+    rows = work / "tables" / "nmt" / "table.csv"
+    rows.write_bytes(rows.read_bytes()[:-9])  # damaged since
+    assert "Replaced nmt (4 rows)" in run_here("tables", "import", "study.db").stdout
+    assert contents(work) == before
     again = run_here("tables", "import", "study.db", "--ignore", "seconds")
     assert "Replaced nmt (4 rows)" in again.stdout
     assert [m.name for m in load_table("nmt").metrics] == ["value"]

@@ -13,7 +13,7 @@ from hpobench_nmt.core.objectives import Metric, Objective, measured
 from hpobench_nmt.core.space import Hyperparameter
 from hpobench_nmt.core.text import counted, free_name
 from hpobench_nmt.lookup.curves import Curves, Own, until_missing
-from hpobench_nmt.lookup.datasheet import AxisSection, Datasheet, MetricSection
+from hpobench_nmt.lookup.datasheet import AxisSection, Datasheet, MetricSection, label_written
 from hpobench_nmt.lookup.described_rows import codes_of_cells
 from hpobench_nmt.lookup.groups import configurations_of, group_ids, means, training_numbers
 from hpobench_nmt.lookup.imports.axes import Axis
@@ -97,23 +97,18 @@ def _axes(plan: Plan) -> list[tuple[Hyperparameter, Axis]]:
     """The hyperparameters, with values as they occur."""
     sections = {
         name: AxisSection(
-            values=None if axis.kind == "numeric" else [_written(value) for value in axis.values],
+            values=None if axis.kind == "numeric" else [label_written(value) for value in axis.values],
             scale=axis.scale,
             kind=axis.kind,
             active_if={
-                parent: [_written(value) for value in values] for parent, values in axis.active_if.items()
+                parent: [label_written(value) for value in values]
+                for parent, values in axis.active_if.items()
             },
         )
         for name, axis in plan.axes.items()
     }
     sheet = Datasheet(sections, {metric.name: MetricSection(metric.direction) for metric in plan.metrics})
     return [(sheet.axis(name, axis.cells), axis) for name, axis in plan.axes.items()]
-
-
-def _written(value: object) -> object:
-    if value is None:
-        return {"none": True}
-    return list(map(_written, value)) if isinstance(value, tuple) else value
 
 
 def _without_retries(number: Ints, plan: Plan) -> Bools:

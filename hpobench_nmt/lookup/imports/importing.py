@@ -160,13 +160,17 @@ def known_as(table: Table, folder: Path, named: bool) -> str:
             "--as NAME."
         )
     twins = [name for name, known in found.items() if known == wanted and (name == table.name or not named)]
-    return next((name for name in twins if _same(load_folder(folder / name), table)), "")
+    return next((name for name in twins if _holds(folder / name, table)), "")
 
 
-def _same(one: Table, other: Table) -> bool:
-    """Whether two tables hold the same rows, objectives and curves."""
-    curves = [table.curves and table.curves.sha256 for table in (one, other)]
-    return one.sha256 == other.sha256 and one.objectives == other.objectives and curves[0] == curves[1]
+def _holds(folder: Path, table: Table) -> bool:
+    """Whether a folder holds the rows, objectives and curves of a table."""
+    try:
+        known = load_folder(folder)
+    except InputError:  # it is damaged, and the new one may replace it
+        return False
+    curves = [each.curves and each.curves.sha256 for each in (known, table)]
+    return known.sha256 == table.sha256 and known.objectives == table.objectives and curves[0] == curves[1]
 
 
 def _fingerprint_in(sheet: Path) -> object:

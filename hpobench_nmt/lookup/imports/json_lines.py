@@ -32,8 +32,8 @@ def json_lines(content: bytes, path: Path, progress: Progress = lambda share: No
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text.") from None
+        before = content[: error.start].count(b"\n")
+        raise InputError(f"{path}, line {before + 1}: not UTF-8 text.") from None
     if text.lstrip().startswith("["):
         return _listed(text, path), ""
     found: list[Line] = []

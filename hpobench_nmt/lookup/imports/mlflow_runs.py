@@ -78,8 +78,10 @@ def read_database(path: Path, database: sqlite3.Connection, study: str) -> Sweep
         "SELECT run_uuid, runs.name, status, start_time, end_time, runs.lifecycle_stage, experiments.name "
         "FROM runs JOIN experiments ON runs.experiment_id = experiments.experiment_id ORDER BY start_time"
     ):
-        times = [math.nan if time is None else float(time) for time in (start, end)]
-        runs[key] = _Run({}, {}, str(state), *times, str(name or ""), str(experiment), stage == "deleted")
+        first, last = (math.nan if time is None else float(time) for time in (start, end))
+        runs[key] = _Run(
+            {}, {}, str(state), first, last, str(name or ""), str(experiment), stage == "deleted"
+        )
     for key, value, run in database.execute("SELECT key, value, run_uuid FROM params"):
         if run in runs:
             runs[run].params[str(key)] = str(value)

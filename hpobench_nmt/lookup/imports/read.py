@@ -65,6 +65,8 @@ def _is_read(name: str) -> bool:
 
 def _of_file(path: Path, choices: Choices, progress: Progress) -> Sweep:
     head = _head(path)
+    if choices.curves and path.suffix.lower() in (".db", ".sqlite", ".sqlite3", ".jsonl", ".json", ".log"):
+        raise InputError(f"{path}: --curves is for the CSV of W&B's runs, and this is none.")
     if head.startswith(optuna_storage.MAGIC):
         return _of_database(path, choices)
     for magic, told in _OTHERS:

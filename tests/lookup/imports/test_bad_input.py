@@ -83,6 +83,8 @@ def test_folders_that_are_no_sweep(tmp_path, imported, toy):
 
 
 def test_what_a_user_names_must_be_there(sweeps, imported):
+    with pytest.raises(InputError, match=r"--curves is for the CSV of W&B's runs"):
+        imported(sweeps / "study.db", curves=(sweeps / "wandb" / "chart.csv",))
     for choices in (
         {"metrics": ("rmsee",)},
         {"ignored": ("rmsee:min",)},
