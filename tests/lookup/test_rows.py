@@ -219,3 +219,19 @@ def test_a_part_of_an_array_has_its_own_gaps(first):
     part = pa.array(values).slice(first, 3)
     expected = [math.nan if value is None else value for value in values[first : first + 3]]
     np.testing.assert_array_equal(_doubles(part), expected)
+
+
+def test_many_numbers_are_written_as_python_does():
+    """Arrow writes them, but for those of which it writes another text."""
+    rng = np.random.default_rng(4)
+    bits = rng.integers(0, 2**63, 5000, dtype=np.int64).view(np.float64)
+    numbers = np.concatenate([bits[np.isfinite(bits)], 10 ** rng.uniform(-7, 18, 5000), -rng.random(3000)])
+    numbers = np.concatenate(
+        [numbers, np.round(numbers[-6000:], 3), [1e-4, 1e9, 999999999.9999999, 1e15, 1e16]]
+    )
+    lines = (
+        csv_of({"x": numbers, "few": np.resize([0.1, 1e-05, np.nan, 3.0], len(numbers))}).decode().split("\n")
+    )
+    wanted = [str(int(x)) if x == np.floor(x) and abs(x) < 2**53 else repr(x) for x in numbers.tolist()]
+    assert [line.split(",")[0] for line in lines[1:-1]] == wanted
+    assert [line.split(",")[1] for line in lines[1:5]] == ["0.1", "1e-05", "", "3"]
