@@ -117,7 +117,7 @@ def _parse_fast(
         return {
             name: _texts_of(table.column(name).to_pylist())
             if name in labels
-            else np.concatenate([_doubles(c) for c in table.column(name).chunks])
+            else np.concatenate([doubles_of(c) for c in table.column(name).chunks])
             for name in names
         }
     except (pa.ArrowException, UnicodeDecodeError):
@@ -150,7 +150,7 @@ def _is_number(text: str) -> bool:
     return _numbers_if_all(np.array([text], dtype=object)).dtype != object
 
 
-def _doubles(chunk: Any) -> Floats:
+def doubles_of(chunk: Any) -> Floats:
     """An array of Arrow's doubles, NaN where there is none. Its own to_numpy would import pandas."""
     here = slice(chunk.offset, chunk.offset + len(chunk))
     valid, values = chunk.buffers()

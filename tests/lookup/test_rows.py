@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from hpobench_nmt.core.errors import InputError
 from hpobench_nmt.lookup.rows import (
-    _doubles,
     _parse_fast,
     csv_of,
+    doubles_of,
     number_column,
     parse_columns,
     plain,
@@ -218,7 +218,7 @@ def test_a_part_of_an_array_has_its_own_gaps(first):
     values = [1.5, None, 3.0, None, None, 6.0, 7.0, 8.0, None, 10.0, 11.0]
     part = pa.array(values).slice(first, 3)
     expected = [math.nan if value is None else value for value in values[first : first + 3]]
-    np.testing.assert_array_equal(_doubles(part), expected)
+    np.testing.assert_array_equal(doubles_of(part), expected)
 
 
 def test_many_numbers_are_written_as_python_does():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -18,14 +19,14 @@ from hpobench_nmt.core.errors import InputError, shortened
 from hpobench_nmt.core.text import number_of
 from hpobench_nmt.lookup.imports.cells import NOTHING
 from hpobench_nmt.lookup.imports.sweep import Column
-from hpobench_nmt.lookup.rows import Progress
+from hpobench_nmt.lookup.rows import Progress, doubles_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATORS = ",;\t|"
 _MOST_CELLS = 2**28
-_DECIMAL_COMMA = r"^[+-]?\d+,\d+([eE][+-]?\d+)?$"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _SAMPLE = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # So many columns are parsed before the share that is done is told again.
@@ -185,19 +186,17 @@ def _column(cells: pa.ChunkedArray, decimal_commas: bool) -> Column:
     numbers = _numbers(whole)
     if numbers is not None:
         return numbers
-    encoded = pc.dictionary_encode(pc.fill_null(whole, ""))
-    distinct = pc.utf8_trim_whitespace(encoded.dictionary)
+    encoded = pc.dictionary_encode(whole, null_encoding="encode")
+    distinct = ["" if text is None else text.strip() for text in encoded.dictionary.to_pylist()]
     if decimal_commas:
-        with_comma = pc.match_substring_regex(distinct, _DECIMAL_COMMA)
-        distinct = pc.if_else(with_comma, pc.replace_substring(distinct, ",", "."), distinct)
+        distinct = [text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text for text in distinct]
     places = np.frombuffer(encoded.indices.buffers()[1], np.int32)[: len(encoded)]
-    blank = pc.is_in(distinct, pa.array(NOTHING))
-    numbers = _numbers(pc.if_else(blank, pa.scalar(None, pa.string()), distinct))
-    if numbers is not None:
-        return np.asarray(numbers[places])
-    texts = np.empty(len(distinct), dtype=object)
-    texts[:] = distinct.to_pylist()
-    return np.asarray(texts[places])
+    try:
+        return np.array([math.nan if text in NOTHING else number_of(text) for text in distinct])[places]
+    except ValueError:
+        texts = np.empty(len(distinct), dtype=object)
+        texts[:] = distinct
+        return np.asarray(texts[places])
 
 
 def _numbers(texts: pa.Array) -> Floats | None:
@@ -207,11 +206,9 @@ def _numbers(texts: pa.Array) -> Floats | None:
 
     try:
         pc.cast(texts[:_SAMPLE], pa.float64())  # a cast that fails for all of many texts is slow
-        numbers = pc.fill_null(pc.cast(texts, pa.float64()), np.nan)
+        return doubles_of(pc.cast(texts, pa.float64()))
     except pa.ArrowException:
         return None
-    # Arrow's own to_numpy would import pandas.
-    return np.frombuffer(numbers.buffers()[1])[: len(texts)]
 
 
 def _explained(layout: _Layout, body: bytes, path: Path, error: str) -> InputError:
